@@ -1,4 +1,4 @@
-/** The HTTP application: the order of the middleware is the order of refusals. */
+/** HTTP application. The order of the middleware is the order in which a request can be rejected. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
@@ -15,19 +15,19 @@ import { createDocuments } from './openapi/document.ts';
 import { operations } from './operations/index.ts';
 import { createRouter } from './operations/runner.ts';
 
-/** Node's request handler. */
+/** Request handler of a Node.js HTTP server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Size up to which a body is accepted whatever other organizations send, in bytes. */
+/** Size in bytes up to which a body is accepted even if other organizations have used up the budget of the process. */
 const smallBodyBytes = 64 * 1024;
-/** Bytes of running streams that are kept for a replay; a stream beyond them is not kept. */
+/** Limits in bytes of the text of running streams that is kept for replays; a stream above the limits is not kept. */
 const keptTextLimits = {
   ownerMax: 32 * 1024 * 1024,
   processMax: 96 * 1024 * 1024,
   smallMax: 16 * 1024,
 };
 
-/** Makes the application; it listens nowhere yet. */
+/** Makes the request handler of the application; the caller passes it to an HTTP server. */
 export function createApp(deps: AppDeps): Handler {
   const { config } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
@@ -57,13 +57,13 @@ export function createApp(deps: AppDeps): Handler {
   if (deps.observe) app.use(deps.observe);
   app.use(createRouter(operations, services).routes());
   app.silent = true;
-  const answer = app.callback();
-  return (request, response) => void answer(request, response);
+  const handle = app.callback();
+  return (request, response) => void handle(request, response);
 }
 
 /**
- * Maps `/v1/…` to `/api/v1/…`: the clients of OpenAI and Anthropic use a host and `/v1`. Errors before the routes have
- * OpenAI's shape there, so that its client shows their message.
+ * Maps `/v1/…` to `/api/v1/…`, because the clients of OpenAI and Anthropic append `/v1` to a host. On these paths, errors
+ * that occur before the routing have OpenAI's format, so that its client shows their message.
  */
 const shortPaths: Middleware = (ctx, next) => {
   if (ctx.path.startsWith('/v1/')) {
@@ -73,20 +73,19 @@ const shortPaths: Middleware = (ctx, next) => {
   return next();
 };
 
-// A gateway behind plain http (development) must not send its own pages to https.
+// `upgradeInsecureRequests` is off, because a development gateway without TLS must not redirect its own pages to https.
 const setHeaders = helmet({
   contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } },
 });
 
-/** Helmet's headers, on every answer. */
+/** Sets Helmet's security headers on every response. */
 const securityHeaders: Middleware = (ctx, next) =>
   new Promise((resolve, reject) => {
     setHeaders(ctx.req, ctx.res, (error) => (error ? reject(error) : resolve(next())));
   });
 
 /**
- * What the port answers before the application can: 200 on /healthz, 503 with Retry-After on everything else,
- * whatever the process waits for.
+ * Responds to requests while the process starts: 200 on GET /healthz, and 503 with Retry-After on everything else.
  */
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
   const isAlive = request.method === 'GET' && request.url === '/healthz';
@@ -95,7 +94,7 @@ export function answerStarting(request: IncomingMessage, response: ServerRespons
   response.writeHead(isAlive ? 200 : status, {
     'Content-Type': 'application/json; charset=utf-8',
     ...(!isAlive && { 'Retry-After': '2' }),
-    // Nobody reads the rest of an upload.
+    // The rest of an upload is not read, so the connection cannot be used again.
     Connection: 'close',
   });
   response.end(JSON.stringify(body));

@@ -1,4 +1,4 @@
-/** Everything that operations work with, made once per process; each names the few it uses. */
+/** Services of the API operations, created once per process. Each operation declares which of them it uses. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';
@@ -26,17 +26,18 @@ import { createOpenWaits } from './studio/open-waits.ts';
 import type { JobNews } from './studio/job-news.ts';
 import { createPriceList } from './studio/prices.ts';
 
-/** What the API is made from. */
+/** Configuration and services that the API is composed from. */
 export interface AppDeps {
   config: Config;
   services: Services;
   client: Client;
   news: JobNews;
   readiness: Readiness;
-  /** Middleware directly around the operations; none where absent. */
+  /** Middleware directly around the operations; absent: none. */
   observe?: Middleware | undefined;
 }
 
+/** Services of an API process. */
 export type Composition = ReturnType<typeof compose>;
 
 /** Composes the services of an API process. */
@@ -82,7 +83,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     operatorSessions: createSessions({
       pool,
       cookie: 'studio_operator',
-      // GET /api/v1/session looks for both cookies.
+      // GET /api/v1/session reads both cookies, so this cookie needs a path that includes /api/v1.
       path: '/api',
       publicBaseUrl: publicBaseUrl(config),
     }),
@@ -94,17 +95,17 @@ export function compose(deps: AppDeps, documents: Documents) {
   };
 }
 
-/** What only operators' requests use. */
+/** Makes the services that only the operators' operations use. */
 function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage } = services;
-  const codecWord = codecAccessWord(config.ADMIN_API_KEY);
+  const codecSecret = codecAccessWord(config.ADMIN_API_KEY);
   return {
     findOperator: createFindOperator(pool, {
       adminKey: config.ADMIN_API_KEY,
       pepper: config.KEY_PEPPER,
       previousPepper: config.KEY_PEPPER_PREVIOUS,
     }),
-    isCodecWord: (given: string | undefined) => isSecret(given, codecWord),
+    isCodecWord: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
     oversight: createJobOverview(pool),

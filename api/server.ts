@@ -1,4 +1,4 @@
-/** The API process: an HTTP server, a Temporal client, and a listener to the events of jobs. It hosts no worker. */
+/** API process: an HTTP server, a Temporal client, and a listener for job events. It runs no worker. */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -21,36 +21,36 @@ interface ApiOptions {
   observe?: Middleware;
 }
 
-/** A running API. */
+/** Running API. */
 export interface Api {
   port: number;
-  /** Where metrics and probes are served; null without METRICS_PORT. */
+  /** Port of metrics and probes; null without METRICS_PORT. */
   metricsPort: number | null;
   services: Services;
   client: Client;
   news: JobNews;
-  /** Refuses new connections and answers the requests that are open. */
+  /** Rejects new connections, completes the open requests, and closes all services. */
   close: () => Promise<void>;
 }
 
-/** Connections that are still open after this are cut. */
+/** Time after which `close` terminates the connections that are still open, in milliseconds. */
 const closeTimeoutMs = 15_000;
 
-/** The longest upload; other bodies are cut sooner, where they are read. */
+/** Longest time of an upload, in milliseconds; the readers of other bodies have shorter timeouts. */
 const requestTimeoutMs = 900_000;
 
-/** What a slow or silent client gets. */
+/** Timeouts of the HTTP server in milliseconds, for slow or silent clients. */
 const serverTimeouts = {
   headersTimeout: 15_000,
   requestTimeout: requestTimeoutMs,
   keepAliveTimeout: 65_000,
-  // How late a timeout may be noticed; by default it is half a minute.
+  // Time between two checks for expired timeouts; the default is half a minute.
   connectionsCheckingInterval: 3000,
 } as const;
 
 /**
- * Starts the API; it serves when this returns. The port is open before: a process that waits for
- * Temporal says so.
+ * Starts the API, and returns when it serves requests. The port is opened before the services are: while the process waits
+ * for Temporal, requests receive status 503.
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
@@ -63,7 +63,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let draining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
-    // Chat does without: an outage of Temporal must not take it out of the load balancer.
+    // Temporal is not required, because chat works without it: in an outage, the process must stay in the load balancer.
     wished: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
@@ -85,14 +85,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     client,
     news,
     async close() {
-      // Who balances the load looks at readiness: until it has looked, requests still come here.
+      // The load balancer sends requests until its next readiness check, so the process keeps serving for DRAIN_DELAY_MS.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
-      // Who follows jobs connects again, elsewhere.
+      // Clients that follow jobs are disconnected, so that they reconnect to another process.
       news.interrupt();
       await closeServer(server);
       await news.close();
-      // Every chat has ended with its connection; what it cost must be written before the pool closes.
+      // All chats have ended with their connections; their charges must be written before the pool closes.
       await services.chat.drained();
       await services.chat.close();
       await operations?.close();

@@ -1,49 +1,51 @@
-/** What the gateway knows of a chat model, and how files that list some are checked. */
+/** Chat model: properties, and the schema of files that list models. */
 import { z } from 'zod';
 
 const usdPerMillion = z.number().min(0).max(100_000);
 const tokens = z.number().int().positive();
 const tokenPrice = { inputUsdPerMillion: usdPerMillion, outputUsdPerMillion: usdPerMillion };
-const yes = z.literal(true);
+const present = z.literal(true);
 
-/** The price of a request; a long input may put all of it on a higher one. */
+/** Price of a request in USD per million tokens; a long input may have a higher price for the complete request. */
 const chatCost = z.strictObject({
   ...tokenPrice,
-  /** Price of audio tokens of the input, if it is not that of other input. */
+  /** Price of audio tokens in the input, if it differs from that of other input. */
   audioInputUsdPerMillion: usdPerMillion.exactOptional(),
-  /** Applies to the whole request once its input has more tokens than this. */
+  /** Price of a complete request whose input has more than `inputTokensAbove` tokens. */
   longInput: z.strictObject({ inputTokensAbove: tokens, ...tokenPrice }).exactOptional(),
 });
+/** Price of a chat model. */
 export type ChatCost = z.infer<typeof chatCost>;
 
-/** A row in a file: the committed catalog, or models of the operator's own. */
+/** Schema of a model in the committed catalog or in an operator's models file. */
 export const chatModelSchema = z.strictObject({
-  /** What callers pass as `model`. */
+  /** Id that callers send as `model`. */
   id: z.string().regex(/^[\w.:@/-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 . _ : @ / -'),
   name: z.string().min(1).max(128),
-  /** The maker, which is not always who serves it. */
+  /** Maker of the model; another company may serve it (`provider`). */
   ownedBy: z.string().min(1).max(64),
-  /** Release, unix seconds. */
+  /** Time of the release in Unix seconds. */
   created: z.number().int().positive(),
   description: z.string().min(1).max(500).exactOptional(),
-  /** Who serves it: a name of catalog/chat-providers.ts, or one of the operator's own. */
+  /** Provider that serves the model: a name in catalog/chat-providers.ts, or a provider that the operator adds. */
   provider: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/),
   protocol: z.enum(['openai', 'anthropic']),
-  /** The provider's id of the model. */
+  /** Id of the model at the provider. */
   upstreamModel: z.string().min(1).max(256),
   cost: chatCost,
-  /** Tokens: the most input, and the most output of one answer. */
+  /** Maximum numbers of tokens: `context` for the input, `output` for one answer. */
   limit: z.strictObject({ context: tokens, output: tokens }),
-  reasoning: yes.exactOptional(),
-  supportsImages: yes.exactOptional(),
-  supportsVideo: yes.exactOptional(),
-  supportsAudio: yes.exactOptional(),
-  /** Day from which the provider no longer serves it, `YYYY-MM-DD` (UTC). */
+  reasoning: present.exactOptional(),
+  supportsImages: present.exactOptional(),
+  supportsVideo: present.exactOptional(),
+  supportsAudio: present.exactOptional(),
+  /** First day on which the provider no longer serves the model, `YYYY-MM-DD` (UTC). */
   retiresOn: z.iso.date().exactOptional(),
 });
+/** Chat model. */
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
-/** Returns the USD per million tokens for a request with this much input. */
+/** Returns the price in USD per million tokens of a request with this number of input tokens. */
 export function chatPriceFor(
   { longInput, ...cost }: ChatCost,
   inputTokens: number,
@@ -54,7 +56,7 @@ export function chatPriceFor(
   return { inputUsdPerMillion, outputUsdPerMillion, audioInputUsdPerMillion };
 }
 
-/** Whether its provider has stopped serving it. */
+/** Returns whether the provider no longer serves the model at a time in Unix milliseconds. */
 export function isRetired(model: ChatModel, nowMs: number): boolean {
   return model.retiresOn !== undefined && Date.parse(model.retiresOn) <= nowMs;
 }

@@ -1,23 +1,28 @@
-/** The upstream providers of chat: who they are, what they speak, where they listen. */
+/** Providers of chat models: names, protocols and addresses. */
 
 import type { ChatModel } from './chat-model.ts';
 
 /** Wire protocols: OpenAI chat-completions and Anthropic Messages. */
 export type ChatProtocol = ChatModel['protocol'];
 
-/** A provider that serves chat models. */
+/** Provider that serves chat models. */
 export interface ChatProvider {
-  /** In `ChatModel.provider`, and the start of its settings (`XAI_API_KEY`). */
+  /**
+   * Name in `ChatModel.provider`; in capitals, the prefix of the provider's environment variables (`XAI_API_KEY`).
+   */
   name: string;
   displayName: string;
   protocol: ChatProtocol;
-  /** The provider's own address; `…/chat/completions` or `…/v1/messages` follows. */
+  /** Base URL of the provider's API; requests append `/chat/completions` or `/v1/messages`. */
   baseUrl: string;
-  /** True when it serves other makers' models: their public ids start with its name. */
+  /** True if the provider serves models of other makers; their public ids start with the provider's name. */
   hosts?: true;
 }
 
-/** In the order in which the catalog was gathered. Addresses: the providers' API references. */
+/**
+ * All chat providers, in the order in which the catalog was generated. The URLs are from the providers' API
+ * references.
+ */
 export const chatProviders: readonly ChatProvider[] = [
   {
     name: 'openai',

@@ -1,4 +1,4 @@
-/** The shape of a row of the image model table, and values that its rows share. */
+/** Types of the table of image models, and values that its rows share. */
 import {
   seedRule,
   type CatalogRow,
@@ -6,57 +6,57 @@ import {
   type ParameterRules,
 } from './model-parameters.ts';
 
-/** How a provider serves the model. */
+/** Route of a model: the provider that serves it, with its operations and limits. */
 export interface ImageRoute extends FieldMap {
   provider: string;
-  /** Operation that draws from a prompt. */
+  /** Operation that generates images from a prompt. */
   generate: string;
-  /** Operation that draws from a prompt and pictures. */
+  /** Operation that generates images from a prompt and pictures. */
   edit?: string;
   imagesPerCallMax: number;
-  /** Formats the upstream can make; another one is converted while it is stored. */
+  /** Formats that the provider can generate; for other formats, the image is converted when it is stored. */
   nativeFormats: readonly string[];
   /** `sentence`: the negative prompt is added to the prompt as a sentence. */
   negativePrompt?: 'sentence';
 }
 
-/** USD of one image. */
+/** Price of one image in USD. */
 export interface ImagePrice {
   usd: number;
-  /** Overrides `usd` by the value of one request field. */
+  /** Prices by the value of one request field; they override `usd`. */
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** A larger picture costs in proportion to its pixels; this many are in the price. */
+  /** Number of pixels that the price includes; the price of a larger picture is proportional to its pixels. */
   includedPixels?: number;
-  /** What a picture with fewer pixels costs at most, whatever was asked for. */
+  /** Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, for any request. */
   smaller?: { pixelsBelow: number; usd: number };
 }
 
-/** A row of the table. */
+/** Row of the table of image models. */
 export interface ImageModel extends CatalogRow {
-  /** What image/generate takes. */
+  /** Parameters of image/generate. */
   generate: ParameterRules;
-  /** What image/edit takes; absent: the model does not edit. */
+  /** Parameters of image/edit; absent if the model does not support edits. */
   edit?: ParameterRules;
-  /** In order of preference. */
+  /** Routes in the order of preference. */
   routes: readonly ImageRoute[];
   price: ImagePrice;
 }
 
-/** Every format that we store. */
+/** All output formats. */
 export const anyFormat = ['png', 'jpeg', 'webp'] as const;
 
-/** What most image models take as `numImages`. */
+/** Rule for `numImages` of most image models. */
 export const numImages = { min: 1, max: 10, default: 1 } as const;
-/** As `outputFormat`. */
+/** Rule for `outputFormat` of most image models. */
 export const outputFormat = { oneOf: anyFormat } as const;
-/** As `background`. */
+/** Rule for `background` of most image models. */
 export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
-/** As `imageUrls`. */
+/** Rule for `imageUrls` of most image models. */
 export const imageUrls = { itemsMax: 10 } as const;
-/** What image/edit takes of models without fields of their own. */
+/** Parameters of image/edit for models without additional fields. */
 export const plainEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
 
-/** Pixels of the named sizes of `imageSize` (spec §4.7; fal's `image_size`). */
+/** Named sizes of `imageSize` in pixels (spec §4.7; fal's `image_size`). */
 export const imageSizes = {
   square_hd: { width: 1024, height: 1024 },
   square: { width: 512, height: 512 },
@@ -66,5 +66,5 @@ export const imageSizes = {
   landscape_16_9: { width: 1024, height: 576 },
 } as const;
 
-/** A name of `imageSize`. */
+/** Name of an `imageSize`. */
 export type ImageSizeName = keyof typeof imageSizes;

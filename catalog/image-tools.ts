@@ -1,6 +1,6 @@
 /**
- * Tools that work on a finished picture: upscaling and background removal. Prices: none is published
- * for these upstreams by megapixel or call that two sources agree on, so they are ours (docs/providers.md).
+ * Tools that process an existing picture: upscaling and background removal. The prices are set by this project,
+ * because no two sources agree on a price per megapixel or per call of these providers (docs/providers.md).
  */
 import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts';
 
@@ -9,32 +9,37 @@ interface ToolRoute extends FieldMap {
   operation: string;
 }
 
-/** USD of a picture by its pixels: `usd` for every started step. */
+/** Price of a picture by its pixels: `usd` for every started step of `stepPixels`. */
 export interface PixelPrice {
   usd: number;
   stepPixels: number;
 }
 
-/** A service of image/upscale. */
+/** Service of image/upscale. */
 export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
-  /** An enlargement that the upstream does not do at once is done in these steps. */
+  /**
+   * Factors of the successive calls, by the requested scale factor; several if the provider does not support it in
+   * one call.
+   */
   steps: Readonly<Record<number, readonly number[]>>;
-  /** Priced by the pixels of each step's result. */
+  /** Price of each step, by the pixels of its result. */
   price: PixelPrice;
 }
 
-/** The edges of each step's result, as multiples of the input's: 3 and 6 for the steps 3 and 2. */
+/**
+ * Returns the edge lengths of each step's result as multiples of those of the input: 3 and 6 for the steps 3 and 2.
+ */
 export function enlargementsOf({ steps }: Upscaler, scaleFactor: number): number[] {
   let enlargement = 1;
   return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
 }
 
-/** No result is larger; the largest picture that is stored and decoded safely. */
+/** Maximum number of pixels of an upscaled picture, which is the maximum for stored and decoded pictures. */
 export const upscaledPixelsMax = 64_000_000;
 
-/** Ids as in the spec; the first is the default. */
+/** Services of image/upscale, with the ids of the spec; the first is the default. */
 export const upscalers: readonly Upscaler[] = [
   {
     id: 'service_a',
@@ -57,7 +62,7 @@ export const upscalers: readonly Upscaler[] = [
         fixed: { output_format: 'png' },
       },
     ],
-    // This upstream enlarges four times at most.
+    // The maximum factor of this provider's operation is 4.
     steps: { 2: [2], 4: [4], 6: [3, 2] },
     price: { usd: 0.08, stepPixels: 24_000_000 },
   },
@@ -80,11 +85,11 @@ export const upscalers: readonly Upscaler[] = [
   },
 ];
 
-/** A model of image/remove-background. */
+/** Model of image/remove-background. */
 export interface BackgroundRemover extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
-  /** USD of one picture by `operatingResolution`. */
+  /** Price of one picture in USD, by `operatingResolution`. */
   usdByResolution: Readonly<Record<string, number>>;
 }
 
@@ -93,7 +98,7 @@ const removerParameters: ParameterRules = {
   refineForeground: { oneOf: [true, false], default: true },
 };
 
-/** Ids as in the spec; the first is the default. */
+/** Models of image/remove-background, with the ids of the spec; the first is the default. */
 export const backgroundRemovers: readonly BackgroundRemover[] = [
   'General Use (Light)',
   'General Use (Heavy)',
@@ -114,7 +119,7 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
   usdByResolution: { '1024x1024': 0.005, '2048x2048': 0.01, '2304x2304': 0.012 },
 }));
 
-/** The only upstream model that works at the largest resolution; it replaces the one asked for. */
+/** Largest resolution, and the only provider model that supports it; this model replaces the requested one. */
 export const largestResolution = {
   operatingResolution: '2304x2304',
   model: 'General Use (Dynamic)',

@@ -1,25 +1,26 @@
 /**
- * What a model takes: its fields with their limits, as data. Requests are checked by it (before anything is reserved,
- * design §7), and GET /studio/models publishes it, so the two cannot differ. And how a provider says these fields:
- * the maps are data too, `providerInput` is their only reader.
+ * Parameters of models: the supported fields with their limits, as data. Requests are checked with these rules
+ * before credits are reserved (design §7), and GET /studio/models publishes them, so the check and the publication
+ * agree. This file also has the maps from request fields to the fields of a provider, which only `providerInput`
+ * reads.
  */
 import { charactersOf, notOneOf, received } from '../domain/request-words.ts';
 import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 
-/** The values that a model takes for one request field; all bounds are inclusive. */
+/** Rule for the values of one request field; all bounds are inclusive. */
 interface ParameterRule {
-  /** The only values. */
+  /** Allowed values. */
   oneOf?: readonly (string | number | boolean)[];
   /** Bounds of a number. */
   min?: number;
   max?: number;
-  /** Length of a list, at least one. */
+  /** Maximum number of items of a list; the minimum is one. */
   itemsMax?: number;
   charactersMax?: number;
-  /** Bounds of a free `{width, height}`. */
+  /** Bounds of a custom size `{width, height}`. */
   size?: SizeRule;
-  /** Used when the caller leaves the field out. */
+  /** Value if the request does not contain the field. */
   default?: string | number | boolean;
 }
 
@@ -29,43 +30,43 @@ export interface SizeRule {
   edgeMax: number;
   pixelsMin: number;
   pixelsMax: number;
-  /** Longer edge divided by the shorter one. */
+  /** Maximum of the longer edge divided by the shorter one. */
   ratioMax: number;
 }
 
-/** Field → rule. A field that is absent here is refused with UNSUPPORTED_PARAMETER. */
+/** Rules by request field. A field without a rule is rejected with UNSUPPORTED_PARAMETER. */
 export type ParameterRules = Readonly<Record<string, ParameterRule>>;
 
-/** What every model and tool of Studio says of itself. */
+/** Properties that every Studio model and tool has. */
 export interface CatalogRow {
-  /** As in the spec: callers name it. */
+  /** Public id, as in the spec. */
   id: string;
   displayName: string;
-  /** The upstream model behind the public id, told to callers. */
+  /** Name of the provider's model behind the public id, shown to callers. */
   servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  /** Typical duration of a call in seconds; the first status check is considerably later. */
   typicalSeconds: number;
 }
 
 /**
- * Finds a row by its public id.
- * @throws GatewayError UNKNOWN_MODEL listing what exists.
+ * Returns the row with a public id. `field` is the request field, for the error.
+ * @throws GatewayError UNKNOWN_MODEL with the known ids
  */
 export function findModel<Row extends { id: string }>(
   rows: readonly Row[],
   id: string,
   field = 'model',
 ): Row {
-  const found = rows.find((row) => row.id === id);
-  if (found) return found;
+  const model = rows.find((row) => row.id === id);
+  if (model) return model;
   const known = rows.map((row) => row.id);
   throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
 }
 
-/** 0–2147483647 (spec §8). */
+/** Rule for `seed`: 0–2147483647 (spec §8). */
 export const seedRule: ParameterRule = { min: 0, max: 2_147_483_647 };
 
-/** The defaults of the fields that a request leaves out. */
+/** Returns the defaults of the fields that a request does not contain. */
 export function defaultsFor(
   rules: ParameterRules,
   body: Readonly<Record<string, unknown>>,
@@ -77,88 +78,96 @@ export function defaultsFor(
   return defaults;
 }
 
-/** Fields that steer the gateway, not the upstream. */
+/** Fields that control the gateway and are not sent to the provider. */
 const gatewayFields = new Set(['model', 'service', 'operation', 'async', 'persistToStorage']);
-/** Fields of every request that no model decides about; a model may still bound them. */
-const common = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
+/** Fields that are allowed without a rule of the model; a rule may still limit their values. */
+const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
 interface Checked {
-  /** The id that the caller knows the model by. */
+  /** Public id of the model. */
   id: string;
   parameters: ParameterRules;
-  /** Fields of `common` that this kind of request leaves to the model after all. */
+  /** Fields of `commonFields` that are nevertheless rejected without a rule of the model. */
   modelled?: readonly string[];
 }
 
 /**
- * Refuses parameters of other models, and values that this model does not take.
- * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST, naming each field.
+ * Rejects parameters and values that the model does not support.
+ * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details name each field
  */
 export function refuseUnsupported(
   { id, parameters, modelled = [] }: Checked,
   body: Readonly<Record<string, unknown>>,
 ): void {
-  const given = Object.keys(body).filter((field) => body[field] !== undefined);
-  const foreign = given
-    .filter((field) => modelled.includes(field) || !common.has(field))
+  const sentFields = Object.keys(body).filter((field) => body[field] !== undefined);
+  const unsupported = sentFields
+    .filter((field) => modelled.includes(field) || !commonFields.has(field))
     .filter((field) => parameters[field] === undefined);
-  if (foreign.length > 0) {
-    const taken = Object.keys(parameters).join(', ') || 'no parameters';
-    throw new GatewayError('UNSUPPORTED_PARAMETER', `${id} does not take ${foreign.join(', ')}`, {
-      details: foreign.map((path) => ({
+  if (unsupported.length > 0) {
+    const supported = Object.keys(parameters).join(', ') || 'none';
+    const message = `${id} does not support ${unsupported.join(', ')}`;
+    throw new GatewayError('UNSUPPORTED_PARAMETER', message, {
+      details: unsupported.map((path) => ({
         path,
-        message: `not supported by ${id}; supported: ${taken}`,
+        message: `not supported by ${id}; supported: ${supported}`,
       })),
     });
   }
-  const details: ErrorDetail[] = given.flatMap((path) => {
+  const details: ErrorDetail[] = sentFields.flatMap((path) => {
     const rule = parameters[path] ?? {};
-    const wanted = breach(rule, body[path]);
-    const sent = received(body[path], rule.oneOf?.map(String));
-    return wanted === undefined ? [] : [{ path, message: `${id} takes ${wanted}${sent}` }];
+    const requirement = violatedRequirement(rule, body[path]);
+    const value = received(body[path], rule.oneOf?.map(String));
+    return requirement === undefined ? [] : [{ path, message: `${requirement} for ${id}${value}` }];
   });
   if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);
 }
 
-/** What would have been taken; undefined when the value is. */
-function breach(rule: ParameterRule, value: unknown): string | undefined {
+/** Returns the requirement that a value violates, for the error message; undefined if the value is allowed. */
+function violatedRequirement(rule: ParameterRule, value: unknown): string | undefined {
   if (rule.oneOf && !rule.oneOf.some((known) => known === value)) {
-    return `one of ${rule.oneOf.join(', ')}`;
+    return `must be one of ${rule.oneOf.join(', ')}`;
   }
   if (typeof value === 'number') {
     const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = rule;
-    return value < min || value > max ? `${min}–${max}` : undefined;
+    return value < min || value > max ? `must be ${min}–${max}` : undefined;
   }
   if (typeof value === 'string') {
     const { charactersMax = Number.POSITIVE_INFINITY } = rule;
-    return charactersOf(value) > charactersMax ? `at most ${charactersMax} characters` : undefined;
+    return charactersOf(value) > charactersMax
+      ? `must have at most ${charactersMax} characters`
+      : undefined;
   }
   if (Array.isArray(value)) {
     const { itemsMax = Number.POSITIVE_INFINITY } = rule;
-    return value.length > itemsMax ? `1–${itemsMax} of them` : undefined;
+    return value.length > itemsMax ? `must have 1–${itemsMax} items` : undefined;
   }
-  return rule.size && isSize(value) ? sizeBreach(rule.size, value) : undefined;
+  return rule.size && isSize(value) ? violatedSizeRequirement(rule.size, value) : undefined;
 }
 
 function isSize(value: unknown): value is { width: number; height: number } {
   return typeof value === 'object' && value !== null && 'width' in value && 'height' in value;
 }
 
-function sizeBreach(rule: SizeRule, { width, height }: { width: number; height: number }) {
+function violatedSizeRequirement(
+  rule: SizeRule,
+  { width, height }: { width: number; height: number },
+) {
   const [short, long] = width < height ? [width, height] : [height, width];
   const pixels = width * height;
   if (short % rule.multipleOf !== 0 || long % rule.multipleOf !== 0) {
-    return `edges in multiples of ${rule.multipleOf}`;
+    return `must have edges that are multiples of ${rule.multipleOf}`;
   }
-  if (long > rule.edgeMax) return `edges up to ${rule.edgeMax} pixels`;
+  if (long > rule.edgeMax) return `must have edges of at most ${rule.edgeMax} pixels`;
   if (pixels < rule.pixelsMin || pixels > rule.pixelsMax) {
-    return `${rule.pixelsMin}–${rule.pixelsMax} pixels in all`;
+    return `must have ${rule.pixelsMin}–${rule.pixelsMax} pixels in total`;
   }
-  return long > short * rule.ratioMax ? `shapes up to ${rule.ratioMax}:1` : undefined;
+  return long > short * rule.ratioMax
+    ? `must have an aspect ratio of at most ${rule.ratioMax}:1`
+    : undefined;
 }
 
 /**
- * Refuses two fields of which only one can be meant.
+ * Rejects a request that contains both of two fields.
  * @throws GatewayError CONFLICTING_FIELDS
  */
 export function refuseTogether(
@@ -172,28 +181,28 @@ export function refuseTogether(
   });
 }
 
-/** A request's fields, with or without the defaults of a model. */
+/** Fields of a request, with or without the defaults of a model. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/** Maps over request fields; each entry is by our field's name. */
+/** Maps from request fields to the fields of a provider; every map is keyed by the request field. */
 export interface FieldMap {
-  /** Our field → the provider's field; one that is not named here is called the same, in snake_case. */
+  /** Provider's field names; a field without an entry has the same name in snake_case. */
   rename?: Readonly<Record<string, string>>;
-  /** Our value → the provider's value. */
+  /** Provider's values, by request value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Values that are said by leaving the field out. */
+  /** Values for which the field is not sent to the provider. */
   omit?: Readonly<Record<string, readonly string[]>>;
-  /** Fields that the spec allows and this upstream does not know: `seed`. */
+  /** Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent. */
   drop?: readonly string[];
-  /** Numbers that the provider takes as text, with what stands behind the digits: `'8s'`. */
+  /** Numbers that are sent as text, with the suffix after the digits: `s` for `'8s'`. */
   asText?: Readonly<Record<string, string>>;
-  /** `{width, height}` is said as `'1536x1024'`. */
+  /** True if `{width, height}` is sent as text, e.g. `'1536x1024'`. */
   sizeAsText?: true;
-  /** Sent with every request, in the provider's own words. */
+  /** Provider's fields that every request contains. */
   fixed?: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** Renames and translates fields; what is undefined is left out. */
+/** Returns the provider's input: request fields with the provider's names and values, without undefined fields. */
 export function providerInput(map: FieldMap, fields: Fields): JsonObject {
   const input: JsonObject = { ...map.fixed };
   for (const [field, value] of Object.entries(fields)) {

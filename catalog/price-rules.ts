@@ -1,6 +1,6 @@
 /**
  * Prices of the Studio models as rules: `priceOf` applies them to requests, and GET /pricing publishes them.
- * A price is the sum of its rules; a rule without a row that fits adds nothing.
+ * A price is the sum of its rules; a rule without a matching row adds nothing.
  */
 import type { AudioModel } from './audio-models.ts';
 import { assert } from '../domain/errors.ts';
@@ -11,53 +11,58 @@ import type { VideoModel, VideoTool } from './video-models.ts';
 
 type Value = string | number | boolean;
 
-/** USD of a unit where the request, with its defaults, has all values of `when`. */
+/** Price of a unit in USD, for requests that (with their defaults) have all values of `when`. */
 export interface PriceRow {
   when: Readonly<Record<string, Value>>;
-  /** And where the result has no more pixels than this. */
+  /** Maximum number of pixels of the result, as a further condition. */
   pixelsMax?: number;
   usd: number;
-  /** The value that costs the same, of one that leaves the choice to the model. */
+  /** Value with the same price, if the value in `when` (e.g. `auto`) lets the model choose. */
   chargedAs?: string;
 }
 
-/** Pixels that decide about a price. */
+/** Pixels on which a price depends. */
 export interface PricedPixels {
-  /** Those of the size in this field, or of the `input` with its edges times `edgesTimes` (a number or a field). */
+  /** Source of the pixels: the request field with the size, or `input` for the measured input. */
   of: string;
+  /** Factor by which the edges are multiplied: a number, or the request field that contains it. */
   edgesTimes: number | string;
-  /** A unit costs so many times its row as the pixels hold this many, at least once; null: they choose the row. */
+  /**
+   * Pixels per step: the price of the row is multiplied by the number of steps, at least 1. Null: the pixels select
+   * the row.
+   */
   each: number | null;
-  /** `up`: whole times. */
+  /** `up`: the number of steps is rounded up to an integer. */
   rounding: 'up' | 'none';
 }
 
-/** Rule of a price list. */
+/** Rule of a price list: the price of a unit and the number of units. */
 export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**
-   * How many units: a field's number, rounded up, its text's characters or its list's length; of the `input` the
-   * seconds begun; `default` where that says nothing.
+   * Number of units. `of` is the request field that decides it: a number (rounded up), the characters of a text or
+   * the length of a list; `input` means the started seconds of the measured input. `default` applies if `of` gives
+   * no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;
-  /** The first that fits. */
+  /** Price rows; the first matching row applies. */
   rows: readonly PriceRow[];
 }
 
-/** USD of a unit of a request. */
+/** Price of a unit of a request in USD. */
 export interface UnitPrice {
   usd: number;
-  /** The value that costs the same, where the request leaves the choice to the model. */
+  /** Value with the same price, if the request lets the model choose. */
   chargedAs?: string;
   /** Prices of results with fewer pixels, which the provider may deliver instead. */
   smaller: { pixelsBelow: number; unitPriceUsd: number }[];
 }
 
 /**
- * Prices a unit of a request by a rule.
- * @param fields the request with its defaults
- * @param pixels those of the result, 0 where the request does not decide them
+ * Returns the price of a unit of a request.
+ * @param fields fields of the request with their defaults
+ * @param pixels number of pixels of the result; 0 if the request does not determine it
  */
 export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
   const row = rule.rows.find(
@@ -65,7 +70,7 @@ export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice 
       pixels <= pixelsMax &&
       Object.entries(when).every(([field, value]) => fields[field] === value),
   );
-  assert(row, 'every request has a price');
+  assert(row, 'every request matches a row of the price rule');
   const { usd, chargedAs } = row;
   const each = rule.pixels?.each ?? null;
   if (each === null) {
@@ -88,9 +93,9 @@ export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice 
   };
 }
 
-const one = { of: null, default: 1 };
+const oneUnit = { of: null, default: 1 };
 
-/** Of images, so many as `numImages` says unless told otherwise. */
+/** Returns the price rule of images; `quantity` is `numImages` if absent. */
 export function imagePriceRules(
   price: ImagePrice,
   parameters: ParameterRules,
@@ -101,8 +106,12 @@ export function imagePriceRules(
   const rows = values.map((value): PriceRow => {
     const listedUsd = table[String(value)];
     if (listedUsd !== undefined) return { when: { [field]: value }, usd: listedUsd };
-    const alike = Object.keys(table).find((known) => table[known] === price.usd);
-    return { when: { [field]: value }, usd: price.usd, ...(alike && { chargedAs: alike }) };
+    const equalValue = Object.keys(table).find((known) => table[known] === price.usd);
+    return {
+      when: { [field]: value },
+      usd: price.usd,
+      ...(equalValue && { chargedAs: equalValue }),
+    };
   });
   const each = parameters['imageSize'] && price.includedPixels;
   return [
@@ -116,17 +125,17 @@ export function imagePriceRules(
   ];
 }
 
-/** Of an image of a song's cover, in full mode only. */
+/** Returns the price rule of a song's cover image, which only mode `full` generates. */
 export function coverPriceRules(price: ImagePrice): [PriceRule] {
-  const [rule] = imagePriceRules(price, {}, one);
+  const [rule] = imagePriceRules(price, {}, oneUnit);
   const rows = rule.rows.map((row) => ({ ...row, when: { ...row.when, mode: 'full' } }));
   return [{ ...rule, rows }];
 }
 
-/** Of enlargements, each step of one paid for by the pixels of its result. */
+/** Returns the price rules of an upscale: one rule per step, priced by the pixels of the step's result. */
 export function upscalePriceRules(
   service: Upscaler,
-  quantity: PriceRule['quantity'] = one,
+  quantity: PriceRule['quantity'] = oneUnit,
 ): [PriceRule, ...PriceRule[]] {
   const rule = (edgesTimes: number | string, when: PriceRow['when']): PriceRule => ({
     unit: 'image',
@@ -134,15 +143,15 @@ export function upscalePriceRules(
     pixels: { of: 'input', edgesTimes, each: service.price.stepPixels, rounding: 'up' },
     rows: [{ when, usd: service.price.usd }],
   });
-  const before = Object.keys(service.steps).flatMap((key) => {
+  const earlierSteps = Object.keys(service.steps).flatMap((key) => {
     const scaleFactor = Number(key);
     const enlargements = enlargementsOf(service, scaleFactor).slice(0, -1);
     return enlargements.map((enlargement) => rule(enlargement, { scaleFactor }));
   });
-  return [rule('scaleFactor', {}), ...before];
+  return [rule('scaleFactor', {}), ...earlierSteps];
 }
 
-/** Of background removals, by the resolution where the request names it. */
+/** Returns the price rule of background removals, by `operatingResolution` if the request can contain it. */
 export function removalPriceRules(
   { usdByResolution, parameters }: BackgroundRemover,
   quantity?: PriceRule['quantity'],
@@ -157,15 +166,15 @@ export function removalPriceRules(
   return [
     {
       unit: 'image',
-      quantity: quantity ?? one,
+      quantity: quantity ?? oneUnit,
       pixels: null,
-      // Whoever works on several pictures cannot name a resolution.
+      // A request with several pictures cannot contain a resolution, so the default resolution applies.
       rows: quantity && preset ? [{ when: {}, usd: preset.usd }] : rows,
     },
   ];
 }
 
-/** Of a film from a prompt. */
+/** Returns the price rule of generated videos. */
 export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): [PriceRule] {
   const preset = parameters['durationSeconds']?.default;
   return [
@@ -178,7 +187,7 @@ export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): [Price
   ];
 }
 
-/** Of work on a finished film. */
+/** Returns the price rule of tools that process a video. */
 export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): [PriceRule] {
   return [
     {
@@ -190,10 +199,10 @@ export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): [PriceR
   ];
 }
 
-/** Of sound and text. */
+/** Returns the price rule of an audio model. */
 export function audioPriceRules(
   { per, usd }: AudioModel,
-  quantity: PriceRule['quantity'] = one,
+  quantity: PriceRule['quantity'] = oneUnit,
 ): PriceRule[] {
   return [{ unit: per, quantity, pixels: null, rows: [{ when: {}, usd }] }];
 }

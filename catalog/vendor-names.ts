@@ -1,13 +1,13 @@
 /**
- * What makers call the models behind our ids. Taken where clients of a maker's own API are served: only
- * names of the model that answers, or of the one that its maker has put in that model's place.
+ * Names of makers for the models behind the public ids. Endpoints for clients of a maker's own API accept them. A
+ * name is listed only if the public id serves this model, or the model with which its maker has replaced it.
  */
 import { GatewayError } from '../domain/errors.ts';
 import { createNearest } from '../domain/request-words.ts';
 
-/** Maker's name → our id. */
+/** Public ids by the maker's name. */
 export const vendorNames: Readonly<Record<string, string>> = {
-  // GPT Image 1 was shut down; its maker names 1.5 as the replacement.
+  // GPT Image 1 was shut down; its maker names GPT Image 1.5 as the replacement.
   'gpt-image-1': 'alpha-image',
   'gpt-image-1.5': 'alpha-image',
   'gpt-image-1-mini': 'alpha-image-mini',
@@ -22,24 +22,24 @@ export const vendorNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * The row that a client names, by its id or its maker's name; the first where it names none.
- * @throws GatewayError UNKNOWN_MODEL naming the nearest, or all, that exist here
+ * Returns the row with a public id or a maker's name; the first row if `name` is null or undefined.
+ * @throws GatewayError UNKNOWN_MODEL with the most similar names, or with all ids if none is similar
  */
 export function findByAnyName<Row extends { id: string }>(
   rows: readonly Row[],
   name: string | null | undefined,
 ): Row {
   const id = name != null && Object.hasOwn(vendorNames, name) ? vendorNames[name] : name;
-  const found = id == null ? rows[0] : rows.find((row) => row.id === id);
-  if (found) return found;
+  const model = id == null ? rows[0] : rows.find((row) => row.id === id);
+  if (model) return model;
   const ids = rows.map((row) => row.id);
   const makers = Object.entries(vendorNames).filter(([, own]) => ids.includes(own));
   const near = createNearest([...ids, ...makers.map(([maker]) => maker)])(name ?? '');
   const advice = (near.length > 0 ? near : ids).join(', ');
-  const shown = name?.slice(0, 100);
+  const shownName = name?.slice(0, 100);
   throw new GatewayError(
     'UNKNOWN_MODEL',
-    `model "${shown}" does not exist here; did you mean ${advice}?`,
-    { details: [{ path: 'model', message: `one of: ${ids.join(', ')}` }] },
+    `model "${shownName}" does not exist here; did you mean ${advice}?`,
+    { details: [{ path: 'model', message: `must be one of ${ids.join(', ')}` }] },
   );
 }

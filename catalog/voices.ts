@@ -1,14 +1,14 @@
 /**
- * The 23 voices (spec §4.8): lowercase first names → ElevenLabs' premade voices. The ids agree across
- * public code that uses them (docs/providers.md).
+ * The 23 voices (spec §4.8): lowercase first names for ElevenLabs' premade voices. Several public code bases agree on
+ * these ids (docs/providers.md).
  */
 import { assert } from '../domain/errors.ts';
 
-/** A voice that callers may name. */
+/** Voice that callers can select. */
 export interface Voice {
   name: string;
   gender: 'female' | 'male' | 'neutral';
-  /** The provider's id of the voice. */
+  /** Id of the voice at the provider. */
   providerVoiceId: string;
 }
 
@@ -39,12 +39,12 @@ export const voices: readonly Voice[] = [
   { name: 'will', gender: 'male', providerVoiceId: 'bIHbv24MWmeRgasZH58o' },
 ];
 
-/** Speaks where the caller names no voice. */
+/** Name of the voice if the request names none. */
 export const defaultVoiceName = 'rachel';
 
-/** The provider's id of a voice of the list. */
+/** Returns the provider's id of a voice. */
 export function providerVoiceIdOf(name: string): string {
   const voice = voices.find((each) => each.name === name);
-  assert(voice, 'the schema admits only voices of the list');
+  assert(voice, 'the request schema allows only listed voices');
   return voice.providerVoiceId;
 }

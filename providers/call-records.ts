@@ -1,6 +1,6 @@
 /**
- * Records of provider calls. A call is recorded before it is sent, so that it is never sent twice,
- * also if a process dies in between (design §3.6).
+ * Records of provider calls. A call is recorded before it is sent, so that it is never sent a second time unnoticed
+ * (design §3.6), even if a process crashes in between.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,75 +10,79 @@ import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { providerOperation, type Operation } from './provider.ts';
 
-/** Names one call of one job. */
+/** Key of a provider call: the job, and the index of the call in the job. */
 export interface CallName {
   jobId: string;
   callIndex: number;
 }
 
-/** Verdict on whether the call may be sent, or the record of an earlier attempt. */
+/** Verdict on a call: whether this attempt may send it, or the state that an earlier attempt recorded. */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
-  /** The provider is paused: the call must not be sent. */
+  /** The provider is paused, so the call must not be sent now. */
   z.object({ verdict: z.literal('paused') }),
-  /** The job was settled: the call must not be sent. */
+  /** The job is settled, so none of its calls may be sent any more. */
   z.object({ verdict: z.literal('settled') }),
-  /** The pause has ended; returned only to attempts that wait for the end of a pause. */
+  /** The provider is not paused; only for an attempt with `wait`, which waits for the end of a pause. */
   z.object({ verdict: z.literal('resumed') }),
-  /** The provider certainly did not accept the call, or the call waits for the end of a pause. */
+  /** `refused`: the provider certainly did not accept the call. `waiting`: the call waits for the end of a pause. */
   z.object({ verdict: z.enum(['refused', 'waiting']) }),
   /**
-   * Another attempt is sending the call, and was running at `touchedAtMs` (Unix ms of the
-   * database's clock). A notification may have named the call since.
+   * Another attempt sends the call; it last recorded that it is running at `touchedAtMs` (Unix ms of the database's
+   * clock). `notifiedId` is the operation id of a notification for the call, null if none was received.
    */
   z.object({
     verdict: z.literal('begun'),
     touchedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /** The call was sent and its outcome is unknown. A notification may have named it. */
+  /** The call was sent and its outcome is unknown; `notifiedId` is the operation id of a notification, or null. */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
 ]);
+/** Verdict on a call. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
 
-/** A call by one of its routes. */
+/** Call that is sent by one of its routes. */
 interface RoutedCall extends CallName {
   routeIndex: number;
   provider: string;
   endpoint: string;
-  /** Id of the attempt that is about to send the call, the same in its repeated requests. */
+  /** Id of the attempt that sends the call; the attempt repeats `begin` with the same id. */
   senderId?: string;
-  /** Waits for the end of a pause without beginning the call. */
+  /** True if the attempt only waits for the end of a pause, so that the call is not recorded as begun. */
   wait?: true;
 }
 
-/** Makes call records over a pool. */
+/** Makes the records of calls in the database. */
 export function createCallRecords(pool: DatabasePool) {
-  async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
-    await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`);
+  async function record({ jobId, callIndex }: CallName, change: JsonObject): Promise<void> {
+    await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
   }
   return {
-    /** Records that the call is about to be sent, unless it must not be. */
+    /** Records that the call is about to be sent, unless it must not be sent; returns the verdict. */
     begin: (call: RoutedCall): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
-    /** Reads the record of earlier attempts; null if there is none. */
+    /** Reads what earlier attempts recorded; null if there is no record. */
     find: ({ jobId, callIndex }: CallName): Promise<BeginVerdict | null> =>
       pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS verdict FROM provider_call c
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     touched: (call: CallName): Promise<void> => record(call, {}),
-    /** Records that the provider certainly did not accept the call: it may be sent again. */
+    /** Records that the provider certainly did not accept the call, so that it may be sent again. */
     refused: (call: CallName): Promise<void> => record(call, { state: 'refused' }),
-    /** Records that the outcome of a sent call is unknown: it is never sent again. */
+    /** Records that the call was sent and its outcome is unknown, so that it is never sent again. */
     unknown: (call: CallName): Promise<void> => record(call, { state: 'unknown' }),
+    /** Records that the provider has queued the call under an operation. */
     accepted: ({ operation, ...call }: CallName & { operation: Operation }): Promise<void> =>
       record(call, { state: 'accepted', operation }),
+    /** Records the stored outputs of the call. */
     answered: ({ outputs, ...call }: CallName & { outputs: CallOutputs }): Promise<void> =>
       record(call, { state: 'answered', outputs: jsonOf(outputs) }),
+    /** Records the progress of the call. */
     progressed: ({ progress, ...call }: CallName & { progress: Json }): Promise<void> =>
       record(call, { progress }),
   };

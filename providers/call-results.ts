@@ -1,6 +1,4 @@
-/**
- * Stores a provider's result as the outputs of a call, compared with the plan before the charge.
- */
+/** Results of provider calls: stores the outputs and compares them with the plan before they are charged. */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -8,7 +6,7 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
 
-/** Options of the storage of a call's result. */
+/** Call whose result is stored, with the services that `storeResult` uses. */
 export interface StoreResultOptions {
   artifacts: ArtifactStore;
   task: CallTask;
@@ -17,8 +15,9 @@ export interface StoreResultOptions {
 }
 
 /**
- * Stores the delivered outputs, at most as many as requested. Unusable outputs are left out and not
- * charged; a failure that another attempt may avoid fails the whole attempt.
+ * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are left out and not
+ * charged. If an output fails with an error that another attempt may resolve, or all outputs fail, the function
+ * throws this error.
  * @throws ProviderFailure, StorageFailure
  */
 export async function storeResult(
@@ -26,9 +25,9 @@ export async function storeResult(
   options: StoreResultOptions,
 ): Promise<CallOutputs> {
   const { task } = options;
-  const wanted = task.meter === 'artifact' ? task.quantity : 1;
+  const requestedCount = task.meter === 'artifact' ? task.quantity : 1;
   const stored = await Promise.allSettled(
-    result.outputs.slice(0, wanted).map((output, outputIndex) =>
+    result.outputs.slice(0, requestedCount).map((output, outputIndex) =>
       options.artifacts.store(output, {
         output: task.output,
         place: {
@@ -41,29 +40,27 @@ export async function storeResult(
       }),
     ),
   );
-  const artifacts = kept(stored);
+  const artifacts = usableArtifacts(stored);
   const delivered = deliveredUnits(task, artifacts, result);
   const discountMicro = discountOf(task, artifacts, delivered);
-  tellDifferences(artifacts, options);
-  const short = task.output.medium !== 'json' && artifacts.length < wanted;
+  logDifferences(artifacts, options);
+  const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
   return {
     callIndex: task.callIndex,
     artifacts,
     data: result.data,
     delivered,
     ...(discountMicro > 0 && { discountMicro }),
-    error: short
+    error: isIncomplete
       ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than requested' }
       : null,
   };
 }
 
-/**
- * Seconds that an encoder's padding may add: a second that contains only padding is not charged.
- */
+/** Seconds that an encoder's padding may add to a recording; a second that only the padding starts is not charged. */
 const paddingSeconds = 0.1;
 
-/** Returns the units of the call to charge. */
+/** Returns the charged part of the call's quantity, in units of the call's meter. */
 function deliveredUnits(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
@@ -78,17 +75,23 @@ function deliveredUnits(
   return task.meter === 'character' || isData ? task.quantity : artifacts.length;
 }
 
-/** Returns the discount in micro-credits for outputs that are cheaper than the requested ones. */
+/**
+ * Returns the discount of a call in micro-credits: the delivered outputs are charged, which may be cheaper than the
+ * requested ones.
+ */
 function discountOf(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
   delivered: number,
 ): number {
   const units = task.meter === 'artifact' ? 1 : delivered;
-  return artifacts.reduce((sum, one) => sum + unitDiscountMicro(task.output, one) * units, 0);
+  return artifacts.reduce(
+    (sum, artifact) => sum + unitDiscountMicro(task.output, artifact) * units,
+    0,
+  );
 }
 
-function tellDifferences(artifacts: readonly StoredArtifact[], options: StoreResultOptions): void {
+function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResultOptions): void {
   const { task, logger } = options;
   for (const artifact of artifacts) {
     const differences = differencesOf(task.output, artifact);
@@ -99,60 +102,72 @@ function tellDifferences(artifacts: readonly StoredArtifact[], options: StoreRes
   }
 }
 
-function kept(stored: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
+/** Returns the stored artifacts. @throws the first failure, unless it is final and other outputs are usable */
+function usableArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
   const artifacts: StoredArtifact[] = [];
   const failures: unknown[] = [];
-  for (const entry of stored) {
+  for (const entry of results) {
     if (entry.status === 'fulfilled') artifacts.push(entry.value);
     else failures.push(entry.reason);
   }
-  const hopeless = failures.every(
+  const allFinal = failures.every(
     (failure) => failure instanceof ProviderFailure && failure.kind === 'failed',
   );
-  if (failures.length > 0 && (!hopeless || artifacts.length === 0)) throw failures[0];
+  if (failures.length > 0 && (!allFinal || artifacts.length === 0)) throw failures[0];
   return artifacts;
 }
 
-/** Difference between an output and the plan. */
+/** Property of an output that differs from the plan. */
 interface OutputDifference {
   field: 'contentType' | 'width' | 'height' | 'durationSeconds' | 'hasAudio';
   expected: string | number | boolean;
   found: string | number | boolean | null;
 }
 
-/** Content types of media that are stored as delivered; images are converted. */
+/**
+ * Content types that callers expect of outputs that are stored without conversion; pictures are converted if
+ * necessary.
+ */
 const contentTypes: Partial<Record<OutputSpec['medium'], string>> = {
   video: 'video/mp4',
   audio: 'audio/mpeg',
 };
-/** Tolerances: encoders round durations to frames, and dimensions to even numbers. */
-const secondsAbout = 0.5;
-const pixelsAbout = 2;
+/** Tolerances of the comparison, because encoders round durations to frames and edges to even numbers. */
+const secondsTolerance = 0.5;
+const pixelsTolerance = 2;
 
 /**
- * Lists the differences from the expected properties; properties that neither the request nor the
- * medium decides are not compared.
+ * Returns the properties of an artifact that differ from the plan; properties that the plan does not specify are not
+ * compared.
  */
 export function differencesOf(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
   const expected = { contentType: contentTypes[output.medium], ...output.expected };
-  const about = { width: pixelsAbout, height: pixelsAbout, durationSeconds: secondsAbout };
+  const tolerances = {
+    width: pixelsTolerance,
+    height: pixelsTolerance,
+    durationSeconds: secondsTolerance,
+  };
   const differences: OutputDifference[] = [];
   for (const field of ['contentType', 'hasAudio'] as const) {
-    const wanted = expected[field];
+    const expectedValue = expected[field];
     const found = artifact[field];
-    if (wanted !== undefined && found !== wanted)
-      differences.push({ field, expected: wanted, found });
+    if (expectedValue !== undefined && found !== expectedValue)
+      differences.push({ field, expected: expectedValue, found });
   }
   for (const field of ['width', 'height', 'durationSeconds'] as const) {
-    const wanted = expected[field];
+    const expectedValue = expected[field];
     const found = artifact[field];
-    const differs = found === null || Math.abs(found - (wanted ?? found)) > about[field];
-    if (wanted !== undefined && differs) differences.push({ field, expected: wanted, found });
+    const differs =
+      found === null || Math.abs(found - (expectedValue ?? found)) > tolerances[field];
+    if (expectedValue !== undefined && differs)
+      differences.push({ field, expected: expectedValue, found });
   }
   return differences;
 }
 
-/** Returns the micro-credits by which a unit of this output is cheaper than the requested one. */
+/**
+ * Returns the difference in micro-credits between the price of a requested unit and that of the delivered artifact.
+ */
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;
   const pixels = width === null || height === null ? null : width * height;

@@ -1,8 +1,7 @@
 /**
- * Provider notifications: the URL that a provider receives (design §3.5), the table of verified
- * notifications, and the signal to the workflow. If a notification cannot be signaled now, the
- * response is 5xx, so that the provider repeats it; the workflow's timer checks the call in any
- * case.
+ * Notifications of providers: the URL that is sent to a provider (design §3.5), the table of verified notifications,
+ * and the signal to the workflow. If the workflow cannot be signaled now, the response is 5xx, so that the provider
+ * repeats the notification. The workflow's own timer checks the call in any case.
  */
 import { createHmac } from 'node:crypto';
 import { sql } from 'slonik';
@@ -14,88 +13,86 @@ import type { Metrics } from '../platform/metrics.ts';
 import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
 import type { Logger } from '../platform/logger.ts';
 
-/** Address of a notification: the call that it is about. */
+/** Call to which a notification belongs. */
 interface NotificationAddress {
   provider: string;
   jobId: string;
   callIndex: number;
 }
 
-/** Makes notification URLs; `publicBaseUrl` is the URL at which providers reach this API. */
+/** Makes and checks the URLs of notifications; `publicBaseUrl` is the URL at which providers reach this API. */
 export function createNotificationUrls(options: { publicBaseUrl: string; secret: string }) {
   const macOf = (address: NotificationAddress): string =>
     createHmac('sha256', options.secret)
       .update(`${address.provider}\n${address.jobId}\n${address.callIndex}`)
       .digest('base64url');
   return {
+    /** Returns the URL to which the provider sends the notification of a call. */
     urlFor: (address: NotificationAddress): string =>
       `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
-    /** Returns whether the MAC belongs to the address. */
+    /** Returns whether the MAC in a received URL is valid. */
     holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
   };
 }
-/** Notification URLs. */
+/** URLs to which providers send notifications. */
 export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
-const keptRow = z.object({ deliveries: z.number(), state: z.string() });
+const storedRow = z.object({ deliveries: z.number(), state: z.string() });
 
-/** A verified notification. */
+/** Schema of a verified notification. */
 const inboxNotification = z.object({
   provider: z.string(),
   jobId: z.string(),
   callIndex: z.number(),
   operationId: z.string(),
 });
-/** Notification that has been received. */
+/** Verified notification. */
 type InboxNotification = z.infer<typeof inboxNotification>;
 
-/** A stored notification; times are Unix ms. */
+/** Schema of a stored notification; times are Unix ms. */
 const keptNotification = inboxNotification.extend({
   /** `received`: not signaled yet; `delivered`: signaled; `late`: its workflow had ended. */
   state: z.enum(['received', 'delivered', 'late']),
-  /** Number of times that the provider sent it. */
+  /** Number of times that the provider has sent the notification. */
   deliveries: z.number(),
   receivedAtMs: z.number(),
 });
-/** A stored notification; times are Unix ms. */
+/** Stored notification. */
 type KeptNotification = z.infer<typeof keptNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
-/** Makes the table of verified notifications. */
+/** Makes the inbox: the table of verified notifications. */
 export function createInbox(pool: DatabasePool) {
   return {
-    /**
-     * Stores a notification. Returns how often the provider has sent it, and whether its workflow
-     * has received it.
-     */
+    /** Stores a notification; returns how often the provider has sent it, and its state. */
     async keep(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
-      return pool.one(sql.type(keptRow)`
+      return pool.one(sql.type(storedRow)`
         INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
           VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
         RETURNING deliveries, state`);
     },
-    /** Records that the workflow has received the notification, or had ended. */
+    /** Records that the workflow has received the notification, or had already ended. */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
       await pool.query(command`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
-    /** Lists the notifications of a job, oldest first. */
+    /** Returns all notifications of a job, oldest first. */
     ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
       pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    /** Lists the newest notifications, all or those in one state. */
+    /** Returns the newest notifications in a state; in any state if undefined. */
     list: (page: {
       state: string | undefined;
       limit: number;
     }): Promise<readonly KeptNotification[]> => {
-      const of = page.state ?? null;
+      const state = page.state ?? null;
       return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
-        WHERE ${of}::text IS NULL OR state = ${of}::text
+        WHERE ${state}::text IS NULL OR state = ${state}::text
         ORDER BY received_at DESC LIMIT ${page.limit}`);
     },
   };
@@ -110,7 +107,7 @@ interface RelayDeps {
 
 const signalTimeoutMs = 5000;
 
-/** Makes the relay that signals notifications to workflows. */
+/** Makes the relay that stores notifications and signals them to workflows. */
 export function createNotificationRelay(deps: RelayDeps) {
   const { client, inbox, logger } = deps;
   const { notifications, notificationSeconds } = deps.metrics;
@@ -131,8 +128,8 @@ export function createNotificationRelay(deps: RelayDeps) {
 
   return {
     /**
-     * Stores a verified notification and signals it to its workflow, once.
-     * @throws when it cannot be stored or signaled now, so that the provider repeats it
+     * Stores a verified notification and signals it to its workflow once.
+     * @throws Error if it cannot be stored or signaled now; the provider then sends it again
      */
     async receive(notification: InboxNotification): Promise<void> {
       const { provider, jobId, callIndex } = notification;

@@ -1,4 +1,4 @@
-/** Metrics and traces of providers. Nothing is added to the requests. */
+/** Metrics and traces of requests to providers. The requests themselves are not changed. */
 import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -11,19 +11,20 @@ interface Observers {
 }
 type Verb = 'submit' | 'check' | 'cancel' | 'chat';
 
-/** Labels of one exchange. */
+/** Labels of a request to a provider. */
 interface ProviderExchange {
   provider: string;
   verb: Verb;
 }
 
-/** Runs an exchange; `outcomeOf` returns the outcome label of a response. */
-type Observe = <Answer>(
+/** Runs a request and records its metrics; `outcomeOf` returns the outcome label of a result. */
+type Observe = <Result>(
   exchange: ProviderExchange,
-  run: () => Promise<Answer>,
-  outcomeOf: (answer: Answer) => string,
-) => Promise<Answer>;
+  run: () => Promise<Result>,
+  outcomeOf: (result: Result) => string,
+) => Promise<Result>;
 
+/** Makes the function that measures and traces requests to providers. */
 export function createObserve({ metrics }: Observers): Observe {
   return ({ provider, verb }, run, outcomeOf) =>
     inSpan(
@@ -36,10 +37,10 @@ export function createObserve({ metrics }: Observers): Observe {
         const startedAtMs = performance.now();
         let outcome = 'error';
         try {
-          const answer = await run();
-          outcome = outcomeOf(answer);
+          const result = await run();
+          outcome = outcomeOf(result);
           span.setAttributes({ 'provider.outcome': outcome });
-          return answer;
+          return result;
         } catch (error) {
           outcome = outcomeOfError(error);
           throw error;
@@ -52,13 +53,13 @@ export function createObserve({ metrics }: Observers): Observe {
     );
 }
 
-/** Outcome labels: the kinds of a provider failure, or the codes of the error table. */
+/** Returns the outcome label of an error: the kind of a provider failure, a code of the error table, or `error`. */
 function outcomeOfError(error: unknown): string {
   if (error instanceof ProviderFailure) return error.kind;
   return error instanceof GatewayError ? error.code : 'error';
 }
 
-/** Observes the providers of Studio. */
+/** Adds metrics and traces to the Studio providers. */
 export function observeProviders(
   providers: Map<string, Provider>,
   observers: Observers,
@@ -66,8 +67,7 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // Series that start at 0, so that the first failure of a provider is an increase and not a
-      // new series.
+      // The series is created with 0, so that a monitoring system sees the first failure as an increase.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observed: Provider = {
         ...provider,

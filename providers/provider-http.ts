@@ -1,20 +1,17 @@
-/**
- * HTTP exchanges with providers: no redirects, no retries; the adapter reads the body of the
- * response.
- */
+/** HTTP requests to providers, without redirects and retries. The adapter reads the body of the response. */
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { z } from 'zod';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 
-/** A response whose body has not been read. */
+/** Response whose body has not been read. */
 export interface ProviderAnswer {
   status: number;
   headers: Dispatcher.ResponseData['headers'];
   body: Readable;
 }
 
-/** A request; `url` is absolute, `json` is encoded, `body` is sent unchanged. */
+/** Request; `url` is absolute, `json` is sent as JSON, `body` is sent unchanged. */
 export interface ProviderRequest {
   method?: 'GET' | 'POST' | 'PUT';
   url: string;
@@ -24,15 +21,12 @@ export interface ProviderRequest {
   signal: AbortSignal;
 }
 
-/**
- * Sends a request.
- * @throws the error of undici if there is no response
- */
-type Exchange = (wanted: ProviderRequest) => Promise<ProviderAnswer>;
+/** Sends a request. @throws the error of undici if there is no response */
+type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderAnswer>;
 
 /**
- * Makes a connection pool; `timeouts` are milliseconds without data before and within a response,
- * 0: the caller's signal ends the wait.
+ * Makes a connection pool. `headersTimeout` is the longest wait for the headers of a response, `bodyTimeout` the
+ * longest time between two parts of its body, both in milliseconds. If 0, only the caller's signal limits the wait.
  */
 export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: number }): Agent {
   return new Agent({
@@ -43,10 +37,10 @@ export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: n
   });
 }
 
-/** Makes the exchange of a provider; `key` is the header that every request carries. */
+/** Makes the function that sends requests to a provider; every request contains the header `key`. */
 export function createExchange(dispatcher: Dispatcher, key: Record<string, string>): Exchange {
   return async ({ method = 'POST', url, headers, json, body = null, signal }) => {
-    const answer = await request(url, {
+    const response = await request(url, {
       method,
       dispatcher,
       signal,
@@ -58,11 +52,11 @@ export function createExchange(dispatcher: Dispatcher, key: Record<string, strin
       },
       body: json === undefined ? body : JSON.stringify(json),
     });
-    return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+    return { status: response.statusCode, headers: response.headers, body: response.body };
   };
 }
 
-/** Errors of a connection before any byte of the request was sent. */
+/** Codes of connection errors that occur before any byte of the request is sent. */
 const beforeSending = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -77,13 +71,13 @@ const beforeSending = new Set([
 ]);
 
 /**
- * Sends a call that is paid for.
- * @throws ProviderFailure if there is no response: only a failure before sending is certainly not
- * accepted
+ * Waits for the response to a paid call.
+ * @throws ProviderFailure if there is no response: `not_accepted` if the call failed before any byte was sent,
+ * otherwise `unknown`
  */
-export async function sendCall<Answer>(answer: Promise<Answer>): Promise<Answer> {
+export async function sendCall<Result>(response: Promise<Result>): Promise<Result> {
   try {
-    return await answer;
+    return await response;
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
     throw beforeSending.has(code)
@@ -97,8 +91,8 @@ export async function sendCall<Answer>(answer: Promise<Answer>): Promise<Answer>
 }
 
 /**
- * Reads a JSON response within a limit; undefined if it is too long or not JSON.
- * @throws the connection's error if the response breaks off
+ * Reads a JSON body of at most `bytesMax` bytes; undefined if it is longer or not JSON.
+ * @throws the error of the connection if it is lost
  */
 export async function readJson(body: Readable, bytesMax: number): Promise<unknown> {
   const chunks: Buffer[] = [];
@@ -117,50 +111,51 @@ export async function readJson(body: Readable, bytesMax: number): Promise<unknow
 }
 
 /**
- * Reads a `Retry-After` header, in seconds or as an HTTP date (RFC 9110 §10.2.3), as milliseconds;
- * undefined if it is absent or invalid. At most an hour.
+ * Returns the milliseconds of a `Retry-After` header, which contains seconds or an HTTP date (RFC 9110 §10.2.3);
+ * at most an hour. Undefined if the header is absent or invalid.
  */
 export function parseRetryAfter(header: string | string[] | undefined): number | undefined {
-  const word = Array.isArray(header) ? header[0] : header;
-  if (word === undefined) return undefined;
-  const waitMs = /^\d+$/.test(word.trim()) ? Number(word) * 1000 : Date.parse(word) - Date.now();
+  const value = Array.isArray(header) ? header[0] : header;
+  if (value === undefined) return undefined;
+  const waitMs = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now();
   if (!Number.isFinite(waitMs)) return undefined;
   return Math.min(Math.max(waitMs, 0), 3_600_000);
 }
 
 const errorBytesMax = 64 * 1024;
 
-/** Details of a provider's error in addition to the status. */
-interface OwnWords {
-  /** Input fields that the provider refused. */
+/** Properties of an error response in addition to its status. */
+interface ErrorDetails {
+  /** Names of the input fields that the provider rejected. */
   fields?: readonly string[];
-  /** Delay for a busy provider that sends no `Retry-After`. */
+  /** Wait before the next attempt in milliseconds, if the provider is busy and sends no `Retry-After`. */
   busyWaitMs?: number;
-  /** True if the body is an error in the provider's own format, not a page of a proxy. */
-  areOwn: boolean;
+  /** True if the body is an error document of the provider, not an error page of a proxy in between. */
+  isOwnError: boolean;
 }
 
-/** Makes the failure of a call with an error status. */
+/** Returns the failure of a call whose response has an error status. */
 export function failureOfStatus(
   { status, headers }: Pick<ProviderAnswer, 'status' | 'headers'>,
-  { fields = [], busyWaitMs, areOwn }: OwnWords,
+  { fields = [], busyWaitMs, isOwnError }: ErrorDetails,
 ): ProviderFailure {
   if ([400, 413, 415, 422].includes(status)) {
-    const where = fields.length > 0 ? ` (${fields.join(', ')})` : '';
-    return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
+    const suffix = fields.length > 0 ? ` (${fields.join(', ')})` : '';
+    return new ProviderFailure('rejected', `the provider did not accept the input${suffix}`);
   }
   const message = `the provider refused the call (${status})`;
-  // Key, permission, quota or unknown model: refused before any work, and a retry fails again.
+  // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and a retry does not
+  // help.
   if ([401, 402, 403, 404].includes(status)) return new ProviderFailure('refused', message);
-  // Too many calls, or overloaded: refused before any work.
+  // Too many calls or overload: the provider did no work, and a retry may succeed.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs });
   }
-  // The call has ended. The providers do not charge calls that they failed themselves.
-  if (areOwn) return new ProviderFailure('failed', `the provider failed (${status})`);
-  // An error page of a proxy: the provider may have accepted the call.
-  return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
+  // The call has ended at the provider, and no configured provider charges a call that it failed itself.
+  if (isOwnError) return new ProviderFailure('failed', `the provider failed (${status})`);
+  // An error page of a proxy in between: the provider may have accepted the call.
+  return new ProviderFailure('unknown', `the provider responded to the call with status ${status}`);
 }
 
 /** Makes the failure of an input that violates the provider's content policy. */
@@ -168,17 +163,20 @@ export function againstPolicy(): ProviderFailure {
   return new ProviderFailure('content_policy', 'the input is against the content policy');
 }
 
-/** Reads the body of an error if it is a short JSON document. */
+/** Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot be read. */
 export function readErrorBody({ body }: ProviderAnswer): Promise<unknown> {
   return readJson(body, errorBytesMax).catch(() => undefined);
 }
 
-/** FastAPI's list of the fields that it refuses in a body. */
+/** Schema of FastAPI's list of invalid fields of a body. */
 const listed = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });
 
-/** Reads types and field names of FastAPI's list; the provider's messages are left out. */
+/**
+ * Returns the error types and field names of FastAPI's list of invalid fields. The provider's own texts are left out,
+ * because they must not be shown to callers.
+ */
 export function refusedFields(body: unknown): {
   isListed: boolean;
   types: string[];

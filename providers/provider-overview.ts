@@ -1,7 +1,7 @@
 /**
- * Pauses of providers. No new call is sent to a paused provider. Results of accepted calls are
- * still collected, and jobs that need the provider wait. The pause is read where a call is begun
- * (`call_begin`), so it holds for every dispatch from the moment it is written.
+ * Pauses of providers, and figures of their calls. No new call is sent to a paused provider; the results of calls
+ * that it has already accepted are still read, and jobs that need it wait. The pause is read in the transaction that
+ * begins a call (`call_begin`), so it applies to every call from the moment it is written.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -11,13 +11,13 @@ import { firstIdAt } from '../domain/ids.ts';
 const idRow = z.object({ id: z.string() });
 const providerRow = z.object({ provider: z.string() });
 
-/** A provider as operators see it; times are Unix ms. */
+/** State of a provider, for operators; times are Unix ms. */
 export interface ProviderLine {
   provider: string;
   paused: { sinceMs: number; actor: string; reason: string } | null;
-  /** Calls that wait for the end of the pause. */
+  /** Number of calls that wait for the end of the pause. */
   waiting: number;
-  /** Calls that were sent and have not ended. */
+  /** Number of calls that were sent and have not ended. */
   open: number;
 }
 
@@ -35,10 +35,10 @@ const pauseRow = z.object({
 });
 const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.number() });
 
-/** Makes the pauses and open calls of providers; `providers` are their names. */
+/** Makes the reader of pauses and open calls; `providers` are the names of the configured providers. */
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
-    /** Lists the providers of this configuration. */
+    /** Returns the state of every configured provider. */
     async list(): Promise<readonly ProviderLine[]> {
       const pauses = await pool.any(sql.type(pauseRow)`
         SELECT provider, actor, reason, paused_at AS "pausedAtMs" FROM provider_pause`);
@@ -60,7 +60,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
         };
       });
     },
-    /** Lists jobs with a call that waits for this provider. */
+    /** Returns the ids of jobs with a call that waits for this provider. */
     waitingJobs: (provider: string): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT DISTINCT r.id FROM reservation r JOIN provider_call c ON c.job_id = r.id
@@ -70,7 +70,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/** Pauses a provider; returns false if it was paused before, whose reason then stays. */
+/** Pauses a provider; returns false if it was already paused, and keeps the reason of that pause. */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
@@ -81,7 +81,7 @@ export async function pauseProvider(
   return paused.length > 0;
 }
 
-/** Ends a pause; returns false if there was none. */
+/** Ends the pause of a provider; returns false if the provider was not paused. */
 export async function resumeProvider(
   connection: CommonQueryMethods,
   provider: string,
@@ -91,28 +91,24 @@ export async function resumeProvider(
   return resumed.length > 0;
 }
 
-/** Calls of a provider for the jobs that were accepted in the last minutes and have ended. */
+/** Schema of the figures of a provider: its calls for jobs that were accepted in the last minutes and have ended. */
 const providerFigures = z.object({
   provider: z.string(),
   calls: z.number(),
-  /**
-   * Refused, failed or unanswered calls, without those that were declined because of their input.
-   */
+  /** Number of calls that were refused, failed or had no response. Calls whose input was rejected are not counted. */
   failed: z.number(),
-  /**
-   * Time from sending a call to knowing that it has ended, of completed jobs; null if there is
-   * none.
-   */
+  /** Median time from sending a call to the report of its end, for completed jobs; null if there are none. */
   medianSeconds: z.number().nullable(),
+  /** 95th percentile of the same times; null if there are none. */
   slowSeconds: z.number().nullable(),
 });
-/** Figures of a provider; `slowSeconds` is the 95th percentile. */
+/** Figures of a provider. */
 type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Returns the figures of the last `minutes`, of the providers that were called. */
+/** Makes the function that reads the figures of the last `minutes` minutes, for the providers that were called. */
 export function createReadProviderFigures(pool: DatabasePool) {
   return (minutes: number): Promise<readonly ProviderFigures[]> =>
-    // Job ids are ordered by time, so no other index is needed.
+    // Job ids are ordered by time, so the query uses the primary key.
     pool.any(sql.type(providerFigures)`
       SELECT c.provider, count(*) AS calls,
         count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('refused', 'unknown')

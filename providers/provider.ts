@@ -1,6 +1,6 @@
 /**
- * The provider port. An adapter makes single calls: it never waits, retries or bills (design §3.4).
- * The workflow waits, because it is durable.
+ * Provider port. An adapter sends single requests: it never waits, retries or charges (design §3.4). Only the
+ * workflow waits, because it is durable.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -10,13 +10,13 @@ import type { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOutput } from '../storage/artifacts.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** A paid request. */
+/** Paid call that is sent to a provider. */
 export interface Submission {
   operation: string;
   input: JsonObject;
-  /** URL to which the provider sends the notification; it names job and call and contains a MAC. */
+  /** URL to which the provider reports the end of the call; contains job, call and a MAC. */
   notificationUrl: string;
-  /** Key that stays the same over retries, for providers that deduplicate by it. */
+  /** Key that is the same in all attempts, for providers that deduplicate by it. */
   idempotencyKey: string;
   signal: AbortSignal;
 }
@@ -25,38 +25,37 @@ export interface Submission {
 export interface ProviderResult {
   outputs: ProviderOutput[];
   /**
-   * Data in addition to the outputs, or a result that is data; small, because it travels to
-   * Temporal.
+   * Small data in addition to the outputs, or the result itself if it is data; it is stored in Temporal's history.
    */
   data: Json;
   /**
-   * Seconds of work or of output, if the provider reports them and the outputs do not show them.
+   * Seconds that the provider processed or generated, if it reports them and they cannot be measured on the outputs.
    */
   seconds?: number;
 }
 
 /**
- * Operation of queued work: the provider request id, and other fields that the adapter needs to
- * find it.
+ * Schema of the handle of a queued operation: the provider's id, and other values that the adapter needs to check it.
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
+/** Handle of a queued operation. */
 export type Operation = z.infer<typeof providerOperation>;
 
-/** Response to a submit: finished at once, or queued as an operation. */
+/** Response of a provider that accepted a call: the result, or the handle of a queued operation. */
 export type Submitted =
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'operation'; operation: Operation };
 
-/** Result of one check of a queued operation. */
+/** Result of a status check of a queued operation. */
 export type Checked =
   | { kind: 'pending'; progress: Json }
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'failed'; failure: ProviderFailure };
 
-/** Result of a cancel; `requested`: a later check shows whether the operation has stopped. */
+/** Response of a provider to a cancel; `requested`: a later status check shows the result. */
 export type Canceled = 'canceled' | 'already_done' | 'requested';
 
-/** A verified notification; it only triggers a check of this operation. */
+/** Verified webhook. Its only content is the id of the operation to check. */
 export interface Notification {
   operationId: string;
 }
@@ -67,88 +66,80 @@ export interface RawNotification {
   body: Buffer;
 }
 
-/** Options of a check. */
+/** Options of a status check. */
 export interface CheckOptions {
   signal: AbortSignal;
-  /** True if the operation is known to have ended: its result is requested at once. */
+  /** True if the operation is known to have ended, so that its result is requested without a status check. */
   expectDone: boolean;
-  /** Trigger of a check whose operation has ended. */
+  /** Event that reported the end of the operation whose result is read. */
   wokenBy?: 'notification' | 'timer';
 }
 
-/** One provider. */
+/** Adapter of a provider. */
 export interface Provider {
   name: string;
-  /**
-   * Sends a call.
-   * @throws ProviderFailure
-   */
+  /** Sends a call. @throws ProviderFailure */
   submit: (submission: Submission) => Promise<Submitted>;
-  /** Queue of the provider; null if it responds to a submit with the result. */
+  /** Functions on queued operations; null for a provider whose response to a submit is the result. */
   queue: ProviderQueue | null;
 }
 
-/** Queue of a provider: checks, cancels and notifications. */
+/** Functions of a provider that queues operations: checks, cancels and webhooks. */
 export interface ProviderQueue {
-  /**
-   * Checks an operation.
-   * @throws ProviderFailure `unreachable` if the response says nothing about the operation
-   */
+  /** Checks an operation. @throws ProviderFailure `unreachable` if the response does not show its status */
   check: (operation: Operation, options: CheckOptions) => Promise<Checked>;
+  /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
   cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
-  /** Makes the operation of a request id that a notification names. */
+  /** Returns the handle of an operation that is known only by its id, from a notification. */
   adopt: (operation: string, operationId: string) => Operation;
   /**
-   * Verifies a notification.
-   * @throws NotificationRefused if the provider did not sign it within the allowed time;
-   * GatewayError SERVICE_UNAVAILABLE if that cannot be verified now
+   * Verifies a webhook request.
+   * @throws NotificationRefused if the provider did not sign it within the last minutes;
+   *   GatewayError SERVICE_UNAVAILABLE if the signature cannot be checked now
    */
   verify: (raw: RawNotification) => Promise<Notification>;
 }
 
-/** A notification that failed its verification. */
+/** Error of a webhook request whose signature, time or body is invalid. */
 export class NotificationRefused extends Error {
   override readonly name = 'NotificationRefused';
 }
 
-/** Properties of a provider that are part of each job plan. */
+/** Properties of a provider that the plan of each job contains for the workflow. */
 interface ProviderTraits {
   /**
-   * True if the provider queues work and notifies its end, so that a notification may name a submit
-   * without a response. A provider that responds with the result sends no notifications.
+   * True if the provider queues operations and notifies their end. Then a notification may still name the operation
+   * of a submit that had no response. A provider whose response is the result sends no notification.
    */
   notifies: boolean;
-  /** Milliseconds of a submit after which its outcome is unknown. */
+  /** Milliseconds after which the outcome of a submit without a response counts as unknown. */
   submitTimeoutMs: number;
 }
 
-/** Services that adapters are created with, in addition to their settings. */
+/** Services that adapters receive in addition to their settings. */
 export interface ProviderParts {
   outbound: Outbound;
   storage: Storage;
 }
 
 interface Definition<Variables extends z.ZodRawShape> {
-  /** Name in the routes of the catalog and in the name of the task queue. */
+  /** Name of the provider, as in the catalog's routes and in the name of its task queue. */
   name: string;
   /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
-  /**
-   * Variable of the provider's key. If it is optional and absent, no route of this provider is
-   * used.
-   */
+  /** Environment variable with the API key. If it is optional and absent, no route over this provider is used. */
   key: keyof Variables & string;
   traits: ProviderTraits;
-  /** Concurrent calls per worker process. */
+  /** Maximum number of simultaneous calls per worker process. */
   concurrency: (settings: z.infer<z.ZodObject<Variables>>) => number;
   create: (settings: z.infer<z.ZodObject<Variables>>, parts: ProviderParts) => Provider;
   /**
-   * Variables that point the provider at the sandbox; null if the sandbox does not implement it.
+   * Returns the variables that point the provider at the provider sandbox; null if the sandbox does not simulate it.
    */
   sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
 
-/** A provider as the registry holds it. */
+/** Provider in the registry. */
 export interface ProviderDefinition extends Omit<
   Definition<z.ZodRawShape>,
   'concurrency' | 'create'
@@ -158,7 +149,7 @@ export interface ProviderDefinition extends Omit<
   create: (config: Config, parts: ProviderParts) => Provider;
 }
 
-/** Defines a provider: the default export of its folder's `index.ts`. */
+/** Defines a provider. The definition is the default export of `index.ts` in the provider's folder. */
 export function defineProvider<Variables extends z.ZodRawShape>(
   definition: Definition<Variables>,
 ): ProviderDefinition {

@@ -1,4 +1,4 @@
-/** All providers by name. A new provider needs a folder, an import and a line. */
+/** Registry of all providers. A new provider needs a folder, an import and a name in the list. */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
 import type { ProviderDefinition, ProviderParts, Provider } from './provider.ts';
@@ -11,16 +11,13 @@ export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new 
   [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
 );
 
-/**
- * Provider settings that `loadConfig` reads: the variables of Studio's providers, the names of
- * chat's.
- */
+/** Providers that `loadConfig` knows: the variables of Studio providers and the names of chat providers. */
 export const knownProviders: KnownProviders = {
   variables: Object.assign({}, ...[...providerDefinitions.values()].map((each) => each.variables)),
   chat: chatProviders.map(({ name }) => name),
 };
 
-/** Makes the adapters of the providers that have a configured key. */
+/** Makes the adapters of the providers whose key is configured. */
 export function createProviders(config: Config, parts: ProviderParts): Map<string, Provider> {
   const configured = [...providerDefinitions].filter(([, { isConfigured }]) =>
     isConfigured(config),
@@ -28,7 +25,7 @@ export function createProviders(config: Config, parts: ProviderParts): Map<strin
   return new Map(configured.map(([name, { create }]) => [name, create(config, parts)]));
 }
 
-/** Returns the concurrent calls per worker process by provider name. */
+/** Returns the maximum number of simultaneous calls per worker process, by provider name. */
 export function providerConcurrency(config: Config): Map<string, number> {
   return new Map(
     [...providerDefinitions].map(([name, { concurrency }]) => [name, concurrency(config)]),

@@ -1,6 +1,7 @@
 /**
- * Storage of provider outputs as artifacts: streamed to a spool file, probed, converted if the
- * caller requested another format, hashed and stored. Memory use does not depend on the size.
+ * Artifact store: turns the output of a provider into a stored artifact. The output is streamed to a spool file,
+ * probed, converted if the request names another format, hashed and stored. The memory used does not depend on the
+ * size.
  */
 import { SpanKind } from '@opentelemetry/api';
 import { createReadStream } from 'node:fs';
@@ -16,16 +17,13 @@ import { pixelsMax, probeMedia } from './media.ts';
 import { digestOf, writeSpoolFile, type Digest } from './spool.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
-/** Output of a provider: a URL to read, or the bytes. */
+/** Output of a provider: a URL to read, or a stream of the bytes. */
 export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };
 
-/** A failed write to the storage. */
+/** Error of the storage while an artifact is written or read. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
-  /**
-   * False if the provider's bytes are lost with the failure, because another request would be paid
-   * again.
-   */
+  /** False if the provider's bytes are lost, because a repeated call would be paid for a second time. */
   readonly retryable: boolean;
 
   constructor(message: string, options: { retryable: boolean; cause?: unknown }) {
@@ -34,7 +32,7 @@ export class StorageFailure extends Error {
   }
 }
 
-/** Place of an artifact in a job. */
+/** Position of an artifact: organization, job, call of the job and output of the call. */
 export interface ArtifactPlace {
   organizationId: string;
   jobId: string;
@@ -48,7 +46,7 @@ interface StoreOptions {
   signal: AbortSignal;
 }
 
-/** Largest output in bytes, by medium. */
+/** Maximum size of an output in bytes, by medium. */
 const bytesMax: Record<OutputSpec['medium'], number> = {
   image: 100 * 1024 * 1024,
   audio: 200 * 1024 * 1024,
@@ -56,10 +54,10 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
   json: 16 * 1024 * 1024,
 };
 const fetchTimeoutMs = 120_000;
-/** Retries for bytes that cannot be requested again: about 20 seconds. */
-const putAgain = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
+/** Retries of a write whose bytes the provider does not send again: about 20 seconds in total. */
+const putRetries = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
 
-/** Makes the artifact store over a storage and the guarded fetch. */
+/** Makes the artifact store; `outbound` reads the URLs of providers. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
   async function open(output: ProviderOutput, options: StoreOptions): Promise<Readable> {
     if (output.kind === 'stream') return output.stream;
@@ -77,37 +75,40 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 
   async function put(key: string, path: string, retryable: boolean): Promise<'stored' | 'exists'> {
     try {
-      return await pRetry(() => deps.storage.put(key, path), retryable ? { retries: 0 } : putAgain);
+      return await pRetry(
+        () => deps.storage.put(key, path),
+        retryable ? { retries: 0 } : putRetries,
+      );
     } catch (cause) {
-      throw new StorageFailure('the storage did not take the object', { retryable, cause });
+      throw new StorageFailure('the storage did not accept the object', { retryable, cause });
     }
   }
 
   async function keep(spooled: Spooled, options: StoreOptions, retryable: boolean) {
-    const { extension: found, ...facts } = await probeMedia(spooled.path, options.output.medium);
-    const extension = extensionOf(options.output) ?? found;
-    const kept =
-      extension === found ? spooled : await convert(deps.storage, spooled.path, extension);
+    const { extension: detected, ...facts } = await probeMedia(spooled.path, options.output.medium);
+    const extension = extensionOf(options.output) ?? detected;
+    const file =
+      extension === detected ? spooled : await convert(deps.storage, spooled.path, extension);
     try {
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const contentType = contentTypeOf(storageKey);
-      if ((await put(storageKey, kept.path, retryable)) === 'exists') {
+      if ((await put(storageKey, file.path, retryable)) === 'exists') {
         const stored = await describe(deps.storage, storageKey, { ...options.output, retryable });
         return { storageKey, contentType, ...stored };
       }
-      const { sizeBytes, sha256 } = kept;
+      const { sizeBytes, sha256 } = file;
       return { storageKey, contentType, sizeBytes, sha256, ...facts };
     } finally {
-      if (kept !== spooled) await rm(kept.path, { force: true });
+      if (file !== spooled) await rm(file.path, { force: true });
     }
   }
 
   return {
     /**
-     * Stores an output.
-     * @throws StorageFailure; ProviderFailure (`failed` for unusable bytes, `unreachable` if a
-     * retry may succeed)
+     * Stores an output and returns its description. If an earlier attempt stored the artifact, that one is described.
+     * @throws StorageFailure
+     * @throws ProviderFailure `failed` if the bytes are unusable, `unreachable` if another attempt may succeed
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
       const retryable = output.kind === 'url';
@@ -123,7 +124,11 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 }
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
-/** An artifact of an earlier attempt stays, because the job's result describes it. */
+/**
+ * Describes the object that an earlier attempt stored. That object is not replaced, so the job's result describes it
+ * and not the bytes of this attempt.
+ * @throws StorageFailure
+ */
 async function describe(
   storage: Storage,
   storageKey: string,
@@ -132,7 +137,7 @@ async function describe(
   const object = await storage.open(storageKey).catch((cause: unknown) => {
     throw new StorageFailure('the object cannot be read', { retryable, cause });
   });
-  if (!object) throw new StorageFailure('the object is gone', { retryable });
+  if (!object) throw new StorageFailure('the object no longer exists', { retryable });
   const { path, ...digest } = await spool(object.stream, storage, retryable);
   try {
     const { width, height, durationSeconds, hasAudio } = await probeMedia(path, medium);
@@ -142,13 +147,14 @@ async function describe(
   }
 }
 
-/** A file that is on its way into the storage. */
+/** File in the spool that is not stored yet. */
 interface Spooled extends Digest {
   path: string;
 }
 
 /**
- * Limits the bytes of a provider's stream; those of a URL are limited by the guarded fetch as well.
+ * Passes the bytes of a stream on, up to a limit. The outbound fetch limits the bytes of a URL too.
+ * @throws ProviderFailure `failed` if the stream has more bytes
  */
 function capped(source: Readable, limitBytes: number): Readable {
   async function* counted(): AsyncGenerator<Buffer> {
@@ -166,9 +172,9 @@ function capped(source: Readable, limitBytes: number): Readable {
 }
 
 async function spool(source: Readable, storage: Storage, retryable: boolean): Promise<Spooled> {
-  let broken: unknown;
+  let sourceError: unknown;
   source.once('error', (error) => {
-    broken = error;
+    sourceError = error;
   });
   let path: string | undefined;
   try {
@@ -177,20 +183,20 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
   } catch (cause) {
     source.destroy();
     if (path !== undefined) await rm(path, { force: true });
-    if (broken instanceof ProviderFailure) throw broken;
-    if (broken === undefined) {
+    if (sourceError instanceof ProviderFailure) throw sourceError;
+    if (sourceError === undefined) {
       throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }
-    // If a provider responds only once, a result with missing outputs is not usable.
+    // The provider sends this stream only once, so the rest of the output cannot be read again.
     if (!retryable)
       throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', {
         cause,
       });
-    throw failureOfSource(broken);
+    throw failureOfSource(sourceError);
   }
 }
 
-/** Returns the file extension that the caller was promised. */
+/** Returns the file extension of the requested format; null if the request names none. */
 function extensionOf(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
@@ -211,8 +217,8 @@ function failureOfSource(error: unknown): ProviderFailure {
     error.reason !== 'unreachable' &&
     error.reason !== 'broken'
   ) {
-    const passing = error.reason === 'status' && (error.status ?? 0) >= 500;
-    if (!passing) {
+    const isTemporary = error.reason === 'status' && (error.status ?? 0) >= 500;
+    if (!isTemporary) {
       return new ProviderFailure(
         'failed',
         `the provider's output cannot be read: ${error.message}`,
@@ -224,7 +230,7 @@ function failureOfSource(error: unknown): ProviderFailure {
   });
 }
 
-/** Traces the storage of artifacts. */
+/** Adds a tracing span around `store`, with content type and size of the artifact. */
 export function observeArtifacts(artifacts: ArtifactStore): ArtifactStore {
   return {
     ...artifacts,

@@ -1,6 +1,6 @@
 /**
- * Stored files of an organization: outputs of its jobs (artifacts) and its uploads. They are listed
- * together; the artifacts of a job are deleted together.
+ * Stored files of an organization: the outputs of its jobs (artifacts) and the files that it uploaded (uploads).
+ * They are listed together; the artifacts of a job are deleted together.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -8,35 +8,37 @@ import { command, type DatabasePool } from '../platform/database.ts';
 import { behind, listedTimes, timePage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';
 
-/** A file; its time in Unix ms. */
+/** Stored file; times in Unix milliseconds and microseconds. */
 const keptFile = z.object({
   kind: z.enum(['artifact', 'upload']),
-  /** Only of an upload. */
+  /** Id of an upload; null for an artifact. */
   fileId: z.string().nullable(),
-  /** Only of an artifact. */
+  /** Job that made an artifact; null for an upload. */
   jobId: z.string().nullable(),
   storageKey: z.string(),
-  /** Null until the file is uploaded, if its owner named no content type. */
+  /** Null for an upload without a declared type until the file is received. */
   contentType: z.string().nullable(),
   sizeBytes: z.number().nullable(),
   filename: z.string().nullable(),
-  /** True if the file is uploaded: an upload may only be announced. */
+  /** False for an upload whose file is not received yet. */
   complete: z.boolean(),
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
 });
+/** Stored file. */
 export type KeptFile = z.infer<typeof keptFile>;
 
-/** Filter of a list of files; newest first. */
+/** Filter and page of a list of files, newest first. */
 interface FileListing {
+  /** Undefined: both kinds. */
   kind: KeptFile['kind'] | undefined;
-  /** `nextCursor` of the previous page. */
+  /** `nextCursor` of the previous page; undefined for the first page. */
   cursor: string | undefined;
   limit: number;
 }
 
 const keyRow = z.object({ storage_key: z.string() });
-/** Files of one pass, more than a job has. */
+/** Maximum number of objects that one call of `remove` removes; a job has fewer. */
 const removedMax = 200;
 
 const sources = {
@@ -47,14 +49,14 @@ const sources = {
     FROM upload x`,
 };
 
-/** Makes the files over a pool and a storage. */
+/** Makes the lists and the deletion of stored files. */
 export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) {
   const { pool, storage } = deps;
 
-  /** The row is updated after the object is removed. */
-  async function remove(which: FragmentSqlToken): Promise<void> {
+  /** Removes the objects of deleted artifacts; a row is marked as removed only after its object is removed. */
+  async function remove(condition: FragmentSqlToken): Promise<void> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
-      WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${which} LIMIT ${removedMax}`);
+      WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removedMax}`);
     for (const key of keys) {
       await storage.remove(key);
       await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()
@@ -64,30 +66,30 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
 
   return {
     /**
-     * Lists files.
-     * @throws GatewayError INVALID_REQUEST for a cursor that no page returned
+     * Lists the files of an organization, newest first.
+     * @throws GatewayError INVALID_REQUEST if the cursor is not from a page of this list
      */
     async list(
       organizationId: string,
       listing: FileListing,
     ): Promise<{ files: readonly KeptFile[]; nextCursor: string | null }> {
-      const found = await pool.any(sql.type(keptFile)`${pageOf(organizationId, listing)}`);
-      const { page, nextCursor } = timePage(found, listing.limit, (file) => file.storageKey);
+      const rows = await pool.any(sql.type(keptFile)`${pageOf(organizationId, listing)}`);
+      const { page, nextCursor } = timePage(rows, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
     /**
-     * Deletes the artifacts of an ended job; repeating it changes nothing.
-     * @throws the error of the storage
+     * Deletes the artifacts of an ended job; safe to repeat.
+     * @throws Error of the storage
      */
     async deleteMedia(jobId: string): Promise<void> {
       await pool.query(command`
-        WITH told AS (
+        WITH deleted AS (
           UPDATE job SET media_deleted_at = clock_timestamp()
           WHERE id = ${jobId} AND status <> 'queued' AND media_deleted_at IS NULL RETURNING id)
-        UPDATE artifact SET deleted_at = clock_timestamp() FROM told WHERE job_id = told.id`);
+        UPDATE artifact SET deleted_at = clock_timestamp() FROM deleted WHERE job_id = deleted.id`);
       await remove(sql.fragment`job_id = ${jobId}`);
     },
-    /** Removes objects that could not be removed while the storage was away. */
+    /** Removes the objects of artifacts that were deleted while the storage was unavailable. */
     sweep: (): Promise<void> => remove(sql.fragment`true`),
   };
 }
@@ -98,8 +100,8 @@ function pageOf(organizationId: string, { kind, cursor, limit }: FileListing): F
     sql.fragment`x.deleted_at IS NULL`,
     ...behind(cursor, sql.fragment`x.storage_key`),
   ];
-  const wanted = kind === undefined ? Object.values(sources) : [sources[kind]];
-  const newest = wanted.map(
+  const selected = kind === undefined ? Object.values(sources) : [sources[kind]];
+  const newest = selected.map(
     (source) => sql.fragment`(${source} WHERE ${sql.join(conditions, sql.fragment` AND `)}
       ORDER BY x.created_at DESC, x.storage_key DESC LIMIT ${limit + 1})`,
   );

@@ -1,6 +1,7 @@
 /**
- * Embedded storage driver: files below one directory, read and uploaded through URLs of the API
- * that are signed with HMAC-SHA256 over all their permissions.
+ * Embedded storage driver. Files are stored below one directory, and read and uploaded through URLs of the API.
+ * These URLs are signed with HMAC-SHA256 over all their terms: method, key, content type, expiry and, for uploads,
+ * size.
  */
 import { createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -15,27 +16,28 @@ import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './s
 interface LocalDiskOptions {
   directory: string;
   secret: string;
-  /** Base URL of `/files/…` and `/uploads/…`. */
+  /** Public URL at which the API serves `/files/…` and `/uploads/…`. */
   publicBaseUrl: string;
 }
 
-/** Query of a signed URL, as received. */
+/** Query parameters of a received request for a signed URL. */
 type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
 
-/**
- * Checks of the embedded storage's routes: whether a URL was signed by this gateway and is still
- * valid.
- */
+/** Checks of signed URLs, for the API routes of the embedded storage. */
 export interface SignedUrls {
+  /** Returns whether the signature of a read URL is valid and has not expired. */
   admitsRead: (key: string, query: SignedQuery) => boolean;
-  /** Returns the size that the URL names; null if it permits no upload now. */
+  /**
+   * Returns the size in bytes that an upload URL allows (null: any size); null instead of the object if the URL is
+   * invalid or expired.
+   */
   admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
 
-/** Storage on the local disk, and the check of its URLs. */
+/** Storage on the local disk, and the checks of its signed URLs. */
 export type LocalDisk = Storage & SignedUrls;
 
-/** Opens the directory, and creates it if it is missing. */
+/** Opens the storage in a directory, which is created if it does not exist. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
   const spoolPath = await openSpool(options.directory);
   return { spoolPath, ...objectsBelow(options.directory), ...signedUrls(options) };
@@ -45,7 +47,7 @@ type Objects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
 
 function objectsBelow(directory: string): Objects {
   function pathOf(key: string): string {
-    assert(isStorageKey(key), 'a storage key has the form that we make');
+    assert(isStorageKey(key), 'the storage key has the form that the gateway generates');
     return join(directory, 'objects', key);
   }
 
@@ -63,14 +65,14 @@ function objectsBelow(directory: string): Objects {
     async put(key, spoolPath) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true });
-      // The caller is charged right after this, so the bytes must be synced to the disk.
+      // The file is synchronized to the disk first, because the customer is charged right after `put`.
       const file = await open(spoolPath, 'r+');
       try {
         await file.sync();
       } finally {
         await file.close();
       }
-      // A link is atomic and never replaces a file: of two writers, one succeeds.
+      // `link` is atomic and never replaces a file: of two simultaneous writers, one stores its complete file.
       const stored = await link(spoolPath, path).then(
         () => 'stored' as const,
         (error: unknown) => {
@@ -84,7 +86,7 @@ function objectsBelow(directory: string): Objects {
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
-      // The type of a file that was uploaded without one is read from its first bytes.
+      // The type of a file that was uploaded without a type is detected from its first bytes.
       const sniffed = key.endsWith(`.${untypedExtension}`)
         ? await sniff(await headOf(pathOf(key), sniffBytes))
         : undefined;
@@ -102,10 +104,7 @@ function signedUrls({
 }: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
-  /**
-   * Returns the MAC over all permissions of a URL; the content type follows from the key's
-   * extension only.
-   */
+  /** Returns the MAC over all terms of a URL; the content type follows only from the extension of the key. */
   const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
     createHmac('sha256', secret)
       .update([method, key, contentTypeOf(key), ...terms].join('\n'))

@@ -1,8 +1,8 @@
 /**
- * Media files: the types that callers may upload, the contents of a container, and the properties
- * of an upload or output. The type of a file is read from its first bytes, never from its name or
- * content type. No type is executable in a browser (no HTML, no SVG). Memory use does not depend on
- * the size.
+ * Media types and inspection of media files: the types that callers may upload, the properties of containers, and
+ * the checks of uploads and outputs. The first bytes of a file decide its type, not its name or its content type.
+ * The allowed types contain nothing that a browser executes (no HTML, no SVG). The memory used does not depend on
+ * the file's size.
  */
 import { buffer } from 'node:stream/consumers';
 import { open, readFile } from 'node:fs/promises';
@@ -17,25 +17,25 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 /** Medium of a file. */
 type Medium = 'image' | 'audio' | 'video';
 
-/** One file type of the allow-list. */
+/** Allowed file type. */
 export interface MediaType {
   extension: string;
   contentType: string;
   medium: Medium;
-  /** Types of one family share a container, so their first bytes do not distinguish them. */
+  /** Container format: types of one family cannot be distinguished by their first bytes. */
   family: string;
-  /** Content types; the first one is used in responses. */
+  /** Other content types in use for this type; they are accepted, and `contentType` is stored. */
   aliases: readonly string[];
 }
 
-/** Largest file of a caller in bytes, by medium. */
+/** Maximum size of a caller's file in bytes, by medium. */
 export const fileBytesMax: Readonly<Record<Medium, number>> = {
   image: 25 * 1024 * 1024,
   audio: 100 * 1024 * 1024,
   video: 200 * 1024 * 1024,
 };
 
-/** Bytes at the start of a file that are enough to detect its type. */
+/** Number of bytes at the start of a file that suffice to detect its type. */
 export const sniffBytes = 4096;
 
 const row = (
@@ -44,7 +44,7 @@ const row = (
   family = extension,
 ): MediaType => ({ extension, contentType, aliases, medium, family });
 
-/** The allow-list. */
+/** All allowed file types. */
 export const mediaTypes: readonly MediaType[] = [
   row('image', ['png', 'image/png', 'image/apng']),
   row('image', ['jpg', 'image/jpeg', 'image/jpg']),
@@ -60,41 +60,39 @@ export const mediaTypes: readonly MediaType[] = [
   row('video', ['mov', 'video/quicktime'], 'iso-media'),
 ];
 
+/** Other file extensions in use, with the extension that is stored. */
 const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'ogg', opus: 'ogg' };
 
-/**
- * Returns the type that a Content-Type names, without its parameters; undefined if it is not on the
- * list.
- */
+/** Returns the allowed type of a Content-Type, whose parameters are ignored; undefined if it is not allowed. */
 export function mediaTypeOf(contentType: string): MediaType | undefined {
-  const wanted = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
-  return mediaTypes.find((type) => type.contentType === wanted || type.aliases.includes(wanted));
+  const name = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+  return mediaTypes.find((type) => type.contentType === name || type.aliases.includes(name));
 }
 
-/** Returns the type that a file name's extension names; undefined if it is not on the list. */
+/** Returns the allowed type of a file name's extension; undefined if it is not allowed. */
 export function mediaTypeOfExtension(extension: string): MediaType | undefined {
   const lower = extension.toLowerCase();
-  const wanted = otherExtensions[lower] ?? lower;
-  return mediaTypes.find((type) => type.extension === wanted);
+  const usual = otherExtensions[lower] ?? lower;
+  return mediaTypes.find((type) => type.extension === usual);
 }
 
-/** Returns the type that the first bytes of a file show; undefined if it is not on the list. */
+/** Returns the allowed type that the first bytes of a file have; undefined if it is not allowed. */
 export async function sniff(head: Buffer): Promise<MediaType | undefined> {
-  const found = await fileTypeFromBuffer(head);
-  return found && mediaTypeOf(found.mime);
+  const detected = await fileTypeFromBuffer(head);
+  return detected && mediaTypeOf(detected.mime);
 }
 
-/** Contents of a container. */
+/** Properties of a container. */
 interface ContainerFacts {
-  /** Content type without parameters. */
+  /** MIME type without parameters. */
   mimeType: string;
   durationSeconds: number;
-  /** Pixels of the video track; null without one. */
+  /** Size of the video track in pixels; null if there is none. */
   video: { width: number; height: number } | null;
   hasAudio: boolean;
 }
 
-/** Reads a container; null if it is unreadable. */
+/** Reads the properties of a container; null if the file is not a readable container. */
 export async function readContainer(source: Source): Promise<ContainerFacts | null> {
   const input = new Input({ source, formats: ALL_FORMATS });
   try {
@@ -112,7 +110,7 @@ export async function readContainer(source: Source): Promise<ContainerFacts | nu
   }
 }
 
-/** Makes a source over a stored object, so that a long file is measured without a copy. */
+/** Makes a source that reads parts of a stored object, so that a long object is measured without a copy. */
 export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: string): Source {
   return new CustomSource({
     getSize: async () => (await storage.size(key)) ?? 0,
@@ -126,8 +124,8 @@ export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: strin
 }
 
 /**
- * Makes a source over a local file. It reads wide ranges, because with narrow ranges ten minutes of
- * MP3 block the event loop for a second.
+ * Makes a source that reads a local file in long ranges. With short ranges, the measurement of ten minutes of MP3
+ * blocks the event loop for a second.
  */
 export function fileSource(path: string): Source {
   const opened = open(path);
@@ -147,34 +145,37 @@ export function fileSource(path: string): Source {
 }
 
 /**
- * Bytes at the start of a file that contain its type and an image's dimensions after any metadata.
+ * Number of bytes at the start of a file that suffice to detect its type, and a picture's size behind its metadata.
  */
 export const headBytes = 1024 * 1024;
 
 /**
- * Checks the start of a file: its type by the first bytes, its pixels by the header.
- * @returns the detected type
+ * Checks the start of a file: its type by the first bytes, and the number of pixels of a picture by the header.
+ * @param declaredType content type that the caller declared; null if none
+ * @returns the type of the file; types with the same container are not distinguished, so the declared type is
+ * returned
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
-export async function inspectHead(head: Buffer, agreed: string | null): Promise<MediaType> {
-  const found = await sniff(head);
-  const wanted = agreed === null ? found : mediaTypeOf(agreed);
-  if (!found || !wanted || found.family !== wanted.family) {
-    const expected = wanted ? `a file of the type ${wanted.contentType}` : 'of an accepted type';
+export async function inspectHead(head: Buffer, declaredType: string | null): Promise<MediaType> {
+  const detected = await sniff(head);
+  const type = declaredType === null ? detected : mediaTypeOf(declaredType);
+  if (!detected || !type || detected.family !== type.family) {
+    const expected = type ? `a file of the type ${type.contentType}` : 'of an accepted type';
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `The content is not ${expected}.`);
   }
-  if (wanted.medium === 'image') await refusePixelBomb(head);
-  return wanted;
+  if (type.medium === 'image') await refusePixelBomb(head);
+  return type;
 }
 
+/** Rejects a picture whose header names too many pixels, or no size. */
 async function refusePixelBomb(head: Buffer): Promise<void> {
   let pixels = Number.NaN;
   try {
-    // Only the header is read; nothing is decoded here.
+    // `metadata` reads only the header and decodes no pixels.
     const { width, height } = await sharp(head, { limitInputPixels: false }).metadata();
     pixels = width * height;
   } catch {
-    // A header without dimensions is rejected like one with too many pixels.
+    // An unreadable header leaves `pixels` NaN, so the picture is rejected below.
   }
   if (!(pixels > 0)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'The image has no readable header.');
@@ -184,7 +185,7 @@ async function refusePixelBomb(head: Buffer): Promise<void> {
   }
 }
 
-/** Returns the size limit of an upload, from the properties that are known of it. */
+/** Returns the maximum size of an upload in bytes: that of its declared type, or the largest of all types if null. */
 export function bytesMaxOf(contentType: string | null): number {
   const type = contentType === null ? undefined : mediaTypeOf(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
@@ -192,7 +193,7 @@ export function bytesMaxOf(contentType: string | null): number {
 
 /** Properties of a probed file. */
 interface Probe {
-  /** Extension of the storage key; `contentTypes` of storage.ts contains its content type. */
+  /** Extension of the storage key; storage/storage.ts maps it to the content type. */
   extension: string;
   width: number | null;
   height: number | null;
@@ -201,10 +202,10 @@ interface Probe {
   hasAudio: boolean | null;
 }
 
-/** Largest image in pixels; larger ones are decompression bombs. */
+/** Maximum number of pixels of a picture; protects against decompression bombs. */
 export const pixelsMax = 64_000_000;
 
-/** File extensions by the format names of sharp and mediabunny. */
+/** Extensions of the storage keys, by the format names of sharp (`pictures`) and mediabunny (`recordings`). */
 const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
 const recordings: Record<string, string> = {
   'audio/mpeg': 'mp3',
@@ -214,8 +215,8 @@ const recordings: Record<string, string> = {
 };
 
 /**
- * Probes a file of the expected medium.
- * @throws ProviderFailure `failed` if it is of another medium or unreadable
+ * Reads the properties of a file that a provider delivered.
+ * @throws ProviderFailure `failed` if the file does not have the expected medium or cannot be read
  */
 export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
   const probe = await (medium === 'image'
@@ -231,14 +232,14 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
 }
 
 async function probePicture(path: string): Promise<Probe | null> {
-  // Checked before decoding, because the image library would also read SVG and TIFF.
+  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other formats.
   if ((await sniff(await headOf(path, sniffBytes)))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
     const extension = pictures[format ?? ''];
     if (!extension || !width || !height) return null;
-    // The last pixel needs all earlier bytes, so a truncated file fails here.
+    // To decode the last pixel, the library decodes all pixels before it, so a truncated file fails here.
     await image
       .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()
@@ -249,7 +250,7 @@ async function probePicture(path: string): Promise<Probe | null> {
   }
 }
 
-/** Reads the first bytes of a file. */
+/** Reads the first bytes of a file, at most `bytesMax`. */
 export async function headOf(path: string, bytesMax: number): Promise<Buffer> {
   const file = await open(path);
   try {
@@ -261,7 +262,7 @@ export async function headOf(path: string, bytesMax: number): Promise<Buffer> {
   }
 }
 
-/** Documents are small (artifacts.ts limits them), so they are read as a whole. */
+/** Checks a JSON document. It is read into memory, because storage/artifacts.ts limits its size. */
 async function probeDocument(path: string): Promise<Probe | null> {
   try {
     JSON.parse(await readFile(path, 'utf8'));
@@ -272,14 +273,14 @@ async function probeDocument(path: string): Promise<Probe | null> {
 }
 
 async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
-  const found = await readContainer(fileSource(path));
-  const extension = found && recordings[found.mimeType];
-  if (!extension || !found.mimeType.startsWith(medium)) return null;
+  const container = await readContainer(fileSource(path));
+  const extension = container && recordings[container.mimeType];
+  if (!extension || !container.mimeType.startsWith(medium)) return null;
   return {
     extension,
-    width: found.video?.width ?? null,
-    height: found.video?.height ?? null,
-    durationSeconds: found.durationSeconds,
-    hasAudio: medium === 'video' ? found.hasAudio : null,
+    width: container.video?.width ?? null,
+    height: container.video?.height ?? null,
+    durationSeconds: container.durationSeconds,
+    hasAudio: medium === 'video' ? container.hasAudio : null,
   };
 }

@@ -1,18 +1,18 @@
-/** Storage driver of the configuration. */
+/** Choice of the storage driver by the configuration. */
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { openLocalDisk, type SignedUrls } from './local-disk.ts';
 import { openS3, type S3Options } from './s3.ts';
 import type { Storage } from './storage.ts';
 
-/** Storage, and the check of its URLs if the API itself serves its files. */
+/** Storage, and the checks of its signed URLs if the API serves the files. */
 export interface OpenStorage {
   storage: Storage;
-  /** Null if the store itself serves its URLs. */
+  /** Null if the store itself serves the URLs (S3). */
   signedUrls: SignedUrls | null;
 }
 
-/** Opens the storage. */
+/** Opens the storage of the configured driver. */
 export async function openStorage(config: Config, publicBaseUrl: string): Promise<OpenStorage> {
   if (config.STORAGE_DRIVER === 's3') {
     return { storage: await openS3(s3OptionsOf(config)), signedUrls: null };

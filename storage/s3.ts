@@ -1,6 +1,6 @@
 /**
- * Storage driver for S3-compatible stores: requests and URLs signed with Signature Version 4,
- * path-style addresses. Bytes of signed URLs pass directly between the store and the client.
+ * Storage driver for S3-compatible stores: requests and URLs with Signature Version 4, and path-style addresses.
+ * Callers and providers exchange bytes directly with the store, through signed URLs.
  */
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
@@ -16,10 +16,10 @@ import {
   type Storage,
 } from './storage.ts';
 
-/** Endpoint and credentials of the store. */
+/** Address and credentials of the store. */
 export interface S3Options {
   endpoint: string;
-  /** Endpoint that callers and providers reach: URLs are signed for this host. */
+  /** Endpoint at which callers and providers reach the store; URLs are signed for this host. Absent: `endpoint`. */
   publicBaseUrl?: string | undefined;
   region: string;
   bucket: string;
@@ -29,16 +29,16 @@ export interface S3Options {
   spoolDirectory: string;
 }
 
-/** Unexpected response of the store; the message contains no URL and no key. */
+/** Error of an unexpected response from the store; the message contains no URL and no key. */
 class S3Error extends Error {
   override readonly name = 'S3Error';
 }
 
 const exchangeTimeoutMs = 15_000;
-/** Time limit for a gigabyte on a slow connection. */
+/** Timeout of a transfer of bytes: enough for a gigabyte over a slow connection. */
 const putTimeoutMs = 900_000;
 
-interface S3Exchange {
+interface S3Request {
   method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
   key: string;
   headers?: Record<string, string>;
@@ -46,7 +46,7 @@ interface S3Exchange {
   timeoutMs?: number;
 }
 
-/** Opens the driver. The store is not contacted before it is needed. */
+/** Opens the driver, without a request to the store. */
 export async function openS3(options: S3Options): Promise<Storage> {
   const spoolPath = await openSpool(options.spoolDirectory);
   return { spoolPath, ...objectsIn(options), ...presignedUrls(options) };
@@ -61,55 +61,55 @@ function bucketUrl(options: S3Options, endpoint = options.endpoint): string {
   return `${endpoint.replace(/\/$/, '')}/${options.bucket}/`;
 }
 
-type Ask = (exchange: S3Exchange) => Promise<Dispatcher.ResponseData>;
+type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
 
 /**
- * Sends signed requests to the bucket; only the body of a successful response to a GET is left to
- * read.
+ * Makes the function that sends a signed request to the bucket. Only the body of a successful response to GET is left
+ * for the caller to read.
  */
-function createAsk(options: S3Options): Ask {
+function createSendRequest(options: S3Options): SendRequest {
   const agent = new Agent({
     connections: 128,
     keepAliveTimeout: 10_000,
     connect: { timeout: 5000 },
   });
 
-  return async (wanted) => {
+  return async (s3Request) => {
     const signed = await new AwsV4Signer({
       ...credentialsOf(options),
-      method: wanted.method,
-      url: bucketUrl(options) + wanted.key,
-      headers: wanted.headers ?? {},
+      method: s3Request.method,
+      url: bucketUrl(options) + s3Request.key,
+      headers: s3Request.headers ?? {},
     }).sign();
-    const answer = await request(signed.url, {
+    const response = await request(signed.url, {
       dispatcher: agent,
-      method: wanted.method,
+      method: s3Request.method,
       headers: Object.fromEntries(signed.headers),
-      body: wanted.body ?? null,
-      signal: AbortSignal.timeout(wanted.timeoutMs ?? exchangeTimeoutMs),
+      body: s3Request.body ?? null,
+      signal: AbortSignal.timeout(s3Request.timeoutMs ?? exchangeTimeoutMs),
     });
-    if (wanted.method !== 'GET' || answer.statusCode >= 300) await answer.body.dump();
-    return answer;
+    if (s3Request.method !== 'GET' || response.statusCode >= 300) await response.body.dump();
+    return response;
   };
 }
 
-function refuse(verb: string, answer: Dispatcher.ResponseData): never {
-  throw new S3Error(`the store answered ${answer.statusCode} to ${verb}`);
+function throwStatusError(method: string, response: Dispatcher.ResponseData): never {
+  throw new S3Error(`the store responded to ${method} with status ${response.statusCode}`);
 }
 
 function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 'remove'> {
-  const ask = createAsk(options);
+  const sendRequest = createSendRequest(options);
 
   async function size(key: string): Promise<number | null> {
-    const answer = await ask({ method: 'HEAD', key });
-    if (answer.statusCode === 404) return null;
-    if (answer.statusCode !== 200) refuse('HEAD', answer);
-    return Number(answer.headers['content-length']);
+    const response = await sendRequest({ method: 'HEAD', key });
+    if (response.statusCode === 404) return null;
+    if (response.statusCode !== 200) throwStatusError('HEAD', response);
+    return Number(response.headers['content-length']);
   }
 
-  async function send(key: string, path: string, conditional: boolean): Promise<number> {
+  async function upload(key: string, path: string, conditional: boolean): Promise<number> {
     const { size: sizeBytes } = await stat(path);
-    const answer = await ask({
+    const response = await sendRequest({
       method: 'PUT',
       key,
       headers: {
@@ -120,69 +120,77 @@ function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 
       body: createReadStream(path),
       timeoutMs: putTimeoutMs,
     });
-    // A store that does not support the condition responds with 501: then the preceding request for
-    // the object has to suffice.
-    if (conditional && answer.statusCode === 501) return send(key, path, false);
-    if (answer.statusCode !== 200 && answer.statusCode !== 412) refuse('PUT', answer);
-    return answer.statusCode;
+    // If the store does not support If-None-Match (501), only the check before the upload prevents an overwrite.
+    if (conditional && response.statusCode === 501) return upload(key, path, false);
+    if (response.statusCode !== 200 && response.statusCode !== 412)
+      throwStatusError('PUT', response);
+    return response.statusCode;
   }
 
   return {
     size,
     async put(key, path) {
-      // The object is requested first, because some stores ignore the condition and would overwrite
-      // it.
-      const exists = (await size(key)) !== null || (await send(key, path, true)) === 412;
+      // The object is checked first, because some stores ignore If-None-Match and would overwrite the object.
+      const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
     },
     async open(key, range) {
       const headers = range && { range: `bytes=${range.first}-${range.last}` };
-      const answer = await ask({
+      const response = await sendRequest({
         method: 'GET',
         key,
         timeoutMs: putTimeoutMs,
         ...(headers && { headers }),
       });
-      if (answer.statusCode === 404) return null;
-      if (answer.statusCode !== 200 && answer.statusCode !== 206) refuse('GET', answer);
-      const sizeBytes = wholeSize(answer);
-      if (range && !holdsRange(answer, range, sizeBytes)) {
-        answer.body.on('error', () => {}).destroy();
-        throw new S3Error('the store does not answer ranges');
+      if (response.statusCode === 404) return null;
+      if (response.statusCode !== 200 && response.statusCode !== 206)
+        throwStatusError('GET', response);
+      const sizeBytes = objectSize(response);
+      if (range && !holdsRange(response, range, sizeBytes)) {
+        response.body.on('error', () => {}).destroy();
+        throw new S3Error('the store does not support range requests');
       }
-      return { stream: answer.body, sizeBytes, contentType: contentTypeOf(key) };
+      return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
     },
     async remove(key) {
-      const answer = await ask({ method: 'DELETE', key });
-      if (answer.statusCode !== 404 && answer.statusCode >= 300) refuse('DELETE', answer);
+      const response = await sendRequest({ method: 'DELETE', key });
+      if (response.statusCode !== 404 && response.statusCode >= 300)
+        throwStatusError('DELETE', response);
     },
   };
 }
 
-function wholeSize(answer: Dispatcher.ResponseData): number {
-  const [, whole] = /\/(\d+)$/.exec(String(answer.headers['content-range'])) ?? [];
-  return Number(whole ?? answer.headers['content-length']);
+function objectSize(response: Dispatcher.ResponseData): number {
+  const [, total] = /\/(\d+)$/.exec(String(response.headers['content-range'])) ?? [];
+  return Number(total ?? response.headers['content-length']);
 }
 
-/** Some stores respond to a range request with the right bytes and the status 200. */
-function holdsRange(answer: Dispatcher.ResponseData, range: ByteRange, sizeBytes: number): boolean {
-  const wanted = Math.min(range.last, sizeBytes - 1) - range.first + 1;
-  return Number(answer.headers['content-length']) === wanted;
+/**
+ * Returns whether the response has the length of the range. The status is not checked, because some stores send the
+ * wrong status.
+ */
+function holdsRange(
+  response: Dispatcher.ResponseData,
+  range: ByteRange,
+  sizeBytes: number,
+): boolean {
+  const rangeBytes = Math.min(range.last, sizeBytes - 1) - range.first + 1;
+  return Number(response.headers['content-length']) === rangeBytes;
 }
 
 function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
   const base = new URL(bucketUrl(options, options.publicBaseUrl));
 
-  async function presign(method: 'GET' | 'PUT', url: URL, wanted: Presigned): Promise<string> {
-    url.searchParams.set('X-Amz-Expires', String(Math.floor(wanted.ttlMs / 1000)));
+  async function presign(method: 'GET' | 'PUT', url: URL, terms: Presigned): Promise<string> {
+    url.searchParams.set('X-Amz-Expires', String(Math.floor(terms.ttlMs / 1000)));
     const signed = await new AwsV4Signer({
       ...credentialsOf(options),
       method,
       url: url.href,
-      headers: wanted.headers ?? {},
+      headers: terms.headers ?? {},
       signQuery: true,
-      // Type, length and condition are part of the signature, so the store enforces them.
+      // The content type, length and If-None-Match are signed, so that the store enforces them.
       allHeaders: true,
     }).sign();
     return signed.url.href;
@@ -192,7 +200,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
     urlOf(key, ttlMs) {
       const url = new URL(key, base);
       if (key.endsWith(`.${untypedExtension}`)) {
-        // The uploader may have sent any content type: types that a browser executes are replaced.
+        // The uploader may have sent any content type, so the response must not have a type that a browser executes.
         url.searchParams.set('response-content-type', contentTypeOf(key));
       }
       return presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) });
@@ -205,7 +213,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
         ttlMs,
         headers: { ...headers, ...length },
       });
-      // The length is signed but not listed: every client sends it, and many cannot set it.
+      // `headers` does not contain the signed Content-Length: clients send it automatically, and many cannot set it.
       return { url, headers, expiresAtMs };
     },
     keyOf(url) {
@@ -216,6 +224,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
   };
 }
 
+/** Terms of a signed URL. */
 interface Presigned {
   ttlMs: number;
   headers?: Record<string, string>;

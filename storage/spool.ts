@@ -1,6 +1,5 @@
 /**
- * The spool: files on their way into the storage. Files that a crash has left are removed at the
- * next start.
+ * Spool: directory of files that are not stored yet. Files that a crash leaves there are removed at the next start.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -9,15 +8,12 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/**
- * Age at which a file is removed: no file takes longer to be spooled and stored, and other
- * processes share the directory.
- */
+/** Age at which a file is removed: longer than any file is spooled, because other processes use the directory too. */
 const leftoverAgeMs = 3_600_000;
 
 /**
- * Opens the spool below a directory, and removes files that are older than an hour.
- * @returns a function that names a new file
+ * Opens the spool below a directory: creates it if it does not exist, and removes files older than an hour.
+ * @returns a function that returns the path of a new file
  */
 export async function openSpool(directory: string): Promise<() => Promise<string>> {
   const spool = join(directory, 'spool');
@@ -26,14 +22,14 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
-/** Number of bytes. */
+/** Size and hash of a sequence of bytes. */
 export interface Digest {
   sizeBytes: number;
-  /** In hex. */
+  /** SHA-256 hash in hexadecimal. */
   sha256: string;
 }
 
-/** Makes a digest of bytes as they pass, so that a written file is not read again. */
+/** Makes a digest of bytes while they are passed on, so that a written file is not read again. */
 function createDigest() {
   const hash = createHash('sha256');
   let sizeBytes = 0;
@@ -49,7 +45,7 @@ function createDigest() {
   };
 }
 
-/** Reads bytes to their end. */
+/** Reads a stream to its end and returns the digest of its bytes. */
 export async function digestOf(bytes: Readable): Promise<Digest> {
   const digest = createDigest();
   for await (const _ of digest.pass(bytes));
@@ -57,9 +53,9 @@ export async function digestOf(bytes: Readable): Promise<Digest> {
 }
 
 /**
- * Writes a new file. It ends only when the file is closed, because another thread opens the file,
- * and a file whose source fails at once may be created after the failure is known; the caller can
- * then remove it.
+ * Writes a new file and returns its digest. Node opens the file in another thread, so if the source fails
+ * immediately, the file may be created after the failure. Therefore this function waits until the file is closed,
+ * also after an error: a caller that removes the file then removes it for good.
  */
 export async function writeSpoolFile(
   path: string,
@@ -80,6 +76,6 @@ async function sweep(path: string): Promise<void> {
   try {
     if ((await stat(path)).mtimeMs < Date.now() - leftoverAgeMs) await rm(path, { force: true });
   } catch {
-    // Another process has removed the file, or it has been moved.
+    // Another process has removed or stored the file.
   }
 }

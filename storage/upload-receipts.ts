@@ -1,21 +1,23 @@
-/** Receipts of uploads: one request at a time may send the file of an upload, in all processes. */
+/** Claims on uploads: only one request at a time sends the file of an upload, across all processes. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 /**
- * Holds the upload `id` while `receive` runs.
- * @throws GatewayError UPLOAD_IN_PROGRESS
+ * Claims the upload `id` while `receive` runs, and returns the result of `receive`.
+ * @throws GatewayError UPLOAD_IN_PROGRESS if another request sends the file
  */
 export type WhileReceiving = <Result>(
   id: string,
   receive: () => Promise<Result>,
 ) => Promise<Result>;
 
-/** Time after which the claim of a dead sender expires. */
+/**
+ * Lifetime of a claim that is not renewed, in milliseconds: after a crash, other requests are rejected for this long.
+ */
 const receiptTtlMs = 60_000;
 
-/** Makes the receipts: a claim in the row of an upload, renewed while the file arrives. */
+/** Makes the claims on uploads: a time in the row of the upload, renewed while the file is received. */
 export function createReceipts(pool: DatabasePool): WhileReceiving {
   const until = sql.fragment`clock_timestamp() + ${receiptTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {
@@ -25,18 +27,18 @@ export function createReceipts(pool: DatabasePool): WhileReceiving {
     if (rowCount === 0) {
       throw new GatewayError('UPLOAD_IN_PROGRESS', undefined, { retryAfterSeconds: 5 });
     }
-    const set = (time: FragmentSqlToken): void => {
+    const setClaim = (time: FragmentSqlToken): void => {
       pool
         .query(command`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
-        // A claim that is not renewed or released expires.
+        // The error is ignored, because a claim that is not renewed or not released expires.
         .catch(() => {});
     };
-    const renewal = setInterval(set, receiptTtlMs / 3, until);
+    const renewal = setInterval(setClaim, receiptTtlMs / 3, until);
     try {
       return await receive();
     } finally {
       clearInterval(renewal);
-      set(sql.fragment`NULL`);
+      setClaim(sql.fragment`NULL`);
     }
   };
 }

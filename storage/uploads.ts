@@ -1,8 +1,8 @@
 /**
- * Uploads: files that callers send as inputs. A signed URL creates a row; the row is completed when
- * the object is in the storage and its first bytes have the agreed type. Objects that were sent
- * directly to an S3 store are checked at their first use. Bytes count toward the organization's
- * quota from the row on; a file that no request has named for long is removed.
+ * Uploads: files that callers send as inputs. A row is created with the signed URL. The row is completed when the
+ * object is in the storage and its first bytes have the declared type. An object that was sent directly to an S3
+ * store is checked when it is first used. The bytes of an upload count against the organization's quota as soon as
+ * the row exists. A file that no request has named for a long time is removed.
  */
 import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
@@ -21,7 +21,7 @@ const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });
 const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() });
 
-/** A recorded upload. */
+/** Row of an upload. */
 const uploadRow = z.object({
   id: z.string(),
   organization_id: z.string(),
@@ -32,9 +32,10 @@ const uploadRow = z.object({
   deleted: z.boolean(),
 });
 
+/** Recorded upload. */
 export type Upload = z.infer<typeof uploadRow>;
 
-/** Owner of a file, and the key that sent it. */
+/** Organization that owns a file, and the API key that uploaded it. */
 export interface UploadOwner {
   organizationId: string;
   keyId: string;
@@ -43,36 +44,37 @@ export interface UploadOwner {
 interface NewUpload extends UploadOwner {
   id: string;
   storageKey: string;
-  /** Null if the caller named neither a content type nor a file name with a known extension. */
+  /** Null if the caller declared neither a type nor a file name with a known extension. */
   contentType: string | null;
+  /** Declared size; null if the caller declared none. */
   sizeBytes: number | null;
-  /** Announced limit in bytes, which counts toward the quota until the file has arrived. */
+  /** Maximum size in bytes; it counts against the quota until the file is received. */
   bytesMax: number;
   filename: string | null;
   purpose: string | null;
-  /** Unix milliseconds. */
+  /** Expiry of the signed URL in Unix milliseconds. */
   expiresAtMs: number;
 }
 
-/** Properties of the received file. */
+/** Properties of a received file. */
 export interface ReceivedFile {
   contentType: string;
   sizeBytes: number;
-  /** Null for objects that were sent directly to the store. */
+  /** Null for an object that was sent directly to the store. */
   sha256: string | null;
 }
 
-/** A file that came with a request, on its way into the storage. */
+/** Spooled file of a request's body, to be stored as an upload. */
 export interface BroughtFile extends UploadOwner {
-  /** Extension of its type. */
+  /** File extension, from which the content type follows. */
   extension: string;
-  /** Path in the spool, from where the file is moved. */
+  /** Path of the spool file, which is moved into the storage. */
   path: string;
   sizeBytes: number;
   sha256: string;
 }
 
-/** Stored bytes of an organization; the sizes that open URLs permit are included. */
+/** Storage quota of an organization and its use, in bytes; the sizes that open upload URLs allow count as used. */
 export interface UploadQuota {
   limit: number;
   used: number;
@@ -82,34 +84,31 @@ interface UploadsDeps {
   pool: DatabasePool;
   storage: Storage;
   logger: Logger;
-  /** Quota of an organization. */
+  /** Storage quota of an organization in bytes. */
   bytesMax: number;
-  /** Retention of a file after its last use. */
+  /** Time after its last use at which a file is removed, in milliseconds. */
   keptMs: number;
 }
 
-/** Grace period after which an expired URL cannot receive an upload any more. */
+/** Time after the expiry of its URL at which an upload is swept, because a transfer may outlast the URL. */
 const sweepAfterMs = 3_600_000;
-/** Uploads of each kind in one pass. */
+/** Maximum number of expired and of unused uploads that one sweep handles. */
 const sweepCountMax = 100;
 
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
-/** Makes the uploads of all organizations. */
+/** Makes the functions on the uploads of all organizations. */
 export function createUploads(deps: UploadsDeps) {
   const { pool } = deps;
   return {
-    /**
-     * Creates an upload.
-     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
-     */
+    /** Creates the row of an upload. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
     create: (upload: NewUpload): Promise<void> => create(deps, upload),
-    /** Records that the object was received. */
+    /** Records that the object is in the storage. */
     complete: (id: string, file: ReceivedFile): Promise<void> => complete(pool, id, file),
     /**
-     * Stores a file that came with a request, as a completed upload.
-     * @returns its storage key, for the plan or for `discard`
+     * Stores a file of a request's body as a completed upload.
+     * @returns the storage key, for the plan or for `discard`
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
     async keep({ extension, path, ...file }: BroughtFile): Promise<string> {
@@ -123,34 +122,34 @@ export function createUploads(deps: UploadsDeps) {
       await complete(pool, id, { ...file, contentType });
       return storageKey;
     },
-    /** Removes the stored file of a refused request; a missing file is no error. */
+    /** Removes the file of a rejected request; does nothing if the file is already removed. */
     discard: (storageKey: string) => remove(deps, sql.fragment`storage_key = ${storageKey}`),
     /**
-     * Deletes an upload for its owner; it no longer counts. Repeating it changes nothing.
-     * @returns the time of the deletion (Unix ms); null if the organization has no such upload
+     * Deletes an upload for its owner; its bytes no longer count against the quota. Safe to repeat.
+     * @returns the time of the deletion (Unix ms); null if the organization has no upload with this id
      */
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
     whileReceiving: createReceipts(pool),
-    /** Returns the storage that the organization uses. */
+    /** Returns the quota of an organization and its use. */
     async quotaOf(organizationId: string): Promise<UploadQuota> {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
     },
     /**
-     * Makes sure that the object exists and has the agreed type and size; otherwise it is removed.
-     * A confirmed file counts as used now.
-     * @returns its content type; null if it has not been received yet
+     * Checks that the object is in the storage and has the declared type and size; an object that does not is
+     * removed. A successful check sets the time of the last use.
+     * @returns the content type; null if the file is not received yet
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
      */
     async confirm(upload: Upload): Promise<string | null> {
-      const contentType = await look(deps, upload);
+      const contentType = await checkObject(deps, upload);
       if (contentType === null) return null;
       const { rowCount } = await pool.query(command`
         UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
       return rowCount === 0 ? null : contentType;
     },
-    /** Checks the storage quota for further bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    /** Checks that the quota has room for further bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
     requireRoom: (organizationId: string, bytes: number): Promise<void> =>
       requireRoom(deps, { organizationId, bytes }),
     /** Finds an upload by id; null if there is none. */
@@ -158,15 +157,18 @@ export function createUploads(deps: UploadsDeps) {
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
     /**
-     * Confirms or deletes uploads whose URL expired an hour ago, and removes files that no request
-     * has named for long.
+     * Checks uploads whose URL expired an hour ago: completes those whose object exists, and removes the others. Also
+     * removes files that no request has used for `keptMs`. Returns the numbers of handled and failed uploads.
      */
     sweep: (): Promise<Isolated> => sweep(deps),
   };
 }
 export type Uploads = ReturnType<typeof createUploads>;
 
-/** @throws GatewayError STORAGE_QUOTA_EXCEEDED if the organization has less room than `bytes` */
+/**
+ * Checks that the storage quota has room for `bytes`.
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+ */
 async function requireRoom(
   { pool, bytesMax: quota }: UploadsDeps,
   { organizationId, bytes }: { organizationId: string; bytes: number },
@@ -178,8 +180,9 @@ async function requireRoom(
 }
 
 /**
- * One statement, which waits for other uploads of the organization: of two that fit only alone, one
- * is refused.
+ * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The statement locks the
+ * organization's row, so two simultaneous uploads cannot exceed the quota together.
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload): Promise<void> {
   const { rowCount } = await pool.query(command`
@@ -202,7 +205,8 @@ async function complete(pool: DatabasePool, id: string, file: ReceivedFile): Pro
 }
 
 /**
- * The row is locked while the object is removed, so a request that names the file finds neither.
+ * Deletes the row of an upload and removes its object in one transaction. The row is locked until the object is
+ * removed, so a concurrent `confirm` waits for the lock and finds neither.
  */
 function remove({ pool, storage }: UploadsDeps, condition: FragmentSqlToken): Promise<void> {
   return pool.transaction(async (connection) => {
@@ -213,8 +217,8 @@ function remove({ pool, storage }: UploadsDeps, condition: FragmentSqlToken): Pr
 }
 
 /**
- * Removes an upload as `remove` does; the row stays until no signed URL can receive a file any
- * more.
+ * Marks an upload as deleted and removes its object. The row remains until its signed URL has expired, so that the
+ * sweep can remove an object that is sent after the deletion.
  */
 function markDeleted(
   { pool, storage }: UploadsDeps,
@@ -233,41 +237,39 @@ function markDeleted(
 
 async function sweep(deps: UploadsDeps): Promise<Isolated> {
   const { pool, logger, keptMs } = deps;
-  const unused = sql.fragment`completed_at IS NOT NULL
+  const isUnused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${keptMs} * interval '1 millisecond'`;
   const expired = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
     WHERE completed_at IS NULL
       AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
     ORDER BY expires_at LIMIT ${sweepCountMax}`);
-  const old = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
-    WHERE ${unused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+  const unused = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
+    WHERE ${isUnused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
   const onEach = { subject: 'upload', logger };
-  const forgotten = await forEachAlone(expired, (upload) => confirmOrForget(deps, upload), onEach);
+  const checked = await forEachAlone(expired, (upload) => checkOrRemove(deps, upload), onEach);
   const removed = await forEachAlone(
-    old,
-    ({ id }) => remove(deps, sql.fragment`id = ${id} AND ${unused}`),
+    unused,
+    ({ id }) => remove(deps, sql.fragment`id = ${id} AND ${isUnused}`),
     onEach,
   );
-  return { done: forgotten.done + removed.done, skipped: forgotten.skipped + removed.skipped };
+  return { done: checked.done + removed.done, skipped: checked.skipped + removed.skipped };
 }
 
-async function confirmOrForget(deps: UploadsDeps, upload: Upload): Promise<void> {
+/** Completes an expired upload whose object exists and is valid; otherwise removes the upload. */
+async function checkOrRemove(deps: UploadsDeps, upload: Upload): Promise<void> {
   const { id, deleted } = upload;
   if (deleted) return remove(deps, sql.fragment`id = ${id}`);
-  const there = await look(deps, upload).catch((error: unknown) => {
+  const contentType = await checkObject(deps, upload).catch((error: unknown) => {
     if (error instanceof GatewayError) return null;
     throw error;
   });
-  if (there === null) await remove(deps, sql.fragment`id = ${id} AND completed_at IS NULL`);
+  if (contentType === null) await remove(deps, sql.fragment`id = ${id} AND completed_at IS NULL`);
 }
 
-/**
- * Returns the content type of an object that has the agreed type and size; null if it has not been
- * received yet.
- */
-async function look({ pool, storage }: UploadsDeps, upload: Upload): Promise<string | null> {
+/** Checks the object of an upload and returns its content type; null if it is not received yet. See `confirm`. */
+async function checkObject({ pool, storage }: UploadsDeps, upload: Upload): Promise<string | null> {
   if (upload.completed) return upload.content_type;
-  const { storage_key: key, size_bytes: agreedBytes } = upload;
+  const { storage_key: key, size_bytes: declaredBytes } = upload;
   const sizeBytes = await storage.size(key);
   if (sizeBytes === null) return null;
   try {
@@ -275,8 +277,8 @@ async function look({ pool, storage }: UploadsDeps, upload: Upload): Promise<str
     const head = object ? await buffer(object.stream) : Buffer.alloc(0);
     const { medium, contentType } = await inspectHead(head, upload.content_type);
     if (sizeBytes > fileBytesMax[medium]) throw new GatewayError('FILE_TOO_LARGE');
-    if (agreedBytes !== null && agreedBytes !== sizeBytes) {
-      throw new GatewayError('INVALID_REQUEST', 'The file does not have the size that was named.');
+    if (declaredBytes !== null && declaredBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', 'The file does not have the declared size.');
     }
     await complete(pool, upload.id, { contentType, sizeBytes, sha256: null });
     return contentType;

@@ -17,7 +17,7 @@ import type {
   StoredArtifact,
 } from '../jobs/job-plan.ts';
 
-/** A route before the API adds the task queue of its provider. */
+/** Route before the API adds the task queue of its provider. */
 export interface DraftRoute {
   provider: string;
   operation: string;
@@ -28,7 +28,7 @@ export interface DraftRoute {
 export interface PlanInput {
   /** Path of the request field, e.g. `imageUrls.0`. */
   field: string;
-  /** The URL or id as it appears in the calls' inputs. */
+  /** URL or file id, as the inputs of the calls contain it. */
   url: string;
   /** Medium that the field accepts; absent if it accepts several. */
   medium?: 'image' | 'audio' | 'video';
@@ -44,7 +44,7 @@ export interface InputFacts {
   durationSeconds: number | null;
 }
 
-/** A cheaper output than the requested one, with its unit price in USD. */
+/** Output that is cheaper than the requested one, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
 /** Properties of an output that follow from a measured input. */
@@ -67,7 +67,7 @@ export interface MeasuredPrice {
   outputOf: (facts: InputFacts) => MeasuredOutput;
 }
 
-/** A call before it is priced in micro-credits. */
+/** Call before it is priced in micro-credits. */
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
@@ -125,7 +125,7 @@ export interface FinishedJob {
   documentOf: (artifact: StoredArtifact) => Json;
 }
 
-/** A recording that a request names by URL or file id. */
+/** Recording that a request names by URL or file id. */
 export interface RecordingSource {
   /** Path of the request field, for error messages. */
   field: string;
@@ -139,7 +139,9 @@ export type Recording =
   /** URL that only the provider reads; the duration is known when the call is complete. */
   | { kind: 'url'; url: string };
 
-/** A model or service as GET /studio/models lists it, with the rules by which requests are validated and priced. */
+/**
+ * Model or service in the response of GET /studio/models, with the rules by which requests are validated and priced.
+ */
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   /** Request fields that select the model; empty if the capability has only one. */
   selectedBy: Readonly<Record<string, string>>;
@@ -148,7 +150,7 @@ export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   price: readonly PriceRule[];
 }
 
-/** One Studio endpoint; `Request` is the parsed body. */
+/** Studio endpoint; `Request` is the type of the parsed body. */
 interface Definition<Request> {
   /** Temporal workflow type; also the job's `type`. */
   type: string;

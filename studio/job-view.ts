@@ -74,7 +74,7 @@ export const jobSchema = z
   })
   .meta({ id: 'Job' });
 
-/** The job resource. */
+/** Job resource. */
 export type JobResource = z.infer<typeof jobSchema>;
 
 export type JobView = ReturnType<typeof createJobView>;

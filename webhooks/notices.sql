@@ -1,17 +1,18 @@
--- Notices of low balances and limits. The sweeper creates them, outside the transactions that move
--- credits, and they are delivered as webhooks.
+-- Notices of low balances and of key limits. The sweeper creates them, outside the transactions that move credits, and
+-- they are delivered as webhooks.
 
--- Records that the limit of a key has refused a request.
+-- Records that the limit of a key has rejected a request today.
 CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
   INSERT INTO budget_refusal VALUES (holder.id, holder.limit_micro,
     (clock_timestamp() AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING
 $$;
 
--- Returns the limits of an organization's active keys for which a notice is due: `near` from 80 %,
--- `reached` when all is used or a request was refused. A limit of zero causes no notice.
-CREATE FUNCTION limits_to_tell(of_organization text)
+-- Returns the key limits of an organization for which a notice is due: `key.limit.near` if at least 80 % is used, and
+-- `key.limit.reached` if all is used or the limit has rejected a request. Limits of zero, and limits without a valid
+-- key, are left out.
+CREATE FUNCTION due_limit_notices(of_organization text)
 RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS $$
-  SELECT k.id, told.period, told.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
+  SELECT k.id, due.period, due.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
   FROM api_key k
     CROSS JOIN LATERAL budget_period(k.limit_per, clock_timestamp()) AS p
     CROSS JOIN LATERAL (SELECT budget_state(k, clock_timestamp(), NULL) AS budget) AS b
@@ -21,20 +22,20 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
           SELECT FROM budget_refusal r WHERE r.budget_id = k.id AND r.limit_micro = k.limit_micro
             AND r.day >= p.starts AND (p.ends IS NULL OR r.day < p.ends)) THEN 'key.limit.reached'
         WHEN (b.budget->>'used')::bigint >= k.limit_micro * 0.8 THEN 'key.limit.near'
-      END AS type) AS told
-  WHERE k.organization_id = of_organization AND k.limit_micro > 0 AND told.type IS NOT NULL
+      END AS type) AS due
+  WHERE k.organization_id = of_organization AND k.limit_micro > 0 AND due.type IS NOT NULL
     AND EXISTS (SELECT FROM api_key u
       WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
         AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
-    -- A limit that was reached and falls below it again causes no notice `near`.
-    AND NOT EXISTS (SELECT FROM notice n WHERE n.key_id = k.id AND n.period = told.period
-      AND n.type IN (told.type, 'key.limit.reached'))
+    -- After a notice that a limit is reached, no notice that it is near follows in the same period.
+    AND NOT EXISTS (SELECT FROM notice n WHERE n.key_id = k.id AND n.period = due.period
+      AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
--- Creates the notices that are due, each with a webhook that is not being delivered yet. A low
--- balance is reported once when it falls to the threshold, and again after it was above.
--- Reservations of running jobs are not deducted, because failed jobs would lower and raise the
--- balance. A lock lets one call run at a time, because a slower one would compare old balances.
+-- Creates the due notices, each with a webhook that no workflow delivers yet. A balance notice is due when the balance
+-- falls to the threshold, and again after it was above the threshold. Reservations of running jobs are not deducted
+-- from the balance, because jobs that fail would lower and raise it. The lock allows only one execution at a time,
+-- because the slower of two executions would decide by outdated balances.
 CREATE FUNCTION make_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_notices')) THEN RETURN; END IF;
@@ -49,7 +50,7 @@ BEGIN
     FROM turned WHERE balance_is_low
     UNION ALL
     SELECT t.organization_id, t.url, l.key_id, l.period, l.type, l.body
-    FROM notice_target t CROSS JOIN LATERAL limits_to_tell(t.organization_id) AS l
+    FROM notice_target t CROSS JOIN LATERAL due_limit_notices(t.organization_id) AS l
     WHERE t.url IS NOT NULL),
   made AS (
     INSERT INTO notice (id, organization_id, type, body, key_id, period)

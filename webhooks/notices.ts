@@ -1,6 +1,6 @@
 /**
- * Account notices: the balance is low, or the limit of a key is near or reached. The sweeper
- * creates them (webhooks/notices.sql); they are delivered like the webhooks of jobs.
+ * Notices to an organization: its balance is low, or the limit of a key is near or reached. The sweeper creates them
+ * (webhooks/notices.sql), and they are delivered like the webhooks of jobs.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ const limitData = z.object({
   resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
 });
 
-/** `data` of each type of notice; amounts in credits. */
+/** Schema of the `data` of each type of notice; amounts in credits. */
 export const noticeData = {
   'account.balance.low': z.object({
     noticeId: z.string(),
@@ -31,10 +31,10 @@ export const noticeData = {
   'key.limit.reached': limitData,
 } as const;
 
-/** `data` of any notice. */
+/** `data` of a notice of any type. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
-/** A notice; times are Unix ms. */
+/** Notice; times are Unix ms. */
 export interface Notice {
   type: keyof typeof noticeData;
   createdAtMs: number;
@@ -47,12 +47,13 @@ const delivery = listedWebhook.pick({
   lastStatus: true,
   lastError: true,
 });
-/** A notice with the state of its delivery. */
+/** Notice with the state of its delivery. */
 export type ListedNotice = Notice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
- * Target of notices, and the low balance in micro-credits; null: no notices, or none of balances.
+ * Target of an organization's notices: the URL (null: no notices are sent), and the balance in micro-credits at or
+ * below which it is low (null: no notices of the balance).
  */
 export type NoticeTarget = z.infer<typeof target>;
 
@@ -65,16 +66,17 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** Makes notices over a pool. */
+/** Makes the functions on notices in the database. */
 export function createNotices(pool: DatabasePool) {
   return {
+    /** Reads the target of an organization's notices. */
     async target(organizationId: string): Promise<NoticeTarget> {
-      const found = await pool.maybeOne(sql.type(target)`
+      const storedTarget = await pool.maybeOne(sql.type(target)`
         SELECT url, low_balance_micro AS "lowBalanceMicro" FROM notice_target
         WHERE organization_id = ${organizationId}`);
-      return found ?? { url: null, lowBalanceMicro: null };
+      return storedTarget ?? { url: null, lowBalanceMicro: null };
     },
-    /** After a change of URL or threshold, a low balance is reported again. */
+    /** Stores the target. After a change of URL or threshold, a low balance causes a new notice. */
     async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
       await pool.query(command`
         INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
@@ -85,7 +87,7 @@ export function createNotices(pool: DatabasePool) {
             AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
               (excluded.url, excluded.low_balance_micro)`);
     },
-    /** Creates all notices that are due; several processes may call this at once. */
+    /** Creates all due notices; several processes may call this function at the same time. */
     async make(): Promise<void> {
       await pool.query(command`SELECT make_notices()`);
     },
@@ -94,7 +96,7 @@ export function createNotices(pool: DatabasePool) {
         await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
       );
     },
-    /** Lists notices, newest first. */
+    /** Lists the notices of an organization, newest first. */
     async list(organizationId: string, limit: number): Promise<ListedNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
@@ -111,10 +113,10 @@ export function createNotices(pool: DatabasePool) {
 }
 export type Notices = ReturnType<typeof createNotices>;
 
-function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): Notice {
-  const { type } = told;
+function noticeOf({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>): Notice {
+  const { type } = notice;
   if (type === 'account.balance.low') {
-    const { total, threshold } = told.body;
+    const { total, threshold } = notice.body;
     const data = {
       noticeId,
       credits: creditsFromMicro(total),
@@ -122,7 +124,7 @@ function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): 
     };
     return { type, createdAtMs, data };
   }
-  const { keyId, name, limit, per, used, resetsAtMs } = told.body;
+  const { keyId, name, limit, per, used, resetsAtMs } = notice.body;
   const data = {
     noticeId,
     keyId,

@@ -1,4 +1,4 @@
-/** Relay of webhooks: starts deliveries, and restarts those that an operator repeats or that no workflow runs. */
+/** Relay of webhooks: starts deliveries that are requested again, and deliveries that no workflow runs. */
 import type { Client } from '@temporalio/client';
 import type { WorkflowIdConflictPolicy } from '@temporalio/common';
 import {
@@ -18,17 +18,17 @@ interface RelayDeps {
   taskQueuePrefix: string;
 }
 
-/** Starts of webhook deliveries. */
+/** Functions that start deliveries: those that are requested again, and those that no workflow seems to run. */
 export interface WebhookRelay {
-  /** Starts a delivery with all its attempts; a running or waiting delivery is replaced. */
+  /** Starts a new delivery with the full number of attempts; a delivery that is running or waiting is replaced. */
   redeliver: (name: WebhookName) => Promise<void>;
-  /** Starts the deliveries that no workflow runs. */
+  /** Starts the deliveries that no workflow seems to run; returns the numbers of started and failed ones. */
   resume: () => Promise<Isolated>;
 }
 
 const startTimeoutMs = 10_000;
 
-/** Makes the relay. */
+/** Makes the relay of webhooks. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
@@ -56,7 +56,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       try {
         await start(name, 'TERMINATE_EXISTING');
       } catch (error) {
-        // If the start fails, the sweeper starts the delivery by its row.
+        // The sweeper starts the delivery later, because the row of the webhook has the state `delivering`.
         logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
       }
     },

@@ -1,35 +1,38 @@
 /**
- * Secrets that sign webhooks. Each is derived from one configured secret, the organization and a
- * generation, so that none is stored. A replaced secret signs in addition to its successor for an
- * overlap.
+ * Secrets that sign webhooks. They are derived from one configured secret, the organization and a generation number,
+ * so that no secret is stored. For some time after a rotation, webhooks are signed with both the old and the new
+ * secret.
  */
 import { createHmac } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { command } from '../platform/database.ts';
 
-/** An active secret; times are Unix ms. */
+/** Secret that currently signs webhooks; times are Unix ms. */
 export interface SigningSecret {
   generation: number;
-  /** Secret in the format of Standard Webhooks: `whsec_` and base64. */
+  /** Secret in the form of Standard Webhooks: `whsec_` and base64. */
   secret: string;
-  /** Time at which the secret expires; null for the newest one. */
+  /** Time at which the secret stops signing; null for the newest secret. */
   retiresAtMs: number | null;
 }
 
-/** Limit of active secrets, because each adds a signature to the headers. */
+/** Maximum number of secrets that sign at the same time, because each adds a signature to the header. */
 const liveMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
-/** Makes secrets over a pool or an open transaction; `master` has at least 32 random characters. */
+/**
+ * Makes the functions on signing secrets. `connection` is a pool or an open transaction; `master` is the configured
+ * secret with at least 32 random characters.
+ */
 export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
   const secretOf = (organizationId: string, generation: number): string =>
     `whsec_${createHmac('sha256', master)
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
   return {
-    /** Lists the active secrets, newest first. */
+    /** Returns the secrets that currently sign, the newest first. */
     async live(organizationId: string): Promise<SigningSecret[]> {
       const rows = await connection.any(sql.type(row)`
         SELECT generation, retires_at FROM webhook_secret
@@ -43,7 +46,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
         retiresAtMs: retires_at,
       }));
     },
-    /** Makes a new secret. Earlier ones stay active for `overlapMs`, at most the last four. */
+    /** Creates a new secret. The last four secrets before it continue to sign for `overlapMs` milliseconds. */
     async rotate(organizationId: string, overlapMs: number): Promise<void> {
       await connection.query(command`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',

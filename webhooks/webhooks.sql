@@ -1,6 +1,7 @@
--- Secrets that sign the webhooks of an organization.
+-- Generations of the secrets that sign the webhooks of an organization.
 
--- Creates a new generation. Earlier ones stay active for the overlap, at most `live_max` in all.
+-- Creates a new generation and returns its number. Earlier generations continue to sign for the overlap; at most
+-- `live_max` generations sign at the same time.
 CREATE FUNCTION rotate_webhook_secret(of_organization text, overlap interval, live_max integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE newest integer; at timestamptz;

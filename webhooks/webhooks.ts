@@ -1,6 +1,7 @@
 /**
- * Webhooks about jobs and notices (notices.ts), with every attempt at them. The rows decide;
- * workflows only wait. `jobId` of a notice is its own id.
+ * Webhooks in the database: the URL that receives the end of a job or a notice (webhooks/notices.ts), and all
+ * delivery attempts. The rows decide what is delivered; workflows only wait. The `jobId` of a notice's webhook is
+ * the notice's id.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,19 +11,17 @@ import type { Metrics } from '../platform/metrics.ts';
 const begunAttempt = z.object({
   url: z.string(),
   number: z.number(),
-  /** Attempts before this one, counted from the last redelivery. */
+  /** Number of attempts before this one since the last redelivery. */
   failures: z.number(),
 });
 const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
 
-/**
- * State of a webhook; `gone`: the receiver responded with 410, `failed`: the last attempt has
- * failed.
- */
+/** State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none follows. */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
+/** State of a webhook. */
 export type WebhookState = z.infer<typeof webhookState>;
 
-/** A webhook; times are Unix ms. */
+/** Schema of a webhook; times are Unix ms. */
 export const webhookRecord = z.object({
   jobId: z.string(),
   organizationId: z.string(),
@@ -35,7 +34,7 @@ export const webhookRecord = z.object({
 });
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
-/** One attempt; `sending`: in progress, or ended without a record. */
+/** Schema of an attempt; `sending`: in progress, or its end was not recorded. */
 export const webhookAttempt = z.object({
   number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
@@ -47,30 +46,30 @@ export const webhookAttempt = z.object({
 });
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
-/** A webhook with its last attempt. */
+/** Schema of a webhook with the result of its last attempt. */
 export const listedWebhook = webhookRecord.extend({
   lastStatus: z.int().nullable(),
   lastError: z.string().nullable(),
 });
 export type ListedWebhook = z.infer<typeof listedWebhook>;
 
-/** Filter of a list of webhooks; newest job first. */
+/** Filter and page of a list of webhooks, newest job first. */
 export interface WebhookListing {
   organizationId: string | undefined;
-  /** `failing`: the last attempt has failed. */
+  /** Webhooks in this state; `failing`: all webhooks whose last attempt failed. */
   state: WebhookState | 'failing' | undefined;
-  /** Only webhooks of jobs before this id. */
+  /** Only webhooks of jobs before this one. */
   beforeJobId: string | undefined;
   limit: number;
 }
 
-/** Names a webhook. */
+/** Key of a webhook. */
 export interface WebhookName {
   jobId: string;
   organizationId: string;
 }
 
-/** An attempt that has begun. */
+/** Attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
 /** Result of an attempt. */
@@ -80,17 +79,20 @@ export interface AttemptEnd {
   error: string | null;
   response: string | null;
   durationMs: number;
-  /** Wait before the next attempt; null if there is none. */
+  /** Wait before the next attempt in milliseconds; null if no attempt follows. */
   retryInMs: number | null;
 }
 
-/** Time that a job's own workflow has to start the delivery, before the sweeper does. */
+/** Time after which the sweeper starts a delivery that the job's own workflow has not started. */
 const forsakenAfter = '5 seconds';
-/** Time after which an attempt that did not end is taken as lost. */
+/**
+ * Time after which the sweeper starts a delivery again: no attempt lasts longer, and a worker that does not respond
+ * for longer counts as crashed.
+ */
 const overdueAfter = '2 minutes';
 /**
- * Time after which a webhook without a job is deleted: the process that would have removed it has
- * crashed.
+ * Time after which a webhook without a job is deleted. A crash leaves one; otherwise, the rejection of the job
+ * deletes it.
  */
 const orphanedAfter = '1 day';
 
@@ -98,7 +100,7 @@ const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organiza
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Makes webhooks over a pool. */
+/** Makes the functions on webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
 }
@@ -106,24 +108,24 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 
 function createRegistry(pool: DatabasePool) {
   return {
-    /** Registers a webhook before its job is admitted. */
+    /** Registers the webhook of a job before the job is admitted. */
     async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
       await pool.query(command`INSERT INTO webhook (job_id, organization_id, url)
         VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
     },
-    /** Removes the webhook of a refused job. */
+    /** Deletes the webhook of a rejected job. */
     async drop(jobId: string): Promise<void> {
       await pool.query(command`DELETE FROM webhook w WHERE job_id = ${jobId}
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
     },
-    /** Opens a webhook for delivery in any state, with all its attempts. */
+    /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async renew(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
         WHERE job_id = ${jobId}`);
     },
-    /** Stops the delivery; the webhook counts as failed. */
+    /** Stops the delivery of a webhook; its state becomes `failed`. */
     async giveUp(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
@@ -134,7 +136,7 @@ function createRegistry(pool: DatabasePool) {
 
 function createDeliveryMoves(pool: DatabasePool) {
   return {
-    /** Begins an attempt; null if nothing is left to deliver. */
+    /** Begins an attempt; null if the webhook is no longer to be delivered. */
     begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
@@ -169,17 +171,20 @@ function createDeliveryMoves(pool: DatabasePool) {
 
 function createReads(pool: DatabasePool) {
   return {
-    /** Reads a webhook; null if the organization has no such webhook. */
+    /** Returns a webhook; null if the organization does not have it. */
     find: ({ jobId, organizationId }: WebhookName): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
-    /** Lists the newest attempts, newest first. */
+    /** Returns the newest attempts, newest first. */
     attempts: (jobId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
-    /** Lists webhooks of ended jobs and of notices that no workflow delivers. */
+    /**
+     * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes webhooks without a
+     * job.
+     */
     async forsaken(): Promise<readonly WebhookName[]> {
       await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
@@ -193,15 +198,12 @@ function createReads(pool: DatabasePool) {
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    /**
-     * Records that a workflow delivers the webhook, so that the sweeper does not start it for a
-     * while.
-     */
+    /** Records that a workflow delivers the webhook, so that `forsaken` does not return it for two minutes. */
     async attended(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
-    /** Webhooks of jobs only; notices are listed with their target. */
+    /** Lists webhooks of jobs; webhooks/notices.ts lists the notices. */
     list({
       organizationId,
       state,
@@ -227,7 +229,7 @@ function createReads(pool: DatabasePool) {
   };
 }
 
-/** Counts and times attempts when their end is recorded. */
+/** Adds metrics: counts attempts and measures their duration, after their end is recorded. */
 export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
   return {
     ...webhooks,

@@ -1,21 +1,21 @@
-/** Arrival of request bodies: a client that stops sending, or sends very slowly, gets 408. */
+/** Timeouts of request bodies: a client that stops sending, or sends very slowly, receives status 408. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Longest time between two pieces of a body, in milliseconds, and the time in which `bytesMin` must arrive. */
+/** Longest time between two chunks of a body, and the length of a window in which `bytesMin` must arrive; milliseconds. */
 const windowMs = 5000;
-/** Fewest bytes of each window, unless the body ends in it. */
+/** Least number of bytes that must arrive in each window, unless the body ends in the window. */
 const bytesMin = 4096;
 /** Total time of a JSON body, in milliseconds. */
 const bodyMs = 60_000;
-/** Total time of files, in milliseconds: at the same least rate they may take longer. */
+/** Total time of a form with files, in milliseconds: longer than `bodyMs`, because files are larger. */
 export const filesMs = 15 * 60_000;
 
-/** Watch over the arrival of one request body. */
+/** Timers for the arrival of one body. */
 export interface Arrival {
   /** Counts bytes that have arrived. */
   count: (bytes: number) => void;
-  /** Ends the watch. */
+  /** Stops the timers. */
   end: () => void;
 }
 
@@ -24,7 +24,10 @@ function afterReads(check: () => void): void {
   setImmediate(() => setImmediate(check));
 }
 
-/** Starts to watch the arrival of a body; `onTooSlow` receives REQUEST_TIMEOUT if too few bytes arrive. */
+/**
+ * Starts the timers for a body, which may arrive for `totalMs` milliseconds; `onTooSlow` receives REQUEST_TIMEOUT if the
+ * body arrives too slowly.
+ */
 export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs = bodyMs): Arrival {
   let windowBytes = 0;
   const timeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
@@ -32,17 +35,17 @@ export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs =
     if (windowBytes < bytesMin) timeout();
     windowBytes = 0;
   };
-  let pieces = 0;
+  let chunks = 0;
   const silence = setTimeout(() => {
-    const before = pieces;
-    afterReads(() => pieces === before && timeout());
+    const before = chunks;
+    afterReads(() => chunks === before && timeout());
   }, windowMs);
   const window = setInterval(() => afterReads(check), windowMs);
   const total = setTimeout(timeout, totalMs);
   return {
     count(bytes) {
       windowBytes += bytes;
-      pieces += 1;
+      chunks += 1;
       silence.refresh();
     },
     end() {
@@ -54,8 +57,8 @@ export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs =
 }
 
 /**
- * Yields the body of a request as it arrives. The request stays open after an error, because its connection carries the
- * response.
+ * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. The request stays open after an
+ * error, because the response is sent on the same connection.
  * @throws GatewayError REQUEST_TIMEOUT if the body arrives too slowly
  */
 export async function* arrivingBytes(
@@ -64,12 +67,12 @@ export async function* arrivingBytes(
 ): AsyncGenerator<Buffer> {
   let rejectRead: ((error: GatewayError) => void) | undefined;
   const arrival = watchArrival((error) => rejectRead?.(error), totalMs);
-  const pieces: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
-  /** Reads a piece. Each read has its own promise, because a race with a long-lived one would keep all pieces in memory. */
+  const chunks: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
+  /** Reads a chunk. Each read has its own promise: a race with one long-lived promise would keep all chunks in memory. */
   const read = () =>
     new Promise<IteratorResult<Buffer, undefined>>((resolve, reject) => {
       rejectRead = reject;
-      pieces.next().then(resolve, reject);
+      chunks.next().then(resolve, reject);
     });
   try {
     for (let result = await read(); !result.done; result = await read()) {

@@ -1,14 +1,14 @@
 /**
- * Schemas of parts of request bodies that have no fixed fields: any JSON, and records. Each has
- * limits, as every text, list and record of a body must have (test/api/body-schema.test.ts),
- * because a schema without limits is limited by memory only.
+ * Schemas of the free parts of request bodies: JSON of any shape, and records with names that the caller chooses. Both have
+ * size limits, because a value without a limit could fill the memory. test/api/body-schema.test.ts checks that every string,
+ * list and record of every body schema has a limit.
  */
 import { z } from 'zod';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 
-/** Entries of a list or record in JSON without a schema. */
+/** Highest number of entries of one list or object in JSON of any shape. */
 const entriesMax = 4096;
-/** Characters of a text in JSON without a schema, more than any model reads. */
+/** Highest number of characters of one string in JSON of any shape: more than any model accepts. */
 const textMax = 10_000_000;
 const bounds = { maxLength: textMax, maxItems: entriesMax, maxProperties: entriesMax };
 
@@ -19,13 +19,13 @@ function isBounded(value: unknown): boolean {
   return entries.length <= entriesMax && entries.every(isBounded);
 }
 
-/** Any JSON, with at most 4,096 entries in each list and record. */
+/** Schema of any JSON value with at most 4,096 entries in each list and object, and 10,000,000 characters in each string. */
 export const anyJson = z
   .custom<Json>(isBounded, 'is too large')
   .meta({ ...bounds, override: bounds });
 
 const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
-/** Any JSON object, with the limits of `anyJson`. */
+/** Schema of any JSON object, with the limits of `anyJson`. */
 export const anyJsonObject = z
   .custom<JsonObject>(
     (value) => isRecord(value) && isBounded(value),
@@ -34,17 +34,17 @@ export const anyJsonObject = z
   .meta({ ...objectBounds, override: objectBounds });
 
 interface RecordBounds {
+  /** Highest number of characters of a name. */
   nameMax: number;
+  /** Highest number of entries. */
   countMax: number;
-  /** Pattern of the names of a record, and its description in error messages. */
+  /** Pattern of every name. */
   nameForm?: RegExp;
+  /** Text of the pattern in error messages. */
   nameRule?: string;
 }
 
-/**
- * Makes the schema of a record with at most `countMax` entries; entries of a larger record are not
- * checked.
- */
+/** Makes the schema of a record with at most `countMax` entries; a larger record is rejected before its entries are checked. */
 export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
   { nameMax, countMax, nameForm, nameRule }: RecordBounds,
@@ -59,18 +59,16 @@ export function recordOf<Value extends string | number>(
     },
     additionalProperties: z.toJSONSchema(value, { io: 'input' }),
   };
-  // The names are checked here, because a zod record silently drops `__proto__`.
+  // Names are checked here, because `z.record` ignores the name `__proto__` without an error.
   const isMisnamed = (name: string): boolean => nameForm !== undefined && !nameForm.test(name);
-  const hasRoom = (given: unknown): given is Record<string, unknown> =>
-    isRecord(given) && Object.keys(given).length <= countMax;
+  const hasRoom = (input: unknown): input is Record<string, unknown> =>
+    isRecord(input) && Object.keys(input).length <= countMax;
   return z
     .custom<Record<string, Value>>(
-      (given) => hasRoom(given) && !Object.keys(given).some(isMisnamed),
+      (input) => hasRoom(input) && !Object.keys(input).some(isMisnamed),
       {
         error: ({ input }) =>
-          hasRoom(input)
-            ? `a name ${nameRule}`
-            : `must be an object of at most ${countMax} entries`,
+          hasRoom(input) ? `names ${nameRule}` : `must be an object of at most ${countMax} entries`,
       },
     )
     .meta({

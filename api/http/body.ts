@@ -1,6 +1,6 @@
-/** Request bodies: read within their limits, then parsed as JSON. */
+/** Request bodies: reads them within their size and time limits, and parses them as JSON. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { setImmediate as othersTurn } from 'node:timers/promises';
+import { setImmediate as serveOthers } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
@@ -12,17 +12,19 @@ import { parseWith } from './parsing.ts';
 
 /** Default size limit of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
-/** Size above which a body is parsed in steps, so that other requests are served in between. */
+/** Size in bytes above which a body is parsed in steps, so that other requests are served between the steps. */
 const quickBytesMax = 64 * 1024;
+
 /**
- * Reads the raw body; `count` sees each piece as it arrives, and may throw to reject the request.
+ * Reads the raw body of at most `bytesMax` bytes; `count` receives each chunk as it arrives, and may throw to reject the
+ * request.
  * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body arrives too slowly, 429 or
  *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
  */
 export async function readBody(
   ctx: Context,
   bytesMax: number,
-  count?: (piece: Buffer) => void,
+  count?: (chunk: Buffer) => void,
 ): Promise<Buffer> {
   const encoding = ctx.headers['content-encoding'];
   if (encoding && encoding !== 'identity') {
@@ -34,10 +36,10 @@ export async function readBody(
   };
   try {
     checkSize(Number(ctx.headers['content-length'] ?? 0));
-    return await collect(ctx.req, (piece, size) => {
+    return await collect(ctx.req, (chunk, size) => {
       checkSize(size);
-      holdBytes(ctx, { kind: 'body', bytes: piece.length });
-      count?.(piece);
+      holdBytes(ctx, { kind: 'body', bytes: chunk.length });
+      count?.(chunk);
     });
   } catch (error) {
     // The rest of the body is not read, so the connection cannot be used again. If the client should retry, the rest is
@@ -48,20 +50,20 @@ export async function readBody(
   }
 }
 
-/** Collects the body; `look` receives each piece and the size so far, and may throw to reject the request. */
+/** Collects the body; `check` receives each chunk and the size so far in bytes, and may throw to reject the request. */
 async function collect(
   request: IncomingMessage,
-  look: (piece: Buffer, size: number) => void,
+  check: (chunk: Buffer, size: number) => void,
 ): Promise<Buffer> {
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let size = 0;
   try {
-    for await (const piece of arrivingBytes(request)) {
-      size += piece.length;
-      look(piece, size);
-      pieces.push(piece);
+    for await (const chunk of arrivingBytes(request)) {
+      size += chunk.length;
+      check(chunk, size);
+      chunks.push(chunk);
     }
-    return Buffer.concat(pieces);
+    return Buffer.concat(chunks);
   } catch (error) {
     if (error instanceof GatewayError || request.complete) throw error;
     throw new GatewayError('CANCELED', 'The caller closed the connection.');
@@ -70,7 +72,7 @@ async function collect(
 
 const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
 
-/** Checks whether the request has a body with a JSON content type. */
+/** Returns whether the request has a body with a JSON content type. */
 function isJson(headers: IncomingHttpHeaders): boolean {
   const { 'content-type': type = '', 'content-length': length } = headers;
   if (length === undefined && headers['transfer-encoding'] === undefined) return false;
@@ -78,8 +80,8 @@ function isJson(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Reads a JSON object.
- * @throws GatewayError INVALID_REQUEST, and as `readBody`
+ * Reads a JSON object of at most `bytesMax` bytes from the request body.
+ * @throws GatewayError INVALID_REQUEST, and the errors of `readBody`
  */
 export async function readJson(
   ctx: Context,
@@ -89,18 +91,18 @@ export async function readJson(
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
   const meter = new JsonMeter();
-  const bytes = await readBody(ctx, bytesMax, (piece) => meter.count(piece));
+  const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
   if (bytes.length <= quickBytesMax) return storable(parseObject(decode(bytes)));
   const text = await inTurn(() => decode(bytes));
   const value = await inTurn(() => parseObject(text));
   await inTurn(() => storable(value));
-  await othersTurn();
+  await serveOthers();
   return value;
 }
 
 /**
- * Reads a JSON object and parses it by a schema.
- * @throws GatewayError INVALID_REQUEST naming each field, and as `readBody`
+ * Reads a JSON object of at most `bytesMax` bytes from the request body, and parses it with a schema.
+ * @throws GatewayError INVALID_REQUEST naming each field, and the errors of `readBody`
  */
 export async function parseBody<Body>(
   ctx: Context,
@@ -112,9 +114,9 @@ export async function parseBody<Body>(
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** Runs steps of large bodies one at a time, with other requests in between. */
+/** Runs the parsing steps of large bodies one at a time, and serves other requests between two steps. */
 function inTurn<Result>(run: () => Result): Promise<Result> {
-  const turn = lastTurn.then(() => othersTurn()).then(run);
+  const turn = lastTurn.then(() => serveOthers()).then(run);
   lastTurn = turn.catch(() => {});
   return turn;
 }
@@ -145,7 +147,7 @@ function storable<Value>(value: Value): Value {
   return value;
 }
 
-/** Checks whether Postgres can store all strings and names of a value. */
+/** Returns whether Postgres can store all strings and names of a value. */
 function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
   if (typeof value !== 'object' || value === null) return true;

@@ -1,13 +1,13 @@
 /**
- * Event stream of a response: the headers are sent with the first event, comments keep silent
- * streams open, and a client that does not read is disconnected after a time limit.
+ * Event streams (server-sent events) of responses: the headers are sent with the first event, comments keep idle
+ * connections open, and a client that does not read is disconnected after a timeout.
  */
 import type { ServerResponse } from 'node:http';
 
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/** The client has disconnected, or has not read for too long. */
+/** Error of a write to a client that has closed the connection, or has not read for `stallTimeoutMs`. */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
@@ -16,18 +16,19 @@ export class ReaderGone extends Error {
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
+  /** Longest wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
-  /** Time without events after which a comment is sent, in milliseconds. */
+  /** Time without an event after which a comment is sent, in milliseconds. */
   keepaliveMs: number;
-  /** Sets the headers, which are sent with the first event; called once. */
+  /** Sets the status and headers, which are sent with the first event; called once. */
   open: () => void;
 }
 
-/** Makes the event stream of a response; it opens with its first event. */
+/** Creates the event stream of a response; the headers are sent with the first event. */
 export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {
-    // No comment is sent while earlier bytes are unread, because it would wait behind them.
+    // If the client has not read the previous events, no comment is sent, because it would wait behind them.
     if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
     keepalive.refresh();
   }, options.keepaliveMs);
@@ -58,30 +59,28 @@ export function createEventStream(response: ServerResponse, options: Options) {
   }
 
   return {
-    /** True if the headers were sent: from then on, failures are events. */
+    /** Whether the headers have been sent; errors after that are sent as events. */
     get opened(): boolean {
       return opened;
     },
-    /**
-     * Resolves when more can be written.
-     * @throws ReaderGone
-     */
+    /** Writes a text, and resolves when more can be written. @throws ReaderGone */
     async write(text: string): Promise<void> {
       if (response.destroyed) throw new ReaderGone('the reader is gone');
       keepalive.refresh();
       if (!send(text)) await drained();
     },
+    /** Writes the last text and ends the response. */
     end(text: string): void {
       clearTimeout(keepalive);
       if (response.destroyed) return;
       send(text);
       response.end();
       if (response.writableFinished) return;
-      // The socket is destroyed, because a client that does not read would keep it open.
+      // If the client does not read the rest, the socket is closed after the timeout.
       const late = setTimeout(() => response.destroy(), options.stallTimeoutMs);
       response.once('close', () => clearTimeout(late));
     },
-    /** Stops the comments; a stream without events stays unopened. */
+    /** Stops the keepalive comments; no headers are sent if no event was written. */
     stop: () => clearTimeout(keepalive),
   };
 }

@@ -1,23 +1,23 @@
 /**
- * Cost of parsing and checking a JSON text, counted while it arrives: its depth, its number of
- * values, and its bytes outside of plain texts. A body over a limit is not read further, so that it
- * does not delay other requests (docs/architecture.md).
+ * Limits on the cost to parse a JSON body, checked while it arrives: nesting depth, number of values, number of escapes
+ * and bytes outside strings. If a body exceeds a limit, the rest is not read, because one body must not delay the requests
+ * of other callers (docs/architecture.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Deepest nesting; no valid request nests deeper, and the parser's stack must not overflow. */
+/** Highest nesting depth of a body; no valid request is deeper, and the parser's stack is safe below this depth. */
 const depthMax = 32;
-/** Most values; the longest conversation with tool calls has fewer. */
+/** Highest number of values in a body; the longest chat in which each message has tool calls has fewer. */
 const valuesMax = 50_000;
 /**
- * Most escapes, which are slow to parse; a long text of code, or an image with escaped slashes, has
- * fewer.
+ * Highest number of escapes in a body, because escapes are slow to parse; a long source code or a base64 image with
+ * escaped slashes has fewer.
  */
 const escapesMax = 1_000_000;
-/** Most bytes of names, digits and spaces between the texts: enough for all values, indented. */
+/** Highest number of bytes outside strings (digits, punctuation, whitespace): enough for `valuesMax` indented values. */
 const betweenTextsMax = 4 * 1024 * 1024;
 
-/** Codes of `"`, `,`, `\\\\`, `{`, `}`, `[` and `]`, which are part of no other UTF-8 character. */
+/** Byte values of `"`, `,`, `\\`, `{`, `}`, `[` and `]`: in UTF-8 no other character contains these bytes. */
 const signs = {
   quote: 34,
   comma: 44,
@@ -28,7 +28,7 @@ const signs = {
   bracketEnd: 93,
 } as const;
 
-/** Makes the error of a body as a whole. */
+/** Makes the error INVALID_REQUEST for a body that cannot be parsed; its path is `(body)`. */
 export function notABody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
@@ -37,7 +37,7 @@ export function notABody(message: string): GatewayError {
 export class JsonMeter {
   #depth = 0;
   #deepest = 0;
-  /** Each container and each comma counts as one value, so an empty container counts as two. */
+  /** Number of values: each container and each comma counts as one, so an empty container counts as two. */
   #values = 1;
   #escapes = 0;
   #betweenTexts = 0;
@@ -45,12 +45,12 @@ export class JsonMeter {
   #escaped = false;
 
   /**
-   * Counts a piece of the body.
-   * @throws GatewayError INVALID_REQUEST
+   * Counts a chunk of the body; the chunks must be passed in order.
+   * @throws GatewayError INVALID_REQUEST if the body exceeds a limit
    */
-  count(piece: Buffer): void {
-    for (let at = 0; at < piece.length;) {
-      at = this.#inText ? this.#afterText(piece, at) : this.#untilText(piece, at);
+  count(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length;) {
+      at = this.#inText ? this.#afterText(chunk, at) : this.#untilText(chunk, at);
     }
     if (this.#deepest > depthMax) throw notABody(`must not nest deeper than ${depthMax}`);
     if (this.#values > valuesMax) throw notABody(`must not contain more than ${valuesMax} values`);
@@ -61,13 +61,13 @@ export class JsonMeter {
     }
   }
 
-  /** Counts the text at `from`; returns the index of its end, or of the end of the piece. */
-  #afterText(piece: Buffer, from: number): number {
+  /** Counts the escapes of the string at `from`; returns the index after its end, or after the end of the chunk. */
+  #afterText(chunk: Buffer, from: number): number {
     let escapes = 0;
     let escaped = this.#escaped;
     let at = from;
-    for (; at < piece.length; at += 1) {
-      const sign = piece[at];
+    for (; at < chunk.length; at += 1) {
+      const sign = chunk[at];
       if (escaped) escaped = false;
       else if (sign === signs.backslash) {
         escaped = true;
@@ -83,16 +83,13 @@ export class JsonMeter {
     return at;
   }
 
-  /**
-   * Counts the characters before the next text; returns the index of the text, or of the end of the
-   * piece.
-   */
-  #untilText(piece: Buffer, from: number): number {
+  /** Counts the bytes before the next string; returns the index after its opening quote, or after the end of the chunk. */
+  #untilText(chunk: Buffer, from: number): number {
     let values = 0;
     let depth = this.#depth;
     let at = from;
-    for (; at < piece.length; at += 1) {
-      const sign = piece[at];
+    for (; at < chunk.length; at += 1) {
+      const sign = chunk[at];
       if (sign === signs.comma) values += 1;
       else if (sign === signs.brace || sign === signs.bracket) {
         values += 1;

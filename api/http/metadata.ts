@@ -1,33 +1,33 @@
 /**
- * Tags: the `metadata` of a Studio job or chat, name-value pairs of the caller. They are shown with
- * the job, its webhook and its usage record, and lists can be filtered by them.
+ * Tags: the `metadata` of a Studio job or chat, name-value pairs that the caller chooses, such as the team or the purpose.
+ * They are shown with the job, its webhook and its usage record, and lists can be filtered by them.
  */
 import { z } from 'zod';
 import { recordOf } from './body-schema.ts';
 import { parseWith } from './parsing.ts';
 
-/** Most pairs of one request. */
+/** Highest number of pairs of one request. */
 const pairsMax = 16;
 const valueLengthMax = 512;
 /**
- * Pattern without `=` and brackets, so that `name=value` in Temporal and `metadata[name]=value` in
- * a query are unambiguous.
+ * Pattern of a name; `=` and brackets are excluded, so that `name=value` (Temporal) and `metadata[name]=value` (query) are
+ * unambiguous.
  */
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
-const nameRule = 'is 1–64 of A–Z a–z 0–9 _ . - and begins with a letter or digit';
+const nameRule = 'must be 1–64 characters of A–Z a–z 0–9 _ . - and begin with a letter or digit';
 
 const value = z
   .string()
   .max(valueLengthMax)
-  // oxlint-disable-next-line no-control-regex -- control characters are rejected; readers see them spelled out
+  // oxlint-disable-next-line no-control-regex -- control characters are rejected; escaped, because the pattern is documented
   .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not contain control characters');
 
-/** Schema of `metadata`. */
+/** Schema of the `metadata` field. */
 export const metadata = recordOf(value, { nameMax: 64, countMax: pairsMax, nameForm, nameRule });
 
 const field = z.object({ metadata: metadata.nullish() });
 
-/** The field `metadata`, as every Studio request describes it. */
+/** Field `metadata` with its description, for the schema of every Studio request. */
 export const metadataFields = {
   metadata: metadata.nullish().meta({
     description: `Up to ${pairsMax} pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.`,
@@ -36,29 +36,26 @@ export const metadataFields = {
 };
 
 /**
- * Reads the pairs of a request; null if there are none.
+ * Parses the `metadata` of a request; returns null if it has no pairs.
  * @throws GatewayError INVALID_REQUEST
  */
-export function parseMetadata(given: unknown): Record<string, string> | null {
-  return pairsOf(parseWith(field, { metadata: given }).metadata);
+export function parseMetadata(input: unknown): Record<string, string> | null {
+  return pairsOf(parseWith(field, { metadata: input }).metadata);
 }
 
 /** Returns the pairs; null if there are none. */
 export function pairsOf(
-  given: Record<string, string> | null | undefined,
+  pairs: Record<string, string> | null | undefined,
 ): Record<string, string> | null {
-  return given && Object.keys(given).length > 0 ? given : null;
+  return pairs && Object.keys(pairs).length > 0 ? pairs : null;
 }
 
-/** Returns whether a text has the form of a tag name for `groupBy`: `metadata.team`. */
+/** Returns whether a text is a valid tag name, such as `team` in `groupBy=metadata.team`. */
 export function isTagName(word: string): boolean {
   return nameForm.test(word);
 }
 
-/**
- * Schema of `metadata` as a filter of a list: `metadata[team]=marketing`; a row must have all
- * pairs.
- */
+/** Filter of a list by tags, such as `metadata[team]=marketing`; an item must have all pairs. */
 export const metadataFilter = metadata.optional().meta({
   description:
     'Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs.',
@@ -67,7 +64,7 @@ export const metadataFilter = metadata.optional().meta({
 
 const filterName = /^metadata\[(.*)\]$/;
 
-/** Collects the `metadata[name]=value` parameters of a query in `metadata`. */
+/** Returns the query with all its `metadata[name]=value` parameters collected into one object `metadata`. */
 export function foldMetadata(query: Record<string, unknown>): Record<string, unknown> {
   const pairs: [string, unknown][] = [];
   const rest: [string, unknown][] = [];

@@ -1,7 +1,4 @@
-/**
- * Bodies of type multipart/form-data: a few short texts, and files, which are streamed to the
- * spool.
- */
+/** multipart/form-data bodies: short text fields, and files, which are streamed to the spool. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
@@ -9,35 +6,33 @@ import { idempotencyKeyOf } from '../idempotency/claims.ts';
 import { filesMs, watchArrival } from './arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 
-/** Limits and receivers of a form. */
+/** Fields and files that a form may contain, and their limits. */
 interface FormRules<Kept> {
-  /** Names of the file parts; `name[]` is the same as `name`. */
+  /** Names of the parts that are files; `name[]` counts as `name`. */
   fields: readonly string[];
-  /** Most files of the form; one if absent. */
+  /** Highest number of files of the form; absent: 1. */
   filesMax?: number;
-  /** Most bytes of one file. */
+  /** Size limit of one file, in bytes. */
   bytesMax: number;
-  /** Most bytes of one text; 4,096 if absent. */
+  /** Size limit of one text field, in bytes; absent: 4,096. */
   textBytesMax?: number;
   /** Checks the storage quota for the size of the whole form, in bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
   requireRoom: (bytes: number) => Promise<void>;
-  /** Receives a file; an error rejects the request. */
+  /** Receives a file and its field; an error rejects the request. */
   keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
 }
 
-/** A file of a form. */
+/** File of a form. */
 interface ReceivedFile<Kept> {
   field: string;
+  /** Value that `keep` returned. */
   kept: Kept;
   name: string;
 }
 
-/** A received form. */
+/** Form that was read. */
 export interface ReceivedForm<Kept> {
-  /**
-   * Texts by name. Parts named `name[]`, which may repeat, are left out, because no endpoint
-   * accepts such texts.
-   */
+  /** Text fields by name, without those named `name[]`: these may be repeated, and no operation uses them. */
   texts: Record<string, string>;
   /** Files in the order of the form. */
   files: ReceivedFile<Kept>[];
@@ -49,7 +44,8 @@ const limits = {
   headerPairs: 20,
 } as const;
 const textBytesMaxUsual = 4096;
-/** Bytes of boundaries, headers and texts in addition to the files. */
+const invalidForm = 'must be a valid multipart/form-data body';
+/** Highest number of bytes of a form in addition to its files: boundaries, headers and text fields. */
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
@@ -73,8 +69,7 @@ export async function receiveForm<Kept>(
         `The file must have at most ${rules.bytesMax} bytes.`,
       );
     }
-    // A request that may be a replay is read without a quota check, because a replay stores
-    // nothing.
+    // If the request has an Idempotency-Key, the quota is not checked, because a replay stores nothing.
     if (idempotencyKeyOf(ctx) === null) await rules.requireRoom(ctx.request.length ?? 0);
     return await read(ctx, rules);
   } catch (error) {
@@ -94,28 +89,27 @@ function openParser(
     const parts = limits.fields + files;
     return new Busboy({
       headers,
-      limits: { ...limits, files, parts, fieldSize, fileSize: bytesMax },
+      limits: { ...limits, files, parts, fieldSize: fieldSize + 1, fileSize: bytesMax },
     });
   } catch {
-    throw refuse('(body)', 'is not a form that can be read');
+    throw refuse('(body)', invalidForm);
   }
 }
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/**
- * Collects texts; rejects texts that were truncated, and repeated ones that are not named `name[]`.
- */
+/** Collects text fields; rejects a field that is too long, or is repeated although its name does not end with `[]`. */
 function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {
     texts,
     take: (name: string, value: string): void => {
-      // The parser truncates names and values at these sizes, so one of this size may have been
-      // longer.
-      const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
-      if (cut) reject(refuse(name, 'is too long'));
-      else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
+      // The parser truncates longer names at this size, and longer values one byte after their limit.
+      if (name.length >= limits.fieldNameSize) {
+        reject(refuse(name, `must have a name of less than ${limits.fieldNameSize} bytes`));
+      } else if (Buffer.byteLength(value) > textBytesMax) {
+        reject(refuse(name, `must have at most ${textBytesMax} bytes`));
+      } else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
       else if (value.includes('\0') || !value.isWellFormed()) {
         reject(refuse(name, 'must not contain NUL characters or lone surrogates'));
       } else if (!name.endsWith('[]')) texts.set(name, value);
@@ -131,17 +125,18 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   const streams: BusboyFileStream[] = [];
   const fields = rules.fields.join(', ');
   const filesMax = rules.filesMax ?? 1;
-  const tooMany = filesMax === 1 ? 'there may be one file only' : `at most ${filesMax} files`;
+  const tooMany =
+    filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 
   parser.on('field', take);
   parser.on('file', (part, stream, fileName) => {
-    // When a form ends unexpectedly, its files get their error late, after their last reader.
+    // If a form ends too early, its file streams emit an error later, when nothing listens to them any more.
     stream.on('error', () => {});
     streams.push(stream);
     const field = part.endsWith('[]') ? part.slice(0, -2) : part;
     if (!rules.fields.includes(field)) {
       stream.resume();
-      reject(refuse(part, `the file is expected in the part \`${fields}\``));
+      reject(refuse(part, `unknown file field; allowed: ${fields}`));
       return;
     }
     const kept = rules
@@ -153,17 +148,17 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   parser.once('filesLimit', () => reject(refuse(fields, tooMany)));
   parser.once('fieldsLimit', () => reject(refuse('(body)', 'has too many parts')));
   parser.once('partsLimit', () => reject(refuse('(body)', 'has too many parts')));
-  parser.on('error', () => reject(refuse('(body)', 'is not a form that can be read')));
+  parser.on('error', () => reject(refuse('(body)', invalidForm)));
   parser.once('finish', () => resolve());
   ctx.req.once('close', () => {
     if (!ctx.req.complete) parser.destroy();
   });
-  parser.once('close', () => reject(refuse('(body)', 'ended unexpectedly')));
+  parser.once('close', () => reject(refuse('(body)', 'ended before the form was complete')));
   const arrival = watchArrival(reject, filesMs);
-  const count = (piece: Buffer): void => {
-    arrival.count(piece.length);
+  const count = (chunk: Buffer): void => {
+    arrival.count(chunk.length);
     try {
-      holdBytes(ctx, { kind: 'spool', bytes: piece.length });
+      holdBytes(ctx, { kind: 'spool', bytes: chunk.length });
     } catch (error) {
       reject(error);
     }

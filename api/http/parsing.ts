@@ -1,7 +1,6 @@
 /**
- * Parses parts of requests by their schemas. Every error message has the same form: the field, what
- * is allowed (read from its schema), what was received. A schema with its own message for an error
- * keeps it.
+ * Parses parts of requests with their schemas. Each error message names the field, the allowed values (read from the
+ * schema) and the received value. If a schema defines its own message, that message is used.
  */
 import { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/request-words.ts';
@@ -13,43 +12,45 @@ type Node = z.core.JSONSchema.JSONSchema;
 /** Part of the request that contains the value. */
 type Place = 'body' | 'query';
 
-/** Value and schema. */
+/** Value that was parsed, with its schema. */
 interface Parsed {
   schema: z.ZodType;
   value: unknown;
   place: Place;
 }
 
-/** Limit of a value's parts, above which only the first invalid part is reported. */
+/** Highest number of nested values for which all errors are reported; for a larger value, only the first error is. */
 const thoroughPartsMax = 1000;
+/** Highest number of errors in a response. */
 const detailsMax = 20;
-/** Names that an error message lists; a chat has more fields than a message should contain. */
+/** Highest number of allowed names in an error message, because some requests have very many fields. */
 const namesMax = 24;
+/** Highest number of characters of a path in an error. */
 const pathMax = 200;
-/** UTF-16 units of a text whose characters are counted. */
+/** Highest length of a string whose characters are counted, in UTF-16 units. */
 const countedMax = 100_000;
 
-/** Error map of zod for issues without a message of their own. */
-const toTheEnd: z.core.ParseContext<Issue> = { error: () => '' };
-/** Stops at the first issue of a large value, because zod would check every part of it. */
-const untilFirst: z.core.ParseContextInternal<Issue> = { ...toTheEnd, abortEarly: true };
+/** Options that find all errors. The messages are empty unless a schema defines its own; `messageOf` writes them. */
+const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
+/** Options that stop at the first error, because a large value could have a million. */
+const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**
- * Parses a value by a schema.
- * @throws GatewayError INVALID_REQUEST naming each invalid field; of a large value, the first
+ * Parses a value with a schema.
+ * @throws GatewayError INVALID_REQUEST naming each invalid field; if the value is large, only the first one
  */
 export function parseWith<Value>(
   schema: z.ZodType<Value>,
   value: unknown,
   place: Place = 'body',
 ): Value {
-  const isWide = holdsMoreParts(value, thoroughPartsMax);
-  const { success, data, error } = schema.safeParse(value, isWide ? untilFirst : toTheEnd);
+  const isLarge = hasMoreValues(value, thoroughPartsMax);
+  const { success, data, error } = schema.safeParse(value, isLarge ? firstIssue : allIssues);
   if (success) return data;
-  throw refusedFields('INVALID_REQUEST', wordIssues(error.issues, { schema, value, place }));
+  throw refusedFields('INVALID_REQUEST', detailsOf(error.issues, { schema, value, place }));
 }
 
-function holdsMoreParts(value: unknown, countMax: number): boolean {
+function hasMoreValues(value: unknown, countMax: number): boolean {
   let left = countMax;
   const count = (each: unknown): boolean => {
     left -= 1;
@@ -59,20 +60,23 @@ function holdsMoreParts(value: unknown, countMax: number): boolean {
   return count(value);
 }
 
-/** Makes a detail for each issue, the first one of each field; at most twenty. */
-function wordIssues(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
+/** Returns the first error of each invalid field; at most twenty. */
+function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
   const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
   for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
-    for (const { path, message } of detailsOf(issue, { root, ...parsed })) {
-      // A value of the wrong type violates all other rules of its field as well.
+    for (const { path, message } of issueDetails(issue, { root, ...parsed })) {
+      // A value of the wrong type breaks all other rules of its field too, so only its first error is kept.
       if (!details.has(path)) details.set(path, message);
     }
   }
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/** If a value fits one form of a union except for an inner part, the error names that part. */
+/**
+ * Replaces the issue of a union by the issues inside the first alternative whose own type fits the value, because these
+ * name the invalid field.
+ */
 function innerIssues(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
@@ -80,7 +84,7 @@ function innerIssues(issue: Issue): Issue[] {
   return inner.flatMap((each) => innerIssues({ ...each, path: [...issue.path, ...each.path] }));
 }
 
-function detailsOf(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
+function issueDetails(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
   const { root, value, place } = parsed;
   if (issue.code === 'unrecognized_keys') {
     const known = nodesAt(root, issue.path).flatMap(({ properties = {} }) =>
@@ -91,9 +95,9 @@ function detailsOf(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[]
       message: unknownName(key, known, place),
     }));
   }
-  const given = valueAt(value, issue.path);
+  const input = valueAt(value, issue.path);
   const path = pathOf(issue.path, place);
-  return [{ path, message: wordsOf(issue, { nodes: nodesAt(root, issue.path), given, place }) }];
+  return [{ path, message: messageOf(issue, { nodes: nodesAt(root, issue.path), input, place }) }];
 }
 
 function pathOf(path: readonly PropertyKey[], place: Place): string {
@@ -102,7 +106,7 @@ function pathOf(path: readonly PropertyKey[], place: Place): string {
 
 function unknownName(name: string, known: readonly string[], place: Place): string {
   if (known.length === 0) {
-    return place === 'query' ? 'this endpoint takes no query parameters' : 'unknown field';
+    return place === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
   }
   const fault = place === 'query' ? 'unknown query parameter' : 'unknown field';
   const [near] = createNearest(known)(name);
@@ -112,59 +116,57 @@ function unknownName(name: string, known: readonly string[], place: Place): stri
 }
 
 interface Fault {
-  /** Describes the allowed values; a union has several descriptions. */
+  /** Schemas of the field: several if the value may have several types. */
   nodes: readonly Node[];
-  given: unknown;
+  /** Received value. */
+  input: unknown;
   place: Place;
 }
 
-function wordsOf(issue: Issue, { nodes, given, place }: Fault): string {
+function messageOf(issue: Issue, { nodes, input, place }: Fault): string {
   const isList = nodes.some(({ type }) => type === 'array');
-  if (place === 'query' && Array.isArray(given) && !isList) {
-    return `must not be repeated (received ${given.length})`;
+  if (place === 'query' && Array.isArray(input) && !isList) {
+    return `must not be repeated (received ${input.length})`;
   }
   if (issue.message !== '') {
-    return given === undefined
+    return input === undefined
       ? issue.message.replace(/^must be /, 'is required: ')
-      : issue.message + received(given);
+      : issue.message + received(input);
   }
   const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
   const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
-  const allowed = [...new Set(isChoice ? choices : nodes.map(wordsOfNode))].map(String);
-  if (given === undefined) {
+  const allowed = [...new Set(isChoice ? choices : nodes.map(textOfNode))].map(String);
+  if (input === undefined) {
     return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
   }
-  if (isChoice) return notOneOf(allowed, given);
-  return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, given)}`;
+  if (isChoice) return notOneOf(allowed, input);
+  return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, input)}`;
 }
 
-/** Describes the received value; for a wrong length, the length. */
-function measure(issue: Issue, given: unknown): string {
+/** Returns the received value for the message; if the value is too long or too short, its length. */
+function measure(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
-    // The characters of a very long text are not counted, because that takes long.
-    const isLong = typeof given === 'string' && given.length > countedMax;
+    // The characters of a long string are not counted, because that would take too long.
+    const isLong = typeof input === 'string' && input.length > countedMax;
     if (isLong) return ` (has more than ${countedMax / 2})`;
-    if (typeof given === 'string') return ` (has ${charactersOf(given)})`;
-    if (Array.isArray(given)) return ` (has ${given.length})`;
+    if (typeof input === 'string') return ` (has ${charactersOf(input)})`;
+    if (Array.isArray(input)) return ` (has ${input.length})`;
   }
-  return received(given);
+  return received(input);
 }
 
-/**
- * Describes a schema: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10
- * strings`.
- */
-function wordsOfNode(node: Node): string {
+/** Describes allowed values: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10 strings`. */
+function textOfNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
   switch (node.type) {
     case 'string':
-      return stringWords(node);
+      return stringText(node);
     case 'integer':
     case 'number': {
       const kind = node.type === 'integer' ? 'an integer' : 'a number';
-      return kind + rangeWords(bounded(node.minimum), bounded(node.maximum));
+      return kind + rangeText(bounded(node.minimum), bounded(node.maximum));
     }
     case 'boolean':
       return 'true or false';
@@ -172,7 +174,7 @@ function wordsOfNode(node: Node): string {
       const { type } =
         typeof node.items === 'object' && !Array.isArray(node.items) ? node.items : {};
       const items = typeof type === 'string' && type !== 'array' ? `${type}s` : 'items';
-      const range = rangeWords(node.minItems, node.maxItems);
+      const range = rangeText(node.minItems, node.maxItems);
       return range === '' ? `an array of ${items}` : `an array${range} ${items}`;
     }
     case 'object': {
@@ -193,36 +195,36 @@ const forms: Readonly<Record<string, string>> = {
   uri: 'a URL',
 };
 
-function stringWords({ format = '', minLength, maxLength }: Node): string {
-  const range = rangeWords(minLength, maxLength);
+function stringText({ format = '', minLength, maxLength }: Node): string {
+  const range = rangeText(minLength, maxLength);
   return forms[format] ?? `a string${range}${range && ' characters'}`;
 }
 
-/** Bounds that zod adds to every integer (safe integers) are left out. */
+/** Returns a limit; undefined if it is the safe integer limit, which zod adds to each integer schema. */
 function bounded(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }
 
-function rangeWords(min: number | undefined, max: number | undefined): string {
+function rangeText(min: number | undefined, max: number | undefined): string {
   if (min !== undefined && max !== undefined) return ` of ${min === max ? min : `${min}–${max}`}`;
   if (max !== undefined) return ` of at most ${max}`;
   return min === undefined ? '' : ` of at least ${min}`;
 }
 
-/** Finds the JSON schemas at a path. */
+/** Returns the schemas of the value at a path. */
 function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
   let nodes = formsOf(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => childrenOf(node, { key, root }));
   return nodes;
 }
 
-/** Lists the forms of a schema without `null`, which means the same as an absent field. */
+/** Returns the alternatives of a schema without `null`, because null means the same as an absent field. */
 function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;
   if ($ref !== undefined) return formsOf(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
-  const several = anyOf ?? oneOf;
-  if (several) return several.flatMap((each) => formsOf(each, root));
+  const alternatives = anyOf ?? oneOf;
+  if (alternatives) return alternatives.flatMap((each) => formsOf(each, root));
   return type === 'null' ? [] : [node];
 }
 

@@ -1,7 +1,7 @@
 /**
- * Claims of Idempotency-Keys: one key stands for one request and for the one job, chat or row that it creates (design §4).
- * All of them claim by the SQL function claim_key. The request that holds a claim has a token, renews the claim while it
- * waits, and stops when the claim has another token.
+ * Claims of Idempotency-Keys: one key identifies one request and the one job, chat or row that the request creates
+ * (design §4). All requests claim a key with the SQL function claim_key. The request that holds a claim has a token and renews
+ * the claim while it runs. If the claim has another token, another request has taken it over, and the first request stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
@@ -17,19 +17,19 @@ export interface KeyedRequest {
   organizationId: string;
   idempotencyKey: string;
   path: string;
-  /** Parsed body, so that the same request in another JSON formatting is the same. */
+  /** Parsed body, so that the same request with another JSON formatting is recognized. */
   body: unknown;
   /** Id of the job, chat or row to create. */
   subjectId: string;
 }
 
-/** Response as it was sent. */
+/** Response that was sent, kept for replays. */
 export interface KeptAnswer {
   body: Buffer;
   contentType: string;
 }
 
-/** Claim as stored in the database. */
+/** Primary key and token of a claim in the database. */
 export interface ClaimName {
   organizationId: string;
   key: string;
@@ -37,7 +37,7 @@ export interface ClaimName {
   attempt: string;
 }
 
-/** Result of a claim: the subject that was created before, or the claim of the new holder. */
+/** Result of a claim: the subject that an earlier request created, or the claim that this request holds now. */
 export type Claim = Done | Claimed;
 interface Done {
   state: 'done';
@@ -50,40 +50,44 @@ interface Claimed {
   name: ClaimName;
 }
 
-/** Claim that is renewed until `giveBack`, `finish` or `leave` is called. */
+/** Claim that this request holds; it is renewed until `giveBack`, `finish` or `leave` is called. */
 export interface Hold {
   state: 'held';
   /** Claim in the database; null for a request without a key. */
   name: ClaimName | null;
-  /** Id of the subject to create; another one than requested if a start with that id may still arrive. */
+  /**
+   * Id of the subject to create. It differs from the requested id if an earlier request with this key may have sent a start
+   * with this id.
+   */
   subjectId: string;
   /**
-   * Records that a start is about to be sent, which cannot be undone.
+   * Records that the start of the subject is about to be sent. A start cannot be undone, so its id must be used again.
    * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken the key over
    */
   starting: () => Promise<void>;
-  /** Records that the ledger rejected the start, so that the key is free. */
+  /** Records that the ledger rejected the start, so that `giveBack` frees the key. */
   refused: () => void;
-  /** Frees the key if nothing was or will be created under it; returns whether it is free. */
+  /** Frees the key if nothing was or will be created with it; returns whether the key is free. */
   giveBack: () => Promise<boolean>;
-  /** Keeps the response for replays; never throws, because the response is sent in any case. */
+  /** Stores the response for replays; never throws, because the response is sent in any case. */
   finish: (answer: { text: string; contentType: string }) => Promise<void>;
-  /** Ends the renewal, because the row of the subject holds the key from now on. */
+  /** Ends the renewal, because the row of the subject reserves the key from now on. */
   leave: () => void;
 }
 
 /** Claims of Idempotency-Keys. */
 export type Claims = ReturnType<typeof createClaims>;
 
-/** Idempotency-Key: 1–255 printable ASCII characters (design §4). */
+/** Schema of an Idempotency-Key: 1–255 printable ASCII characters without spaces (design §4). */
 const keyText = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
 const header = z.object({ 'Idempotency-Key': keyText });
 
 /** Schema of the header in the descriptions of operations. */
 export const idempotencyHeader = z.object({
-  'Idempotency-Key': keyText
-    .optional()
-    .meta({ description: 'The same key and body are one request; another body is refused.' }),
+  'Idempotency-Key': keyText.optional().meta({
+    description:
+      'A repeated request with the same key and body returns the first result; a different body is rejected.',
+  }),
 });
 
 /**
@@ -91,13 +95,17 @@ export const idempotencyHeader = z.object({
  * @throws GatewayError INVALID_REQUEST
  */
 export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
-  const given = ctx.headers['idempotency-key'];
-  if (given === undefined) return null;
-  return parseWith(header, { 'Idempotency-Key': given })['Idempotency-Key'];
+  const key = ctx.headers['idempotency-key'];
+  if (key === undefined) return null;
+  return parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
 }
 
-/** Time after which a claim without renewal may be taken over, and a charge without a kept response is final. */
+/**
+ * Time after which another request may take over a claim that is not renewed, and after which a chat that was charged
+ * without a stored response is ANSWER_NOT_KEPT.
+ */
 const holdFor = '10 seconds';
+/** Time between two renewals of a claim, in milliseconds. */
 const renewalMs = 3000;
 
 const row = z.object({
@@ -108,7 +116,7 @@ const row = z.object({
 });
 
 /**
- * Claims a key. In a transaction, a second request waits for the first one and sees whether it was committed.
+ * Claims a key. If the first request claimed it in an open transaction, a second request waits until that ends.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(
@@ -120,19 +128,19 @@ export async function claimKey(
   const fingerprint = createHash('sha256')
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
-  const found = await connection.one(sql.type(row)`
+  const result = await connection.one(sql.type(row)`
     SELECT verdict, subject, answer, answer_type FROM claim_key(${organizationId}, ${key},
       ${fingerprint}, ${subjectId}, ${attempt}, ${holdFor}::interval)`);
-  if (found.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-  if (found.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
-  if (found.verdict === 'in_progress') throw claimLost();
-  const { answer, answer_type: contentType, subject } = found;
-  assert(subject !== null, 'a claim that is held or done is for something');
-  if (found.verdict === 'claimed') {
+  if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+  if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
+  if (result.verdict === 'in_progress') throw claimLost();
+  const { answer, answer_type: contentType, subject } = result;
+  assert(subject !== null, 'a claim that is held or done has a subject');
+  if (result.verdict === 'claimed') {
     return { state: 'claimed', subjectId: subject, name: { organizationId, key, attempt } };
   }
-  const kept = answer && contentType ? { body: answer, contentType } : null;
-  return { state: 'done', subjectId: subject, answer: kept };
+  const response = answer && contentType ? { body: answer, contentType } : null;
+  return { state: 'done', subjectId: subject, answer: response };
 }
 
 /** Marks a claim as done, in the transaction that created its subject. */
@@ -146,21 +154,21 @@ function claimLost(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-/** Makes the claims over a pool. */
+/** Makes the function that claims keys, over a pool. */
 export function createClaims(pool: DatabasePool, logger: Logger) {
   return {
     /**
-     * Claims the Idempotency-Key of a request, if it has one.
-     * @throws GatewayError INVALID_REQUEST, and as `claimKey`
+     * Claims the Idempotency-Key of a request; if it has none, returns a hold that no other request can take over.
+     * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
      */
     async hold(
       ctx: Context,
-      wanted: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
+      request: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
     ): Promise<Hold | Done> {
       const idempotencyKey = idempotencyKeyOf(ctx);
-      if (idempotencyKey === null) return unkeyedHold(wanted.subjectId);
+      if (idempotencyKey === null) return unkeyedHold(request.subjectId);
       const { organizationId } = ctx.state.caller;
-      const claim = await claimKey(pool, { ...wanted, organizationId, idempotencyKey });
+      const claim = await claimKey(pool, { ...request, organizationId, idempotencyKey });
       return claim.state === 'done' ? claim : holdOf(pool, logger, claim);
     },
   };
@@ -192,7 +200,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
   async function changed(query: FragmentSqlToken): Promise<boolean> {
     return (await pool.query(command`${query}`)).rowCount > 0;
   }
-  /** Runs a statement on the claim, and logs an error instead of failing the request: an unrenewed claim ends by itself. */
+  /** Runs a statement on the claim, and only logs an error, because a claim that is not renewed expires by itself. */
   const quietly = (query: FragmentSqlToken): Promise<boolean> =>
     changed(query).catch((error: unknown) => {
       logger.warn({ error }, 'idempotency.claim_not_recorded');
@@ -207,10 +215,10 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
     name,
     subjectId,
     async starting() {
-      const ours = await changed(sql.fragment`UPDATE idempotency_claim
+      const isHeld = await changed(sql.fragment`UPDATE idempotency_claim
         SET state = 'started', held_until = clock_timestamp() + ${holdFor}::interval
         WHERE ${named(name)}`);
-      if (!ours) throw claimLost();
+      if (!isHeld) throw claimLost();
     },
     refused() {
       wasRefused = true;
@@ -220,7 +228,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       if (finished) return false;
       const freed = await quietly(sql.fragment`DELETE FROM idempotency_claim
         WHERE ${named(name)} AND (state = 'held' OR state = 'started' AND ${wasRefused})`);
-      // A repeated request need not wait, because it finds what was started.
+      // The claim expires now, so that a repeated request continues at once with the job that was started.
       if (!freed) {
         await quietly(sql.fragment`UPDATE idempotency_claim SET held_until = clock_timestamp()
           WHERE ${named(name)}`);

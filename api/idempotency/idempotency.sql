@@ -1,12 +1,12 @@
--- Idempotency-Keys: one function claims them all, for jobs, for chats, and for what is made in one
--- transaction. Who holds a claim is known by its attempt, and is believed only while it holds it.
+-- Idempotency-Keys: claim_key claims a key for a job, for a chat, or for a row that one transaction creates. The column
+-- `attempt` is the token of the request that holds the claim; updates with another token have no effect.
 
 -- Claims a key. Verdicts:
---   claimed      the caller holds it now, for `subject`: its own, or that of a start which may still arrive
---   done         it stands for `subject`, and for the answer if one was kept
---   other        it was used with another request
---   in_progress  somebody holds it, or what was made under it has not ended yet
---   not_kept     a chat was charged under it, and its answer is not there
+--   claimed      the caller holds the key now, for `subject`: the new one, or that of an earlier start which may still arrive
+--   done         an earlier request created `subject`; `answer` is its response if it was stored
+--   other        the key was used with another request
+--   in_progress  another request holds the key, or the chat of the key has not ended yet
+--   not_kept     the chat of the key was charged, and its response was not stored
 CREATE FUNCTION claim_key(
   organization text, key text, request_fingerprint text, new_subject text, new_attempt text,
   hold_for interval
@@ -17,10 +17,10 @@ BEGIN
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::bytea, NULL; RETURN; END IF;
-  -- Waits for a reserve that looks at the claim just now: what that reserved is found below.
+  -- Waits for a transaction that reserves with this claim (holds_claim); its reservation is read below.
   SELECT * INTO c FROM idempotency_claim
     WHERE organization_id = organization AND idempotency_key = key FOR UPDATE;
-  -- Given back between the two statements: the caller tries again.
+  -- The claim was deleted between the two statements, so the caller retries.
   IF NOT FOUND THEN RETURN QUERY SELECT 'in_progress', NULL, NULL::bytea, NULL; RETURN; END IF;
   IF c.fingerprint <> request_fingerprint THEN
     RETURN QUERY SELECT 'other', NULL, NULL::bytea, NULL; RETURN;
@@ -30,7 +30,7 @@ BEGIN
     RETURN QUERY SELECT 'done', c.job_id, c.answer, c.answer_type; RETURN;
   END IF;
   at := clock_timestamp();
-  -- The answer of a chat is kept a moment before or after its charge, if it is kept at all.
+  -- The response of a chat is stored shortly before or after its charge, so after `hold_for` it will not be stored any more.
   IF r.state = 'charged' AND r.settled_at < at - hold_for THEN
     RETURN QUERY SELECT 'not_kept', NULL, NULL::bytea, NULL; RETURN;
   END IF;
@@ -43,8 +43,8 @@ BEGIN
   RETURN QUERY SELECT 'claimed', subject, NULL::bytea, NULL;
 END $$;
 
--- Whether a chat's claim {key, attempt} still names this attempt. It cannot be taken over from then on until the
--- transaction ends, which reserves: whoever takes it over then finds the reservation.
+-- Returns whether a chat's claim {key, attempt} still has this attempt. The row is locked, so the claim cannot be taken over
+-- until the transaction, which reserves credits, ends. A request that takes the claim over later then reads the reservation.
 CREATE FUNCTION holds_claim(organization text, claim jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM FROM idempotency_claim WHERE organization_id = organization

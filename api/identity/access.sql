@@ -1,8 +1,10 @@
--- Admission of requests: one statement finds their keys and organizations, and counts them. A rate window lasts one minute
--- from its first request. Requests beyond the limit count too: that changes nothing until the window ends.
+-- Admission of requests: one statement finds the keys and organizations of several requests, and counts the requests. A rate
+-- window lasts one minute from its first request. Requests above the limit are counted too, which has no effect on the end
+-- of the window.
 
--- Admits requests, of which each has the MAC of a key and a bucket. Returns an answer for each, in the order given: null
--- for a key that is unknown, expired or revoked; else its caller, with `hits` requests in the window up to this one.
+-- Admits requests. Request n has the key with the MAC macs[n] and is counted in the bucket buckets[n]. Returns an array in
+-- the same order: null if the key is unknown, expired or revoked; otherwise the caller, with `hits` as the number of requests
+-- in the window up to this request.
 CREATE FUNCTION admit_requests(macs bytea[], buckets text[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   at timestamptz := clock_timestamp();
@@ -19,7 +21,7 @@ BEGIN
       JOIN organization o ON o.id = a.organization_id
       WHERE a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)
   ), counted AS (
-    -- Keys are locked in one order, so that two statements never wait for each other in a circle.
+    -- Rows are locked in the order of the keys, so that two statements cannot deadlock.
     INSERT INTO rate_window AS w (key_id, bucket, started_at, hits)
       SELECT id, bucket, at, requests FROM caller ORDER BY 1, 2
       ON CONFLICT (key_id, bucket) DO UPDATE SET

@@ -1,6 +1,6 @@
 /**
- * Admission of requests: key → organization, role, scopes and the state of the rate window, in one round trip that is
- * shared with other requests of the same moment.
+ * Admission of requests: finds the organization, role, scopes and rate window of a key, in one round trip to the database
+ * that is shared by simultaneous requests.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -72,7 +72,7 @@ export type Access = ReturnType<typeof createAccess>;
 /** Makes the admission over a pool. */
 export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const { pepper, previousPepper, limits } = options;
-  const ask = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
+  const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
     name: 'access',
     metrics: options.metrics,
     sizeMax: 200,
@@ -89,7 +89,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
         )}) AS answers`),
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
-    ask({ mac, bucket });
+    enqueue({ mac, bucket });
   return {
     limits,
     /** Admits a request; returns null for a malformed, unknown, expired or revoked key, which counts toward no limit. */
@@ -102,12 +102,12 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
       // Another process may have changed the pepper of the key at the same time.
       return admitMac(mac, bucket);
     },
-    /** Admits a request by the MAC of its key, which a session has. */
+    /** Admits a request by the MAC of its key, which the row of a session contains. */
     admitMac,
   };
 }
 
-/** Stores a key under another pepper, which needs the key itself, because its MAC does not reveal it. */
+/** Replaces the stored MAC of a key by its MAC under another pepper. */
 async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
   await pool.query(command`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')

@@ -1,4 +1,4 @@
-/** Fields of requests about API keys (spec §4.3), shared by callers' and operators' routes. */
+/** Fields of requests about API keys (spec §4.3), shared by the routes of callers and operators. */
 import { z } from 'zod';
 import { charactersOf } from '../../domain/request-words.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -10,11 +10,11 @@ const nameLengthMax = 64;
 /** Latest expiry, 9999-12-31T23:59:59.999Z, because later years have no ISO 8601 form of four digits. */
 const expiryMaxMs = 253_402_300_799_999;
 
-/** Patterns of a character other than a control character, and of a visible one. */
+/** Patterns of one character: any except control characters, and any visible character. */
 const printed = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 const seen = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
-/** Makes the schema of a name: not blank, no control characters. */
+/** Makes the schema of a name of at most `lengthMax` characters that is not blank and has no control characters. */
 export const plainText = (lengthMax: number) =>
   z
     .string()
@@ -30,11 +30,10 @@ export const plainText = (lengthMax: number) =>
 export const keyName = plainText(nameLengthMax);
 
 /** Expiry in milliseconds since 1970; the database checks that it is in the future. */
-export const keyExpiry = z
-  .int()
-  .min(0)
-  .max(expiryMaxMs)
-  .meta({ description: 'Unix ms in the future; null, as absence: no end but that of the maker.' });
+export const keyExpiry = z.int().min(0).max(expiryMaxMs).meta({
+  description:
+    'Unix milliseconds in the future; null or absent: the key expires with the key that creates it.',
+});
 
 /** Scopes of a key: at least one, each once. */
 export const keyScopes = z
@@ -54,7 +53,7 @@ export const keyLimit = z
     credits: z.number().min(0).max(limitCreditsMax),
     per: z.enum(['day', 'week', 'month', 'total']),
   })
-  .meta({ id: 'KeyLimit', description: 'Credits per calendar period, UTC; `total`: ever.' });
+  .meta({ id: 'KeyLimit', description: 'Credits per calendar period, UTC; `total`: no period.' });
 
 /** Time in the description of a key. */
 export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });

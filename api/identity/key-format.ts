@@ -1,6 +1,6 @@
 /**
- * API keys: `gk_live_` (of operators: `gk_oper_`) + 43 base62 characters (256 random bits) + 6 base62 characters of CRC-32. The
- * checksum lets typos and scanners' noise be refused before the database is asked; it is no secret.
+ * Format of API keys: `gk_live_` (for operators `gk_oper_`) + 43 base62 characters (256 random bits) + 6 base62 characters of
+ * CRC-32. With the checksum, mistyped and random keys are rejected without a database query; it is not a secret.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -40,19 +40,19 @@ function checksum(prefix: string, body: string): string {
   return base62(BigInt(crc32(prefix + body)), 6);
 }
 
-/** Checks the format of an API key. */
-export function isApiKey(word: string): boolean {
-  return prefixOf(word) === callersPrefix;
+/** Returns whether a text has the format and checksum of an API key. */
+export function isApiKey(text: string): boolean {
+  return prefixOf(text) === callersPrefix;
 }
 
-/** Checks the format of an operator's key. */
-export function isOperatorKey(word: string): boolean {
-  return prefixOf(word) === operatorsPrefix;
+/** Returns whether a text has the format and checksum of an operator's key. */
+export function isOperatorKey(text: string): boolean {
+  return prefixOf(text) === operatorsPrefix;
 }
 
-/** Parses a key; returns null for another format. */
-function prefixOf(word: string): string | null {
-  const [, prefix = '', body = '', sum] = form.exec(word) ?? [];
+/** Returns the prefix of a key; null if the format or the checksum is wrong. */
+function prefixOf(text: string): string | null {
+  const [, prefix = '', body = '', sum] = form.exec(text) ?? [];
   return sum !== undefined && checksum(prefix, body) === sum ? prefix : null;
 }
 

@@ -1,5 +1,5 @@
--- API keys that users manage themselves. All is decided under the lock of the user, so that racing requests are
--- counted one after the other.
+-- API keys that users manage themselves. Each function locks the row of the user, so that parallel requests are counted one
+-- after the other.
 
 CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
   jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
@@ -9,25 +9,25 @@ CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
       SELECT jsonb_build_object('credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per)
       FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id) AND holder.limit_micro IS NOT NULL));
 
--- Which part of a wished key goes beyond the key that makes it; null: none.
-CREATE FUNCTION api_key_excess(maker api_key, wanted api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
-  WHEN NOT wanted.scopes <@ maker.scopes THEN 'scopes'
+-- Returns the field in which a new key exceeds the permissions of the key that creates it (`maker`); null: none.
+CREATE FUNCTION api_key_excess(maker api_key, requested api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
+  WHEN NOT requested.scopes <@ maker.scopes THEN 'scopes'
   WHEN maker.allowed_models IS NOT NULL
-    AND (wanted.allowed_models IS NULL OR NOT wanted.allowed_models <@ maker.allowed_models) THEN 'allowedModels'
+    AND (requested.allowed_models IS NULL OR NOT requested.allowed_models <@ maker.allowed_models) THEN 'allowedModels'
   WHEN maker.expires_at IS NOT NULL
-    AND (wanted.expires_at IS NULL OR wanted.expires_at > maker.expires_at) THEN 'expiresAt'
+    AND (requested.expires_at IS NULL OR requested.expires_at > maker.expires_at) THEN 'expiresAt'
 END;
 
--- The key that asks for another; null: it was revoked, or has expired, since it was admitted.
+-- Returns the key of a request that creates another key; null if it was revoked or has expired since its admission.
 CREATE FUNCTION api_key_maker(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
   SELECT k FROM api_key k WHERE id = key_id AND member_id = of_member AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > clock_timestamp())
 $$;
 
--- What a key of the user's makes is at most what that key may do; what is not said is taken from it.
--- {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null, allowedModels|null,
---  expiresAtMs|null, limit: {micro, per}|null, quota}
--- A key that a limited one makes spends from its maker's budget, and can have none of its own.
+-- Creates a key, which can have at most the permissions of the key that creates it (`maker`). Null fields are copied from the
+-- maker. If the maker has a limit, the new key spends from the maker's budget and cannot have its own limit.
+-- Request: {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null, allowedModels|null,
+--   expiresAtMs|null, limit: {micro, per}|null, quota}
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE owner member; maker api_key; k api_key;
 BEGIN
@@ -51,9 +51,9 @@ BEGIN
     WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
 END $$;
 
--- A new key in the place of an old one, which works on for the overlap. At most as many keys as the
--- quota are in their overlap, so that rotations cannot pile up working keys.
--- {memberId, makerKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
+-- Replaces a key by a new one; the old key stays valid for `overlapMs` milliseconds. At most `quota` replaced keys of a user
+-- can be valid at a time, so that rotations cannot accumulate valid keys.
+-- Request: {memberId, makerKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
 CREATE FUNCTION rotate_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE maker api_key; old api_key; k api_key; at timestamptz; answer jsonb;
 BEGIN
@@ -80,7 +80,7 @@ BEGIN
   RETURN answer;
 END $$;
 
--- Makes the key, unless it goes beyond its maker, or as many as the quota are there (`counted`).
+-- Inserts the key `k`, unless it exceeds the permissions of its maker, or `counted` keys are at least the quota.
 CREATE FUNCTION insert_api_key(maker api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE excess text;
@@ -106,8 +106,9 @@ CREATE FUNCTION text_array(list jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE RET
   WHEN jsonb_typeof(list) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(list))
 END;
 
--- Revokes a key at once. The user's lock is taken first: a create that this very key began is either
--- done before, and listed, or finds its maker gone. A null member revokes any key (operators).
+-- Revokes a key at once, and returns its organization; null if there is no such key. The row of the user is locked first:
+-- a parallel create by this key either commits before, so that its key is listed, or is rejected with `maker_gone`. If
+-- `of_member` is null, the key of any user is revoked (operators).
 CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE owner text; organization text;
 BEGIN

@@ -1,6 +1,6 @@
 /**
- * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions under the lock of the user,
- * so that parallel requests cannot exceed them.
+ * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions while the row of the user is
+ * locked, so that parallel requests cannot exceed them.
  */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -19,7 +19,7 @@ const keysPerUserMax = 10;
 type ApiKeyMeta = z.infer<typeof keyMeta>;
 type KeyLimit = z.infer<typeof keyLimit>;
 
-/** New key; the secret is returned only once. */
+/** Key that was created; its secret is returned only once. */
 export interface NewKey {
   key: string;
   meta: ApiKeyMeta;
@@ -27,11 +27,11 @@ export interface NewKey {
 }
 
 /** Key to create. */
-interface WantedKey {
-  /** Id of the key; absent: a new one. */
+interface KeyRequest {
+  /** Id of the key; absent: a new id. */
   keyId?: string;
   memberId: string;
-  /** Key of the request, whose permissions the new key may not exceed; null: an operator makes the request. */
+  /** Id of the key of the request, whose permissions the new key may not exceed; null: the request is from an operator. */
   makerKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
@@ -43,21 +43,21 @@ interface WantedKey {
   key?: string | undefined;
 }
 
-interface WantedRotation {
+interface RotationRequest {
   memberId: string;
   makerKeyId: string;
   keyId: string;
-  /** Time for which the old key stays valid. */
+  /** Time for which the old key stays valid, in milliseconds. */
   overlapMs: number;
   /** Expiry of the new key; absent: the expiry of the old one. */
   expiresAtMs?: number | null | undefined;
 }
 
-interface WantedLimit {
+interface LimitRequest {
   keyId: string;
   /** User of the key; null: any. */
   memberId: string | null;
-  /** Key of the request; null: an operator makes the request. */
+  /** Id of the key of the request; null: the request is from an operator. */
   makerKeyId: string | null;
   limit: KeyLimit | null;
 }
@@ -67,7 +67,7 @@ const verdict = z.discriminatedUnion('verdict', [
     verdict: z.enum(['created', 'set']),
     organizationId: z.string(),
     meta: keyMeta,
-    /** Of a rotation. */
+    /** Expiry of the old key, in milliseconds since 1970, if the verdict is of a rotation. */
     oldExpiresAt: z.number().optional(),
   }),
   z.object({ verdict: z.literal('exceeds_maker'), field: z.string() }),
@@ -89,9 +89,9 @@ const answerRow = z.object({ answer: verdict });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
-/** Makes the management of keys, over a pool or an open transaction. */
+/** Makes the functions that manage keys, over a pool or an open transaction. */
 export function createKeys(connection: CommonQueryMethods, pepper: string) {
-  function minted(key: string, id = newId('key')): JsonObject {
+  function keyFields(key: string, id = newId('key')): JsonObject {
     return { id, prefix: prefixOfKey(key), mac: macOfKey(key, pepper), quota: keysPerUserMax };
   }
 
@@ -108,30 +108,30 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /** Creates a key. @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
-    async create({ key = newApiKey(), keyId, ...wanted }: WantedKey): Promise<NewKey> {
+    async create({ key = newApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request: JsonObject = {
-        ...minted(key, keyId),
-        memberId: wanted.memberId,
-        makerKeyId: wanted.makerKeyId,
-        name: wanted.name,
-        scopes: wanted.scopes ? [...wanted.scopes] : null,
-        allowedModels: wanted.allowedModels ? [...wanted.allowedModels] : null,
-        expiresAtMs: wanted.expiresAtMs ?? null,
-        limit: microLimit(wanted.limit),
+        ...keyFields(key, keyId),
+        memberId: requested.memberId,
+        makerKeyId: requested.makerKeyId,
+        name: requested.name,
+        scopes: requested.scopes ? [...requested.scopes] : null,
+        allowedModels: requested.allowedModels ? [...requested.allowedModels] : null,
+        expiresAtMs: requested.expiresAtMs ?? null,
+        limit: microLimit(requested.limit),
       };
-      const made = await decide(connection, sql.fragment`create_api_key(${sql.jsonb(request)})`);
-      return { key, meta: made.meta, organizationId: made.organizationId };
+      const created = await decide(connection, sql.fragment`create_api_key(${sql.jsonb(request)})`);
+      return { key, meta: created.meta, organizationId: created.organizationId };
     },
 
-    /** Replaces a key. @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
+    /** Replaces a key by a new one. @throws GatewayError the errors of `create`, and KEY_ALREADY_REPLACED */
     async rotate({
       expiresAtMs = null,
-      ...wanted
-    }: WantedRotation): Promise<NewKey & { oldExpiresAt: number }> {
+      ...requested
+    }: RotationRequest): Promise<NewKey & { oldExpiresAt: number }> {
       const key = newApiKey();
-      const request = sql.jsonb({ ...minted(key), ...wanted, expiresAtMs });
-      const made = await decide(connection, sql.fragment`rotate_api_key(${request})`);
-      const { meta, organizationId, oldExpiresAt } = made;
+      const request = sql.jsonb({ ...keyFields(key), ...requested, expiresAtMs });
+      const created = await decide(connection, sql.fragment`rotate_api_key(${request})`);
+      const { meta, organizationId, oldExpiresAt } = created;
       assert(oldExpiresAt !== undefined, 'a rotated key has an end');
       return { key, meta, organizationId, oldExpiresAt };
     },
@@ -140,14 +140,14 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
      * Sets the limit of the key and of the keys that share its budget; null: no limit.
      * @throws GatewayError NOT_FOUND, FORBIDDEN if the key of the request has a limit itself, Unauthorized
      */
-    setLimit({ limit, ...wanted }: WantedLimit): Promise<Accepted> {
-      const request = sql.jsonb({ ...wanted, limit: microLimit(limit) });
+    setLimit({ limit, ...requested }: LimitRequest): Promise<Accepted> {
+      const request = sql.jsonb({ ...requested, limit: microLimit(limit) });
       return decide(connection, sql.fragment`set_key_limit(${request})`);
     },
 
     /**
-     * Revokes a key of this user (null: of any user); the next request with it is rejected.
-     * @returns its organization
+     * Revokes a key of the user `memberId` (null: of any user); the next request with the key is rejected.
+     * @returns the id of its organization
      * @throws GatewayError NOT_FOUND if the user has no such key
      */
     async revoke(keyId: string, memberId: string | null): Promise<string> {
@@ -181,7 +181,7 @@ function accepted(answer: Verdict): Accepted {
     case 'exceeds_maker':
       throw new GatewayError(
         'FORBIDDEN',
-        `A key can do no more than the key that creates it: ${answer.field} goes beyond.`,
+        `A key must not have more permissions than the key that creates it: ${answer.field} exceeds them.`,
       );
     case 'no_member':
       throw new GatewayError('NOT_FOUND', 'No such user.');
@@ -203,12 +203,13 @@ export function pastExpiry(): GatewayError {
   return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }
 
-/** Creates an API key without a key of a request; it has all scopes unless they are given. */
+/** Creates an API key outside of a request, such as for a demo stack; without `scopes`, it has all scopes. */
 export async function createKey(
   connection: CommonQueryMethods,
   pepper: string,
-  wanted: Omit<WantedKey, 'makerKeyId'>,
+  request: Omit<KeyRequest, 'makerKeyId'>,
 ): Promise<{ keyId: string; key: string }> {
-  const made = await createKeys(connection, pepper).create({ scopes, ...wanted, makerKeyId: null });
-  return { keyId: made.meta.keyId, key: made.key };
+  const keys = createKeys(connection, pepper);
+  const { meta, key } = await keys.create({ scopes, ...request, makerKeyId: null });
+  return { keyId: meta.keyId, key };
 }

@@ -1,6 +1,6 @@
 /**
- * Operators: holders of the deployment's admin key, or of an operator's key, which can be revoked alone; and the append-only
- * record of their actions.
+ * Operators: users with the deployment's admin key, or with an operator's key, which can be revoked individually; and the
+ * append-only record of their actions.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -14,8 +14,8 @@ import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
- * Operator of a request. Without an id it is the holder of `ADMIN_API_KEY`, who gives a name in each write or at the begin
- * of a session.
+ * Operator of a request. If `operatorId` is null, the request has the `ADMIN_API_KEY`; its user gives a name in each write,
+ * or when a session begins.
  */
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
@@ -35,7 +35,10 @@ interface OperatorSecrets {
   previousPepper: string | undefined;
 }
 
-/** Makes the lookup of operators; null for an unknown or revoked key. Each request looks the key up, so that a revoked one is rejected at once. */
+/**
+ * Makes the functions that find the operator of a key or a session; they return null for an unknown or revoked key. They read
+ * the key at each request, so that a revoked key is rejected at once.
+ */
 export function createFindOperator(
   connection: CommonQueryMethods,
   { adminKey, pepper, previousPepper }: OperatorSecrets,
@@ -103,13 +106,13 @@ export async function readOperator(
   connection: CommonQueryMethods,
   operatorId: string,
 ): Promise<OperatorRecord> {
-  const found = await connection.maybeOne(sql.type(operatorRecord)`
+  const operator = await connection.maybeOne(sql.type(operatorRecord)`
     SELECT ${columns} FROM operator WHERE id = ${operatorId}`);
-  if (!found) throw unknownOperator();
-  return found;
+  if (!operator) throw unknownOperator();
+  return operator;
 }
 
-/** Revokes the key of an operator. @throws GatewayError NOT_FOUND if there is none, or it was revoked before */
+/** Revokes the key of an operator. @throws GatewayError NOT_FOUND if the operator does not exist or has no active key */
 export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,
@@ -131,7 +134,7 @@ export interface Write {
 }
 
 interface Action {
-  /** `<noun>.<verb>`, e.g. `organization.suspended`. */
+  /** Name of the action, `<noun>.<verb>`, such as `organization.suspended`. */
   action: string;
   /** Organization of the action; absent: none. */
   organizationId?: string | null;
@@ -157,7 +160,7 @@ export const recordedAction = z.object({
 });
 export type RecordedAction = z.infer<typeof recordedAction>;
 
-/** Records an action, in the transaction of the change where there is one. */
+/** Records an action; `connection` is the transaction of the change if the change has one. */
 export async function recordAction(
   connection: CommonQueryMethods,
   { body: { actor, reason }, requestId }: Write,
@@ -185,15 +188,15 @@ export function listActions(
   connection: CommonQueryMethods,
   { organizationId, subject, beforeId, limit }: ActionListing,
 ): Promise<readonly RecordedAction[]> {
-  const of = organizationId ?? null;
-  const to = subject ?? null;
+  const organization = organizationId ?? null;
+  const subjectId = subject ?? null;
   const before = beforeId ?? null;
   return connection.any(sql.type(recordedAction)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action
-    WHERE (${of}::text IS NULL OR organization_id = ${of}::text)
-      AND (${to}::text IS NULL OR subject = ${to}::text)
+    WHERE (${organization}::text IS NULL OR organization_id = ${organization}::text)
+      AND (${subjectId}::text IS NULL OR subject = ${subjectId}::text)
       AND (${before}::bigint IS NULL OR id < ${before}::bigint)
     ORDER BY id DESC LIMIT ${limit}`);
 }

@@ -77,7 +77,7 @@ export async function createMember(
 
 interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;
-  /** Part of the name, in either case. */
+  /** Part of the name; upper and lower case are equal. */
   name?: string | undefined;
   /** Id before which organizations are listed. */
   beforeId?: string | undefined;
@@ -112,14 +112,14 @@ export async function readOrganization(
   connection: CommonQueryMethods,
   organizationId: string,
 ): Promise<OrganizationRecord> {
-  const found = await connection.maybeOne(
+  const organization = await connection.maybeOne(
     sql.type(organizationRecord)`${select(sql.fragment`o.id = ${organizationId}`)}`,
   );
-  if (!found) throw unknownOrganization();
-  return found;
+  if (!organization) throw unknownOrganization();
+  return organization;
 }
 
-/** Suspends or activates an organization; does nothing if it has that status. */
+/** Suspends or activates an organization. @throws GatewayError NOT_FOUND */
 export async function setOrganizationStatus(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -130,7 +130,10 @@ export async function setOrganizationStatus(
   if (rowCount === 0) throw unknownOrganization();
 }
 
-/** Sets the six-hour allowance in micro-credits (null: no limit) from the next reservation on. */
+/**
+ * Sets the six-hour allowance in micro-credits (null: no limit) from the next reservation on.
+ * @throws GatewayError NOT_FOUND
+ */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -156,15 +159,15 @@ export function listMembers(
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
 }
 
-/** @throws GatewayError NOT_FOUND */
+/** Reads a user. @throws GatewayError NOT_FOUND */
 export async function readMember(
   connection: CommonQueryMethods,
   memberId: string,
 ): Promise<MemberRecord> {
-  const found = await connection.maybeOne(sql.type(memberRecord)`${memberSelect}
+  const member = await connection.maybeOne(sql.type(memberRecord)`${memberSelect}
     WHERE m.id = ${memberId}`);
-  if (!found) throw new GatewayError('NOT_FOUND', 'No such user.');
-  return found;
+  if (!member) throw new GatewayError('NOT_FOUND', 'No such user.');
+  return member;
 }
 
 function unknownOrganization(): GatewayError {

@@ -1,6 +1,6 @@
 /**
- * Sessions of the console: a cookie holds a random token, and a row names the key that the session acts for. A session ends
- * when it is ended, when its key ends, or twelve hours after it began.
+ * Sessions of the console: a cookie contains a random token, and a database row names the key whose permissions the session
+ * has. A session ends at logout, when its key expires or is revoked, or twelve hours after it began.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
@@ -13,18 +13,18 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
 const lifetimeMs = 12 * 3_600_000;
-/** Methods that change nothing. */
+/** HTTP methods that change nothing. */
 const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
   sessionId: z.string(),
   /** MAC of the key, in hex (key-format.ts). */
   mac: z.string(),
-  /** Name of the operator, if the key has none. */
+  /** Name of the operator, if the session is of the ADMIN_API_KEY, which has no name. */
   name: z.string().nullable(),
   expiresAtMs: z.number(),
 });
-/** A session of a key or of an operator. */
+/** Session of an API key or of an operator. */
 export type Session = z.infer<typeof sessionRow>;
 
 const keySession = z.object({
@@ -33,7 +33,7 @@ const keySession = z.object({
   createdAtMs: z.number(),
   expiresAtMs: z.number(),
 });
-/** Session as its user sees it; times in milliseconds since 1970. */
+/** Session in the list of a user's sessions; times in milliseconds since 1970. */
 export type KeySession = z.infer<typeof keySession>;
 
 /** Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to record. */
@@ -43,9 +43,9 @@ interface SessionsOptions {
   pool: DatabasePool;
   /** Name of the cookie. */
   cookie: string;
-  /** Path that the cookie is sent to. */
+  /** Path of the cookie. */
   path: string;
-  /** Base URL of the API, whose origin may change things with a session. */
+  /** Base URL of the API; only pages of its origin may send changing requests with a session. */
   publicBaseUrl: string;
 }
 
@@ -59,7 +59,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
 
   function setCookie(ctx: Context, token: string | null): void {
-    // A proxy in front of this process ends TLS.
+    // A proxy in front of this process terminates TLS, so the library cannot see that the connection is secure.
     ctx.cookies.secure = secure;
     ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
@@ -67,15 +67,15 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
   /** Finds the session of a request; undefined if there is none or it has ended. */
   async function find(ctx: Context): Promise<Session | undefined> {
     if (ctx.cookies.get(cookie) === undefined) return undefined;
-    const found = await pool.maybeOne(sql.type(sessionRow)`
+    const session = await pool.maybeOne(sql.type(sessionRow)`
       SELECT s.id AS "sessionId", encode(coalesce(k.mac, s.operator_mac), 'hex') AS mac, s.name,
         s.expires_at AS "expiresAtMs"
       FROM console_session s LEFT JOIN api_key k ON k.id = s.key_id
       WHERE s.token_hash = ${tokenHashOf(ctx)} AND s.expires_at > clock_timestamp()`);
-    return found ?? undefined;
+    return session ?? undefined;
   }
 
-  /** Checks that the request comes from a page of the console: scheme, host and port are compared. */
+  /** Returns whether the `Origin` header (scheme, host and port) is the origin of the console. */
   function isOwnPage(ctx: Context): boolean {
     const origin = ctx.get('origin');
     return origin === publicUrl.origin || origin === `${publicUrl.protocol}//${ctx.get('host')}`;
@@ -106,13 +106,13 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
       setCookie(ctx, null);
     },
     /**
-     * Finds the session that a request is made with.
-     * @throws GatewayError FORBIDDEN if the request changes something and does not come from the console's own pages
+     * Finds the session of a request; undefined if there is none.
+     * @throws GatewayError FORBIDDEN if the method is not GET or HEAD, and the request is not from a page of the console
      */
     async admit(ctx: Context): Promise<Session | undefined> {
       const session = await find(ctx);
       if (session && !safeMethods.includes(ctx.method) && !isOwnPage(ctx)) {
-        throw new GatewayError('FORBIDDEN', 'A session is for the pages of the console only.');
+        throw new GatewayError('FORBIDDEN', 'Only pages of the console may use a session.');
       }
       return session;
     },
@@ -122,7 +122,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
 /** Sessions of one cookie. */
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** Makes the list of the sessions of API keys. */
+/** Makes the functions that list and end the sessions of API keys. */
 export function createKeySessions(pool: DatabasePool) {
   return {
     /** Lists the sessions of a user's keys, newest first. */

@@ -1,4 +1,4 @@
-/** The MCP server of one request: it has no session, so any process answers any request. */
+/** MCP server of one request. It has no session, so any process can serve any request. */
 import { buffer } from 'node:stream/consumers';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
@@ -34,21 +34,22 @@ interface Conversation {
 }
 
 const instructions =
-  'Tools named after Studio capabilities make jobs that cost credits. A job that takes long is answered with its ' +
-  'jobId: ask getJob with `wait` (seconds, at most 60) until `done`. Leaving does not stop a job, cancelJob does.';
+  'Tools named after Studio capabilities start jobs that cost credits. If a job takes long, the tool returns its ' +
+  'jobId: call getJob with `wait` (seconds, at most 60) until `done` is true. A job continues when you stop waiting; ' +
+  'cancelJob cancels it.';
 
-/** How often a waiting client hears of its job. */
+/** Time between two progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
-/** Clients that are told of progress wait on; others give up after a minute as a rule. */
+/** Longest wait in milliseconds for a client without progress notifications: most clients time out after a minute. */
 const silentWaitMs = 50_000;
-/** Jobs that are listed as resources. */
+/** Highest number of jobs that are listed as resources. */
 const listedJobs = 20;
-/** Under this name of `_meta` a call may carry its Idempotency-Key. */
+/** Name of the `_meta` entry of a tool call that contains its Idempotency-Key. */
 const idempotencyName = 'studio-gateway/idempotency-key';
 
 const refusal = z.object({ error: z.string(), message: z.string().default('') });
 
-/** Makes the server for a caller. */
+/** Creates the server for a request of a caller. */
 export function createMcpServer(conversation: Conversation): Server {
   const { caller, services } = conversation;
   const server = new Server(
@@ -88,21 +89,21 @@ const findJob = async ({ caller, services }: Conversation, id: string): Promise<
 
 async function callTool(
   conversation: Conversation,
-  { name, arguments: given = {}, _meta }: CallToolRequest['params'],
+  { name, arguments: input = {}, _meta }: CallToolRequest['params'],
   extra: Extra,
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
-  const call = tool.call(given);
+  const call = tool.call(input);
   const key = _meta?.[idempotencyName];
-  const answer = await conversation.api({
+  const response = await conversation.api({
     ...call,
     headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
   });
-  const { ok, jobId } = answer;
-  if (!ok || jobId === null) return plainResult(answer);
+  const { ok, jobId } = response;
+  if (!ok || jobId === null) return plainResult(response);
   // A job that was started is never rejected: if too many requests wait, the tool returns the job without waiting.
-  const leave = given['async'] === true ? null : enterWait(conversation);
+  const leave = input['async'] === true ? null : enterWait(conversation);
   try {
     return await followJob(conversation, { jobId, wait: leave !== null }, extra);
   } finally {
@@ -120,7 +121,7 @@ function enterWait({ caller, services }: Conversation): (() => void) | null {
   }
 }
 
-/** An answer as it came; a refusal is for the model to read. */
+/** Converts a response of the API to a tool result; an error becomes text that the model can read. */
 function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
   const structuredContent = z.record(z.string(), z.unknown()).parse(body);
   if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };
@@ -129,7 +130,10 @@ function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
   return { content: [{ type: 'text', text }], structuredContent, isError: true };
 }
 
-/** Waits for a job as long as the client does, telling how it stands. The job does not need either of them. */
+/**
+ * Waits for a job as long as the client waits, and sends progress notifications if the client requested them. The job
+ * continues if the client disconnects.
+ */
 async function followJob(
   { caller, services }: Conversation,
   { jobId, wait }: { jobId: string; wait: boolean },
@@ -152,7 +156,7 @@ async function followJob(
     if (progressToken !== undefined) {
       const { phase } = await services.view.resource(job);
       const message = `${jobId} ${phase}`;
-      // A client that is gone does not hear it.
+      // An error is ignored, because the client may have disconnected.
       await sendNotification({
         method: 'notifications/progress',
         params: { progressToken, progress, message },
@@ -161,23 +165,23 @@ async function followJob(
   }
 }
 
-/** Larger pictures, as base64 in a conversation, are more than clients take. */
+/** Largest image that a result contains as base64, in bytes, because clients reject larger ones. */
 const inlineBytesMax = 512 * 1024;
 const inlineCountMax = 4;
 
 /**
- * How a job stands, or how it ended, `isError` where it failed or was canceled: its resource as data, its files as
- * links, small pictures in full.
+ * Makes the tool result of a job in its current state: its resource as JSON, its files as links and small images as base64.
+ * If the job failed or was canceled, `isError` is true.
  */
 async function jobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
   const resource = await view.resource(job);
-  const told = { ...resource, uri: uriOf(job.id) };
+  const structuredContent = { ...resource, uri: uriOf(job.id) };
   if (job.error) {
     const text = `${job.error.code}: ${job.error.message} (${job.id}; nothing was charged)`;
-    return { content: [{ type: 'text', text }], structuredContent: told, isError: true };
+    return { content: [{ type: 'text', text }], structuredContent, isError: true };
   }
-  const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(told) }];
-  // A result that is not kept, and whose time is over, has no files any more.
+  const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(structuredContent) }];
+  // A result that has expired has no files any more.
   const artifacts = resource.result ? (job.outputs ?? []).flatMap((each) => each.artifacts) : [];
   const media = artifacts.filter(({ contentType }) => contentType !== 'application/json');
   const small = media.filter(
@@ -198,20 +202,20 @@ async function jobResult(job: JobRecord, { storage, view }: Services): Promise<C
       size: sizeBytes,
     });
   }
-  return { content, structuredContent: told };
+  return { content, structuredContent };
 }
 
-/** As the URLs of a job's resource. */
+/** Lifetime of file links in milliseconds, the same as in the resource of a job. */
 const linkTtlMs = 24 * 3_600_000;
 
 const uriStart = 'studio://jobs/';
 
-/** A job as a resource of MCP. */
+/** Returns the MCP resource URI of a job. */
 const uriOf = (jobId: string): string => uriStart + jobId;
 
-/** The template of all such URIs (RFC 6570). */
+/** Template of the resource URIs of jobs (RFC 6570). */
 const uriTemplate = `${uriStart}{jobId}`;
 
-/** The job that a URI names; undefined where it names none. */
+/** Returns the job id of a resource URI; undefined if the URI is not of a job. */
 const jobIdOf = (uri: string): string | undefined =>
   uri.startsWith(uriStart) ? uri.slice(uriStart.length) : undefined;

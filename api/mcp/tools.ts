@@ -1,6 +1,6 @@
 /**
- * The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. A tool calls
- * the API as any client does, with the same key, gate and answers: it is never more and never less than its operation
+ * MCP tools: one for each Studio capability, and some operations on jobs and models, with the schemas of the operations. A
+ * tool calls the HTTP API with the caller's key, so it has the same permissions, limits and responses as its operation
  * (docs/mcp.md).
  */
 import type { IncomingMessage } from 'node:http';
@@ -15,11 +15,11 @@ import { studioModels } from '../operations/studio-models.ts';
 
 type Arguments = Record<string, unknown>;
 
-/** A tool, and the call of the API that it stands for. */
+/** Tool, and the API request that a call of the tool sends. */
 interface OfferedTool {
   tool: Tool;
   scope: Scope;
-  call: (given: Arguments) => OwnCall;
+  call: (input: Arguments) => OwnCall;
 }
 
 const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
@@ -27,7 +27,7 @@ const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
   return ToolSchema.shape.inputSchema.parse({ ...described, type: 'object' });
 };
 
-const making: OfferedTool[] = capabilities.map((capability) => ({
+const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
   tool: {
     name: capability.type,
     title: capability.summary,
@@ -38,25 +38,31 @@ const making: OfferedTool[] = capabilities.map((capability) => ({
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: scopeOf(capability),
-  call: (given) => ({
+  call: (input) => ({
     method: 'POST',
     path: `/api/v1${capability.path}`,
-    body: given,
+    body: input,
     headers: { prefer: 'respond-async' },
   }),
 }));
 
-/** Operations that are useful in a conversation, by their names in the description. */
-const useful = new Set(['getJob', 'listJobs', 'cancelJob', 'listStudioModels', 'listStudioVoices']);
+/** Ids of the operations that are offered as tools. */
+const offeredIds = new Set([
+  'getJob',
+  'listJobs',
+  'cancelJob',
+  'listStudioModels',
+  'listStudioVoices',
+]);
 
-const looking: OfferedTool[] = [...studioJobs, ...studioModels]
-  .filter(({ id }) => id !== undefined && useful.has(id))
+const operationTools: OfferedTool[] = [...studioJobs, ...studioModels]
+  .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
-/** An operation whose arguments are the words of its path and its query. */
+/** Makes the tool of an operation; its arguments are the path and query parameters. */
 function toolOf(operation: Operation): OfferedTool {
   const { id = '', summary = '', description, method, path, request, scope } = operation;
-  const words = Object.keys(request.params?.shape ?? {});
+  const pathNames = Object.keys(request.params?.shape ?? {});
   const shape = { ...request.params?.shape, ...request.query?.shape };
   return {
     tool: {
@@ -70,28 +76,28 @@ function toolOf(operation: Operation): OfferedTool {
         openWorldHint: false,
       },
     },
-    // oxlint-disable-next-line no-unsafe-type-assertion -- `useful` names operations behind keys only
+    // oxlint-disable-next-line no-unsafe-type-assertion -- `offeredIds` names operations behind keys only
     scope: scope as Scope,
-    call: (given) => {
-      const texts = Object.entries(given).map(([name, value]) => ({ name, text: textOf(value) }));
+    call: (input) => {
+      const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
       checkLength(texts);
       const search = new URLSearchParams(
         texts
-          .filter(({ name }) => !words.includes(name))
+          .filter(({ name }) => !pathNames.includes(name))
           .map(({ name, text }): [string, string] => [name, text]),
       ).toString();
-      const filled = path.replaceAll(/:(\w+)/g, (_, word: string) =>
-        encodeURIComponent(texts.find(({ name }) => name === word)?.text ?? ''),
+      const filled = path.replaceAll(/:(\w+)/g, (_, pathName: string) =>
+        encodeURIComponent(texts.find(({ name }) => name === pathName)?.text ?? ''),
       );
       return { method, path: search === '' ? filled : `${filled}?${search}` };
     },
   };
 }
 
-/** Characters of all arguments of a tool whose arguments are sent in a URL: servers reject longer URLs. */
+/** Highest number of characters of all arguments that are sent in a URL, because servers reject longer URLs. */
 const argumentsMax = 4000;
 
-/** @throws McpError InvalidParams if the arguments do not fit into a URL, naming the longest */
+/** Checks that arguments fit into a URL. @throws McpError InvalidParams naming the longest argument */
 function checkLength(texts: readonly { name: string; text: string }[]): void {
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
   if (length <= argumentsMax) return;
@@ -104,61 +110,61 @@ function checkLength(texts: readonly { name: string; text: string }[]): void {
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
 
-/** The price of a capability's request: one tool for all, as each would double the list. */
+/** Tool that estimates the price of a request. One tool serves all capabilities, because one for each would double the list. */
 const estimate: OfferedTool = {
   tool: {
     name: 'estimate',
-    title: 'What a request would cost',
+    title: 'Estimate the cost of a request',
     description:
       'Estimate the credits that a job tool would reserve, item by item. No job is started.',
     inputSchema: inputSchema(
       z.strictObject({
         tool: z.enum(capabilities.map(({ type }) => type)),
-        arguments: z.looseObject({}).meta({ description: 'As for that tool.' }),
+        arguments: z.looseObject({}).meta({ description: 'Arguments of that tool.' }),
       }),
     ),
     annotations: { readOnlyHint: true },
   },
   scope: 'studio:read',
-  call: ({ tool, arguments: given = {} }) => ({
+  call: ({ tool, arguments: input = {} }) => ({
     method: 'POST',
     path: `/api/v1${findCapability(String(tool))?.path ?? '/studio/nothing'}/estimate`,
-    body: given,
+    body: input,
   }),
 };
 
-const tools: readonly OfferedTool[] = [...making, estimate, ...looking];
+const tools: readonly OfferedTool[] = [...capabilityTools, estimate, ...operationTools];
 
-/** The tools that a key may use. */
+/** Lists the tools that a key may use. */
 export const toolsFor = ({ scopes }: Caller): Tool[] =>
   tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
 
-/** A tool by its name; whether a key may use it, the API says when it is called. */
+/** Finds a tool by its name; the API checks at the call whether the key may use it. */
 export const findTool = (name: string): OfferedTool | undefined =>
   tools.find(({ tool }) => tool.name === name);
 
-/** A call of one operation. */
+/** Request for one operation of the API. */
 interface OwnCall {
   method: string;
-  /** With its query. */
+  /** Path with the query. */
   path: string;
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-/** An answer, success or refusal. */
+/** Response of the API, success or error. */
 export interface OwnAnswer {
   ok: boolean;
   status: number;
   body: unknown;
-  /** The job that the call made, or made before under its Idempotency-Key. */
+  /** Id of the job that this request started, or the first request with its Idempotency-Key; null: no job. */
   jobId: string | null;
 }
 
-/** Calls this process's API. */
+/** Function that sends a request to the API of this process. */
 export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
 
-/** The API that a request came to, called with that request's key. */
+/** Makes the function that sends requests to the API of this process with the key of an incoming request. */
 export function ownApiOf(request: IncomingMessage): OwnApi {
   const { localAddress = '127.0.0.1', localPort } = request.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;

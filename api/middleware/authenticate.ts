@@ -1,6 +1,6 @@
 /**
- * Authentication by the bearer key (spec §5) or the console's session, and the rate limit (spec
- * §8), in one round trip.
+ * Authentication by bearer key (spec §5) or console session, and the rate limit (spec §8), in one round trip to the
+ * database; and checks of the key's permissions.
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
@@ -9,10 +9,13 @@ import type { Context, Middleware } from '../context.ts';
 import type { Caller, Scope } from '../identity/access.ts';
 import type { Operation } from '../operations/operation.ts';
 
-/** The scheme is case-insensitive (RFC 9110 §11.1). */
+/** Pattern of a bearer credential; the case of the scheme does not matter (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
 
-/** Finds the caller of a request, and sets the rate limit headers of its response. */
+/**
+ * Makes the middleware that finds the caller, sets the rate limit headers of the response, and rejects a request above the
+ * limit with status 429.
+ */
 export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
   { bucket = 'requests', takesXApiKey }: Pick<Operation, 'bucket' | 'takesXApiKey'>,
@@ -43,29 +46,29 @@ export function authenticate(
   };
 }
 
-/** Returns the key of a request with exactly one bearer credential; with two, none is used. */
+/** Returns the bearer key of a request; undefined if the request has no bearer credential, or more than one. */
 export function bearerKey(request: IncomingMessage): string | undefined {
-  // The raw headers are read, because Node otherwise joins or drops repeated headers.
-  const given = request.headersDistinct['authorization'] ?? [];
-  return given.length === 1 ? bearer.exec(given[0] ?? '')?.[1] : undefined;
+  // `headersDistinct` keeps repeated headers apart; `headers` would join or drop them.
+  const credentials = request.headersDistinct['authorization'] ?? [];
+  return credentials.length === 1 ? bearer.exec(credentials[0] ?? '')?.[1] : undefined;
 }
 
-/** Returns the key of a request whose only credential is one `x-api-key`. */
+/** Returns the `x-api-key` header of a request; undefined if there are other credentials or several keys. */
 function headerKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
-  const given = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
-  return given.length === 1 ? given[0] : undefined;
+  const keys = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
+  return keys.length === 1 ? keys[0] : undefined;
 }
 
 /**
- * Checks that the caller is not a viewer, who may only read.
- * @throws GatewayError FORBIDDEN
+ * Rejects the request of a user with the role `viewer`, who may read but not spend credits or manage keys.
+ * @throws GatewayError FORBIDDEN with the message
  */
 export function refuseViewer(caller: Caller, message: string): void {
   if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
 }
 
 /**
- * Checks the scope of the key, before the body is read (refusal order, design §5).
+ * Checks that the organization is active and the key has the scope, before the body is read (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
 export function authorize(caller: Caller, scope: Scope | 'any'): void {
@@ -79,7 +82,7 @@ export function authorize(caller: Caller, scope: Scope | 'any'): void {
 }
 
 /**
- * Checks whether the key may use the model that a body names.
+ * Checks that the key may use the model of a request body; null: the body names no model.
  * @throws GatewayError FORBIDDEN
  */
 export function authorizeModel(caller: Caller, model: string | null): void {

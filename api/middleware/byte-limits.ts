@@ -1,4 +1,7 @@
-/** Byte limits: gives each request holds on the budgets of the process, and releases them after the response. */
+/**
+ * Byte limits: counts the bytes that each request holds against the byte budgets of the process, and releases them after
+ * the response.
+ */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededBound } from '../../platform/byte-budget.ts';
 import type { Context, Middleware } from '../context.ts';
@@ -6,14 +9,11 @@ import type { Context, Middleware } from '../context.ts';
 /** Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay. */
 export type ByteKind = 'body' | 'spool' | 'keptText';
 
-/** Bytes to hold for a request. */
+/** Bytes to count for a request. */
 export interface HeldBytes {
   kind: ByteKind;
   bytes: number;
-  /**
-   * Owner of the bytes; absent: the organization of the request, or the client's address on open
-   * routes.
-   */
+  /** Owner of the budget; absent: the organization of the request, or the client's address if the route needs no key. */
   owner?: string;
 }
 
@@ -21,7 +21,7 @@ type HoldName = `${ByteKind} ${string}`;
 
 const retryAfterSeconds = 1;
 
-/** Gives each request a function that holds bytes until the request is finished. */
+/** Makes the middleware that adds `holdBytes` and `releaseBytes` to the state of each request. */
 export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   return async (ctx, next) => {
     const holds = new Map<HoldName, ByteHold>();
@@ -42,16 +42,16 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   };
 }
 
-/** Returns the owner of a request's bytes: its organization, or the client's address on open routes. */
+/** Returns the owner of a request's bytes: its organization, or the client's address if the route needs no key. */
 function ownerOf({ state, ip }: Context): string {
-  // At run time, requests of open routes have no caller, although the type says so.
+  // The type declares `caller` on every route, but a route without a key has none.
   const caller = state.caller as Context['state']['caller'] | undefined;
   return caller?.organizationId ?? `address ${ip}`;
 }
 
 /**
- * Holds bytes of a request.
- * @throws GatewayError 429 if the owner holds too many bytes, SERVICE_UNAVAILABLE if the process does
+ * Counts bytes of a request until the request is finished.
+ * @throws GatewayError 429 if the owner holds too many bytes, SERVICE_UNAVAILABLE if the process holds too many
  */
 export function holdBytes(ctx: Context, held: HeldBytes): void {
   const exceeded = ctx.state.holdBytes(held);

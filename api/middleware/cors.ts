@@ -1,11 +1,11 @@
 /**
- * Permissions of pages of other origins (CORS). A preflight request needs no key and does not count
- * toward the rate limit. Browser credentials are never accepted from other origins.
+ * CORS: access of web pages of other origins. Preflight requests need no key and count toward no rate limit. The browser's
+ * credentials (cookies) are never allowed, so a page of an allowed origin still needs an API key.
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
 
-/** Response headers that a page may read in addition to the default ones. */
+/** Response headers that a page may read in addition to the CORS-safelisted ones. */
 export const exposedHeaders: readonly string[] = [
   'X-Request-Id',
   'X-Job-Id',
@@ -25,18 +25,18 @@ export const exposedHeaders: readonly string[] = [
   'Content-Range',
   'Content-Disposition',
 ];
-/** Longest time for which browsers cache a preflight response. */
+/** Longest time for which a browser caches a preflight response, in seconds. */
 const preflightAgeSeconds = 7200;
 
-/** Makes the middleware; pages of `origins` may use the API and upload files, `*`: all pages. */
+/** Makes the middleware that allows these origins to use the API and to upload; `*` allows every origin. */
 export function allowOrigins(origins: readonly string[]): Koa.Middleware {
   return cors({
     exposeHeaders: [...exposedHeaders],
     maxAge: preflightAgeSeconds,
     origin({ path, headers: { origin = '' } }) {
-      // The operators' API allows no other origins; its codec endpoint has its own list.
+      // No other origin may use the operators' API; its codec endpoint sets its own CORS headers.
       if (origin === '' || path.startsWith('/api/admin/')) return '';
-      // The URL of a file is its only credential, so any page may read it.
+      // File URLs are signed, so every page that has a URL may read its file.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';
       return origins.includes(origin) ? origin : '';
     },

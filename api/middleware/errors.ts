@@ -1,6 +1,6 @@
 /**
- * Errors as responses of the error table (spec §7), in the shape of the endpoint: the service's own
- * (spec §2.1), or the shapes of OpenAI and Anthropic with the service's fields added.
+ * Converts thrown errors to responses of the error table (spec §7). The operation decides the format of the body: the
+ * service's own (spec §2.1), or the format of OpenAI or Anthropic with the service's fields in addition.
  */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
@@ -8,7 +8,7 @@ import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 
-/** Clients for which an endpoint shapes its errors. */
+/** Error format of an operation: the service's own, or the one that clients of OpenAI or Anthropic expect. */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
 
 type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
@@ -32,7 +32,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 };
 
-/** Makes OpenAI's shape: `{"error": {message, type, code, param}, "message", "requestId", …}`. */
+/** Makes an error body in OpenAI's format: `{"error": {message, type, code, param}, "message", "requestId", …}`. */
 export const openaiError: Shape = (error, requestId) => ({
   error: {
     message: error.message,
@@ -47,9 +47,7 @@ export const openaiError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/**
- * Makes Anthropic's shape: `{"type": "error", "error": {type, message, code}, "request_id", …}`.
- */
+/** Makes an error body in Anthropic's format: `{"type": "error", "error": {type, message, code}, "request_id", …}`. */
 export const anthropicError: Shape = (error, requestId) => ({
   type: 'error',
   error: {
@@ -63,7 +61,7 @@ export const anthropicError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Body of a 401, which is the same for every reason (spec §5). */
+/** Makes an error body in the service's format. The body of a 401 is the same for every reason (spec §5). */
 const serviceError: Shape = (error, requestId) =>
   error.code === 'Unauthorized'
     ? { error: 'Unauthorized' }
@@ -83,7 +81,7 @@ const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
 
 const details = z.array(z.object({ path: z.string(), message: z.string() })).optional();
 
-/** Schemas of the error body in each shape. */
+/** Schemas of error bodies by format, for the OpenAPI documents. */
 export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
   service: z
     .looseObject({
@@ -119,33 +117,28 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
 };
 
-/**
- * Makes the middleware that turns errors into responses; details of an unexpected error are not
- * shown.
- */
+/** Makes the middleware that converts errors to responses; the response does not contain details of an unexpected error. */
 export function errorAnswers(logger: Logger): Middleware {
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw unanswered(ctx);
+      if (ctx.status === 404 && ctx.body === undefined) throw noRoute(ctx);
     } catch (error) {
-      const known = error instanceof GatewayError ? error : translate(error);
-      if (known.status >= 500) {
-        logger.error({ error, code: known.code }, 'request.failed');
+      const gatewayError = error instanceof GatewayError ? error : translate(error);
+      if (gatewayError.status >= 500) {
+        logger.error({ error, code: gatewayError.code }, 'request.failed');
       }
-      answer(ctx, known);
+      respond(ctx, gatewayError);
     }
   };
 }
 
-/** Characters of a path that an error repeats. */
+/** Highest number of characters of the path in an error message. */
 const shownPathMax = 100;
 
-/**
- * Makes the error of a request without a route: its path is unknown, or allows other methods only.
- */
-function unanswered(ctx: Context): GatewayError {
-  // Layers of middleware have no methods.
+/** Makes the error of a request without a route: the path is unknown, or does not support the method. */
+function noRoute(ctx: Context): GatewayError {
+  // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
     const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);
@@ -166,7 +159,7 @@ function translate(error: unknown): GatewayError {
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
 
-function answer(ctx: Context, error: GatewayError): void {
+function respond(ctx: Context, error: GatewayError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));

@@ -1,7 +1,6 @@
 /**
- * Log lines, metrics and spans of requests: an id and a line of the log (method, route, status,
- * ids, time; never bodies or queries), counts, times and a span. They name the route pattern,
- * because paths contain ids.
+ * Logs, metrics and traces of requests: each request has an id, one log line (method, route, status, ids, duration; never
+ * bodies or queries), metrics and a span. Metrics and logs use the route pattern, because paths contain ids.
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
@@ -10,15 +9,17 @@ import type { Logger } from '../../platform/logger.ts';
 import { inSpan, type Telemetry } from '../../platform/telemetry.ts';
 import { routeOf, type Context, type Middleware } from '../context.ts';
 
-/** Pattern of a request id of the caller; others are replaced. */
-const foreignId = /^[A-Za-z0-9-]{8,64}$/;
+/** Pattern of an `X-Request-Id` that is accepted from a client. */
+const clientRequestId = /^[A-Za-z0-9-]{8,64}$/;
 
-/** Gives a request its id, which all its log lines contain, and logs it. */
+/** Makes the middleware that gives each request an id, which all its log lines contain, and logs the request. */
 export function requestLog(logger: Logger): Middleware {
   return async (ctx, next) => {
-    const given = ctx.headers['x-request-id'];
+    const requestId = ctx.headers['x-request-id'];
     ctx.state.requestId =
-      typeof given === 'string' && foreignId.test(given) ? given : newId('request');
+      typeof requestId === 'string' && clientRequestId.test(requestId)
+        ? requestId
+        : newId('request');
     ctx.set('X-Request-Id', ctx.state.requestId);
     await withCorrelation({ requestId: ctx.state.requestId }, () => logged(logger, ctx, next));
   };
@@ -41,10 +42,10 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
   );
 }
 
-/** Methods that are labels in metrics; all others have one common label. */
+/** Methods that are labels of metrics; every other method is counted as `other`. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
-/** Counts, times and traces requests. */
+/** Makes the middleware that counts, measures and traces requests. */
 export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
   function count(ctx: Context, startedAtMs: number): void {
     const method = methods.has(ctx.method) ? ctx.method : 'other';
@@ -60,7 +61,7 @@ export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middl
         {
           name: ctx.method,
           kind: SpanKind.SERVER,
-          // `tracestate` is left out, because a caller's text must not be stored in histories.
+          // `tracestate` is not accepted, because a caller's text must not be stored in workflow histories.
           parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },

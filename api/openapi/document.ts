@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 documents, made from the operations and the schemas that validate (spec §9), and llms.txt. What is
- * sent to callers is described too.
+ * OpenAPI 3.1 documents, generated from the operations and the schemas that validate requests (spec §9), and llms.txt. The
+ * webhooks that the service sends are described too.
  */
 import { stringify } from 'yaml';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ import { errorSchemas } from '../middleware/errors.ts';
 import { time } from '../operations/fields.ts';
 import { type Operation, ownAnswer, type AnswerParts } from '../operations/operation.ts';
 
-/** A document in both spellings; it never changes while a process runs. */
+/** OpenAPI document as an object, as JSON and as YAML. */
 interface OpenApiDocument {
   document: { openapi: '3.1.0' };
   json: string;
@@ -21,12 +21,12 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** What describes these operations, for an API that is reached at `baseUrl`; each is made when it is first asked for. */
+/** Makes the documents of these operations for an API at `baseUrl`; each document is generated at its first use. */
 export function createDocuments(baseUrl: string, operations: readonly Operation[]) {
   const ofOperators = operations.filter(({ scope }) => scope === 'admin');
   const ofCallers = operations.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
-    /** The API of callers, behind their keys. */
+    /** Returns the document of the callers' API. */
     callers: once(() =>
       buildDocument(ofCallers, {
         baseUrl,
@@ -38,17 +38,18 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         webhooks: webhookDescriptions,
       }),
     ),
-    /** What operators do, behind the admin key. */
+    /** Returns the document of the operators' API. */
     operators: once(() =>
       buildDocument(ofOperators, {
         baseUrl,
         title: 'Studio Gateway: operators',
-        description: 'What operators see and do. Every write says who and why, and is recorded.',
+        description:
+          'Operations for operators. Every write names its actor and reason, and is recorded.',
         key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
         webhooks: {},
       }),
     ),
-    /** llms.txt: what a language model needs to call the API (llmstxt.org); `prices` are lines of a list. */
+    /** Returns llms.txt, a description of the API for language models (llmstxt.org); `prices` are lines of a Markdown list. */
     summary: (prices: readonly string[]) => summaryOf(baseUrl, ofCallers, prices),
   };
 }
@@ -57,7 +58,7 @@ interface Frame {
   baseUrl: string;
   title: string;
   description: string;
-  /** What the bearer key is. */
+  /** Description of the bearer key. */
   key: string;
   webhooks: Record<string, Record<string, unknown>>;
 }
@@ -90,14 +91,14 @@ function buildDocument(operations: readonly Operation[], frame: Frame): OpenApiD
   };
 }
 
-/** The path as OpenAPI writes it: `/api/v1/studio/jobs/{jobId}`. */
+/** Returns the path of an operation in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
 export function describedPath({ path }: Pick<Operation, 'path'>): string {
   return path.replaceAll(/[:*](\w+)/g, '{$1}');
 }
 
 function once<Value>(make: () => Value): () => Value {
-  let made: Value | undefined;
-  return () => (made ??= make());
+  let value: Value | undefined;
+  return () => (value ??= make());
 }
 
 function summaryOf(
@@ -113,7 +114,7 @@ function summaryOf(
     '',
     '> One API for chat and Studio work (image, video, voice, music, sound effects, transcription).',
     '',
-    `Base URL ${baseUrl}. Send \`Authorization: Bearer <API key>\`. Bodies are JSON. Studio answers are`,
+    `Base URL ${baseUrl}. Send \`Authorization: Bearer <API key>\`. Bodies are JSON. Studio responses are`,
     '`{success, data, credits}`, or 202 with `data.statusUrl` to poll until `data.done` is true.',
     `Full description: ${baseUrl}/api/v1/openapi.json`,
     '',
@@ -131,7 +132,7 @@ function summaryOf(
   ].join('\n');
 }
 
-/** Headers of every answer behind a key (spec §8). */
+/** Headers of every response of an operation that needs a key (spec §8). */
 const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
@@ -141,23 +142,23 @@ const rateHeaders = z.object({
   'X-Request-Id': z.string(),
 });
 
-/** What is said of operations that no scope opens. */
+/** Descriptions of the access to operations that need no scope. */
 const unscoped = new Map<Operation['scope'], string>([
   ['admin', ''],
   ['open', 'No key needed.'],
-  ['any', 'Any key may ask.'],
+  ['any', 'Any key may call this operation.'],
 ]);
 
-/** The operation as the document has it. */
+/** Makes the operation object of the document. */
 function describeOperation(operation: Operation): Record<string, unknown> {
   const { id, tag, summary, scope, request, answers } = operation;
-  const needed = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
+  const access = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(scope === 'open' && { security: [] }),
-    description: [operation.description, needed].filter(Boolean).join('\n\n'),
+    description: [operation.description, access].filter(Boolean).join('\n\n'),
     requestParams: {
       ...(request.params && { path: request.params }),
       ...(request.query && { query: request.query }),
@@ -166,7 +167,10 @@ function describeOperation(operation: Operation): Record<string, unknown> {
     ...requestBodyOf(operation),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, told]) => [status, describeAnswer(operation, told)]),
+        Object.entries(answers).map(([status, parts]) => [
+          status,
+          describeAnswer(operation, parts),
+        ]),
       ),
       ...describeErrors(operation),
     },
@@ -182,8 +186,8 @@ function requestBodyOf({ request }: Operation): Record<string, unknown> {
   return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
 }
 
-function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record<string, unknown> {
-  const { description, type = 'application/json', schema = answer, event, headers } = told;
+function describeAnswer({ scope, answer }: Operation, parts: AnswerParts): Record<string, unknown> {
+  const { description, type = 'application/json', schema = answer, event, headers } = parts;
   return {
     description,
     headers:
@@ -194,7 +198,7 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
   };
 }
 
-/** One answer per status; its description names the codes. */
+/** Describes the error responses, one per status; each description lists the error codes. */
 function describeErrors({ errors, errorShape = 'service' }: Operation): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
@@ -216,10 +220,10 @@ function describeErrors({ errors, errorShape = 'service' }: Operation): Record<s
 const webhookHeaders = z.object({
   'webhook-id': z
     .string()
-    .meta({ description: 'The same for every attempt at one job or notice.' }),
+    .meta({ description: 'Id that is the same for all attempts of one job or notice.' }),
   'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
   'webhook-signature': z.string().meta({
-    description: '`v1,` and the base64 of an HMAC-SHA256; several are separated by spaces.',
+    description: '`v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces.',
   }),
 });
 
@@ -252,12 +256,12 @@ const described: Described[] = [
   {
     type: 'key.limit.reached',
     operationId: 'reachedKeyLimitWebhook',
-    summary: 'The limit of a key is reached, or has refused a request',
+    summary: 'The limit of a key is reached, or a request was rejected because of it',
     data: noticeData['key.limit.reached'],
   },
 ];
 
-/** What is sent to a `webhookUrl` and to the URL of notices, by event type. */
+/** Webhooks to a `webhookUrl` and to the URL of notices, by event type. */
 const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
   described.map(({ type, operationId, summary, data }) => {
     const schema = z.object({ type: z.literal(type), timestamp: time, data });
@@ -272,7 +276,7 @@ const webhookDescriptions: Record<string, Record<string, unknown>> = Object.from
           requestParams: { header: webhookHeaders },
           requestBody: { required: true, content: { 'application/json': { schema } } },
           responses: {
-            '2XX': { description: 'Taken.' },
+            '2XX': { description: 'The webhook was received.' },
             410: { description: 'No more attempts are made.' },
             default: { description: 'The webhook is sent again later.' },
           },

@@ -1,6 +1,6 @@
 /**
- * Starts, awaits and cancels jobs. The workflow reserves the credits, so no reservation exists without a workflow;
- * the transaction that reserves or refuses notifies every API process (docs/decisions/0002).
+ * Starts, awaits and cancels jobs. The workflow reserves the credits, so no reservation exists without a workflow. The
+ * transaction that reserves the credits, or rejects the job, notifies every API process (docs/decisions/0002).
  */
 import { ServiceError, type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -23,32 +23,33 @@ interface AdmissionDeps {
   config: Config;
 }
 
-/** A job to wait for. */
+/** Job to wait for. */
 interface AwaitedJob {
   organizationId: string;
   jobId: string;
-  /** Events of the job since before its start: an event that is not in it has not happened. */
+  /**
+   * Subscription that began before the job started, so the end of the job is awaited before its row is read first; null or
+   * absent: the row is read at once.
+   */
   news?: JobSubscription | null;
 }
 
-/** Called before the start is sent, and when the ledger has refused the job. */
+/** Functions to call before a start is sent, and when the ledger has rejected the started job. */
 type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
-/** Time without an event after which the job's row is read. */
+/** Time without an event after which the job's row is read, in milliseconds. */
 const rowPollMs = 1000;
 const startTimeoutMs = 10_000;
-/**
- * Time that a cancel waits for the provider's outcome before the response shows the current state.
- */
+/** Longest time that a cancel request waits for the end of the job before it returns the current state, in milliseconds. */
 const cancelWaitMs = 5000;
 
 /** Start of Studio jobs. */
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight to
- * Temporal, fairly by organization, because more would only delay each other. A rejected request
- * has started nothing.
+ * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight at a time, shared fairly
+ * between organizations, because more parallel starts would only delay each other. If the limiter rejects a request, no
+ * start was sent.
  */
 function createStartInTurn(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
@@ -68,7 +69,7 @@ function createStartInTurn(deps: AdmissionDeps) {
   };
 }
 
-/** Starts, awaits and cancels jobs. */
+/** Makes the functions that start, await and cancel jobs. */
 export function createAdmission(deps: AdmissionDeps) {
   const startInTurn = createStartInTurn(deps);
   const waiting = new Map<string, number>();
@@ -76,8 +77,8 @@ export function createAdmission(deps: AdmissionDeps) {
 
   return {
     /**
-     * Starts the workflow and returns once the credits are reserved, with a subscription to the events of the job
-     * since before its start. The caller of this function ends the subscription.
+     * Starts the workflow, waits until the credits are reserved, and returns a subscription to the events of the job, which
+     * began before the start. The caller of this function must end the subscription.
      * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
      *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
@@ -99,8 +100,8 @@ export function createAdmission(deps: AdmissionDeps) {
     },
 
     /**
-     * Waits like `awaitEnd` for a synchronous request. If `SYNC_WAITERS_MAX` requests wait, or half as many of one
-     * organization, it does not wait, so that the response is 202.
+     * Waits like `awaitEnd` for a synchronous request. If `SYNC_WAITERS_MAX` requests wait already, or half as many of the
+     * organization, it returns at once, so that the response is 202.
      */
     async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
       const { organizationId } = job;
@@ -119,12 +120,12 @@ export function createAdmission(deps: AdmissionDeps) {
       }
     },
 
-    /** Waits until the job ends, at most `waitMs`. Returns its row; null if it has none. */
+    /** Waits until the job ends, at most `waitMs` milliseconds; returns its row, or null if it has none. */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
     /**
-     * Signals the workflow to cancel, and returns the job shortly afterwards: the provider's
-     * outcome decides.
+     * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest after five seconds. The
+     * response of the provider decides whether the job is canceled.
      * @throws GatewayError JOB_ALREADY_DONE
      */
     async cancel(organizationId: string, job: JobRecord): Promise<JobRecord> {
@@ -141,13 +142,13 @@ export function createAdmission(deps: AdmissionDeps) {
 
 async function awaitEnd(
   deps: Pick<AdmissionDeps, 'news' | 'reads'>,
-  { organizationId, jobId, news: given }: AwaitedJob,
+  { organizationId, jobId, news: subscription }: AwaitedJob,
   waitMs: number,
 ): Promise<JobRecord | null> {
-  const news = given ?? deps.news.subscribe(jobId);
+  const news = subscription ?? deps.news.subscribe(jobId);
   try {
     const deadlineAtMs = performance.now() + waitMs;
-    if (given) await untilEnd(given, waitMs);
+    if (subscription) await untilEnd(subscription, waitMs);
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
       const leftMs = deadlineAtMs - performance.now();
@@ -159,7 +160,7 @@ async function awaitEnd(
   }
 }
 
-/** Returns at the event that the job has ended, or after the time limit. */
+/** Waits for the event that the job has ended, at most `waitMs` milliseconds. */
 async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
@@ -169,10 +170,10 @@ async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
 }
 
 /**
- * Waits for the verdict of the ledger on a job that was started: the refusal, or null when its credits are reserved.
- * The event of the deciding transaction can be lost with a connection; a reservation is then found by the job's
- * row. A refused job has no row: a repeat with the same Idempotency-Key starts it again, and receives an event.
- * @throws GatewayError SERVICE_UNAVAILABLE with the job's id when neither event nor row is there in time
+ * Waits for the verdict of the ledger on a started job: returns the refusal, or null if its credits are reserved. If the
+ * event is lost with a connection, the row of the job shows the reservation. A rejected job has no row; a repeated request
+ * with the same Idempotency-Key starts it again, and receives an event.
+ * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row within VERDICT_WAIT_MS
  */
 async function awaitVerdict(
   { config, reads }: AdmissionDeps,
@@ -189,7 +190,7 @@ async function awaitVerdict(
   }
 }
 
-/** Makes the error of a request whose job may run: the error names the job. */
+/** Makes the error for a request whose job may nevertheless run; the response contains the job's id. */
 function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
@@ -199,8 +200,8 @@ function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayEr
 }
 
 /**
- * Starts the workflow, unless it is running. A workflow that has ended may be started again: its reservation is
- * idempotent by job id, and nothing is sent for a job that was settled.
+ * Starts the workflow, unless it is running. A workflow that has ended may be started again, because its reservation is
+ * idempotent by job id, and nothing is sent to a provider for a job that was settled.
  */
 async function start({ client, config }: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {

@@ -1,4 +1,4 @@
-/** Explanation of a job for operators: one sentence about its state, and the available actions. */
+/** Explanation of a job for operators: one sentence on its state, and the actions that are possible now. */
 import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
 import type { JobCall, JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
@@ -7,26 +7,23 @@ import { errorTable } from '../../domain/errors.ts';
 import { keysOf } from '../../domain/json.ts';
 import type { RecordedAction } from '../identity/operators.ts';
 
-/** Facts about a job. */
+/** Records of a job that its explanation is written from. */
 export interface JobFacts {
   job: JobRecord;
   caller: JobCaller;
   calls: readonly JobCall[];
-  /** Reasons for which the job is still open; empty if it has ended. */
+  /** Reasons why the job is open; empty if it has ended. */
   reasons: readonly string[];
-  /** Null if Temporal could not be reached. */
+  /** Workflow of the job; null: Temporal is not available. */
   owner: JobWorkflow | null;
   webhook: WebhookRecord | null;
-  /** Newest first. */
+  /** Attempts of the webhook, newest first. */
   attempts: readonly WebhookAttempt[];
   /** Actions of operators on the job, newest first. */
   actions: readonly RecordedAction[];
 }
 
-/**
- * Endpoints of the operators' API that continue or end a job, by operation id, with their CLI
- * commands.
- */
+/** Commands of the CLI (`studio admin …`) that help with a job, by their operation ids in the operators' API. */
 const commands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
@@ -34,27 +31,27 @@ const commands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Operation ids of these endpoints. */
+/** Operation ids of `commands`. */
 export const remedies = keysOf(commands);
 type Remedy = keyof typeof commands;
 
-/** An available action. */
+/** Possible next step of an operator. */
 export interface NextStep {
-  /** Operation id; null if the action is outside of this API. */
+  /** Operation of the operators' API; null: the step is not an operation of the API. */
   operation: Remedy | null;
   /** Arguments of `npm run studio --`; null if there is no command. */
   command: string | null;
   words: string;
 }
 
-/** Error codes of jobs that were released although the provider may have delivered. */
+/** Error codes of jobs that were released although the provider may have delivered a result. */
 const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
 
-/** Describes in one sentence what happened to the credits, and why. */
+/** Describes in one sentence the state of a job and of its credits, and the reason. */
 export function whyOf(facts: JobFacts): string {
   const { job, caller } = facts;
   const reserved = credits(job.reserved);
-  const taken = job.completed_at === null ? null : spanOf(job.completed_at - job.created_at);
+  const duration = job.completed_at === null ? null : spanOf(job.completed_at - job.created_at);
   switch (job.status) {
     case 'queued': {
       const age = spanOf(Date.now() - job.created_at);
@@ -63,17 +60,17 @@ export function whyOf(facts: JobFacts): string {
     case 'completed': {
       const charged = job.charged ?? 0;
       const of = charged === job.reserved ? '' : ` of ${reserved} reserved`;
-      const made = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
-      const files = made === 1 ? '1 file' : `${made} files`;
-      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${taken}${webhookWords(facts)}.`;
+      const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
+      const files = count === 1 ? '1 file' : `${count} files`;
+      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${webhookText(facts)}.`;
     }
     case 'canceled': {
-      const asked = facts.actions.find(({ action }) => action === 'job.cancel_asked');
-      const by = asked ? `by ${asked.actor} (${asked.reason}), ` : '';
-      return `Canceled ${by}after ${taken} and released ${reserved}: ${problemOf(facts)}${webhookWords(facts)}.`;
+      const cancel = facts.actions.find(({ action }) => action === 'job.cancel_asked');
+      const by = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
+      return `Canceled ${by}after ${duration} and released ${reserved}: ${problemOf(facts)}${webhookText(facts)}.`;
     }
     case 'failed':
-      return `Failed after ${taken} and released ${reserved}: ${problemOf(facts)}${webhookWords(facts)}.`;
+      return `Failed after ${duration} and released ${reserved}: ${problemOf(facts)}${webhookText(facts)}.`;
     default:
       return job.status satisfies never;
   }
@@ -97,23 +94,20 @@ function problemOf(facts: JobFacts): string {
   const { error } = facts.job;
   const ids = facts.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
   const first = ids[0] === undefined ? '' : `, its request ${ids[0]}`;
-  const asked =
+  const callNote =
     facts.calls.length === 0 ? 'no provider was called' : `${sendersOf(facts)} was called${first}`;
-  return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${asked})`;
+  return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${callNote})`;
 }
 
-function webhookWords({ webhook, attempts }: JobFacts): string {
+function webhookText({ webhook, attempts }: JobFacts): string {
   if (!webhook || webhook.state === 'delivered' || attempts.length === 0) return '';
   const last = attempts[0];
-  const answer = last?.status ?? last?.error ?? 'no answer yet';
-  const more = webhook.state === 'delivering' ? 'is still being delivered' : 'was not delivered';
-  return `; its webhook ${more} (${webhook.attempts} attempts, the last: ${answer})`;
+  const response = last?.status ?? last?.error ?? 'no response yet';
+  const state = webhook.state === 'delivering' ? 'is still being delivered' : 'was not delivered';
+  return `; its webhook ${state} (${webhook.attempts} attempts, the last: ${response})`;
 }
 
-/**
- * Lists the available actions, the most promising first; a job that needs none has one entry that
- * says so.
- */
+/** Lists the possible next steps, the most useful first; if the job needs none, one step says so. */
 export function nextStepsOf(facts: JobFacts): NextStep[] {
   const { job } = facts;
   const steps = job.status === 'queued' ? openSteps(facts) : endedSteps(facts);
@@ -124,7 +118,7 @@ export function nextStepsOf(facts: JobFacts): NextStep[] {
     advice(
       error.retryable
         ? 'Nothing: it is settled. The caller may send the request again.'
-        : 'Nothing: it is settled. The same request would end the same way.',
+        : 'Nothing: it is settled. The same request would fail again.',
     ),
   ];
 }
@@ -136,7 +130,7 @@ function remedy(operation: Remedy, subject: string, words: string): NextStep {
 }
 
 function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
-  if (owner === null) return [advice('Bring Temporal back: docs/runbooks/temporal-lost.md.')];
+  if (owner === null) return [advice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const words =
       'Its workflow no longer exists: check with the provider, then continue the job or release it. The sweeper does this within minutes.';
@@ -147,9 +141,9 @@ function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
   const deadline = new Date(job.deadline_at).toISOString();
   return [
     ...(paused ? [remedy('resumeProvider', paused.provider, 'Resume the provider.')] : []),
-    ...(sent ? [remedy('reverifyJob', job.id, 'Ask the provider now.')] : []),
-    advice(`Or wait: it ends by itself, at the latest soon after ${deadline}.`),
-    remedy('cancelJob', job.id, 'Or cancel it: the provider’s response then decides.'),
+    ...(sent ? [remedy('reverifyJob', job.id, 'Check the status with the provider now.')] : []),
+    advice(`Or wait: the job ends by itself, at the latest soon after ${deadline}.`),
+    remedy('cancelJob', job.id, 'Or cancel the job: the response of the provider then decides.'),
   ];
 }
 
@@ -158,10 +152,16 @@ function endedSteps({ job, calls, webhook }: JobFacts): NextStep[] {
   const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(inDoubt
-      ? [remedy('reverifyJob', job.id, 'Check the call with the provider; moves no credits.')]
+      ? [remedy('reverifyJob', job.id, 'Check the call with the provider; this moves no credits.')]
       : []),
     ...(undelivered
-      ? [remedy('redeliverJobWebhook', job.id, 'Deliver its webhook, once the receiver answers.')]
+      ? [
+          remedy(
+            'redeliverJobWebhook',
+            job.id,
+            'Deliver its webhook again when the receiver is available.',
+          ),
+        ]
       : []),
   ];
 }

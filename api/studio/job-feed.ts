@@ -15,7 +15,7 @@ import type { JobNews } from './job-news.ts';
 interface Reader {
   organizationId: string;
   keyId: string;
-  /** The job that is followed; null: all jobs of the organization. */
+  /** Id of the job that is followed; null: all jobs of the organization. */
   jobId: string | null;
   events: PassThrough;
 }
@@ -38,9 +38,11 @@ interface Topic {
 }
 
 const tickMs = 1000;
+/** Number of ticks between two checks of the readers' keys. */
 const keysEvery = 5;
+/** Number of ticks between two keepalive comments. */
 const keepaliveEvery = 15;
-/** Open jobs of one organization that are read in one tick. */
+/** Highest number of open jobs of one organization that are read in one tick. */
 const openMax = 200;
 /** Unread bytes after which a reader is disconnected. */
 const unreadBytesMax = 4 * 1024 * 1024;
@@ -94,7 +96,7 @@ export function createJobFeed(deps: JobFeedDeps) {
   });
 
   return {
-    /** Writes the jobs of a reader to its `events`, until that is closed or the followed job has ended. */
+    /** Writes the jobs of a reader to its stream `events`, until the stream is closed or the followed job has ended. */
     follow(reader: Reader): void {
       const { organizationId, events } = reader;
       const topic: Topic = topics.get(organizationId) ?? {
@@ -153,7 +155,7 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
   }
 }
 
-/** Sends a finished job with its whole result to the readers that follow only this job, and ends their streams. */
+/** Sends a finished job with its complete result to the readers that follow only this job, and ends their streams. */
 async function sendEnd(
   { reads, view }: JobFeedDeps,
   { id, organization_id: organizationId }: JobRecord,
@@ -161,8 +163,8 @@ async function sendEnd(
 ): Promise<void> {
   const followers = [...topic.readers].filter(({ jobId }) => jobId === id);
   if (followers.length === 0) return;
-  const whole = await reads.read(organizationId, id);
-  const text = whole && eventOf(await view.resource(whole));
+  const job = await reads.read(organizationId, id);
+  const text = job && eventOf(await view.resource(job));
   for (const { events } of followers) events.end(text);
 }
 

@@ -1,7 +1,7 @@
 /**
- * Events of jobs: Postgres notifies every API process when a job is reserved, refused or settled
- * (`ledger_write_jobs`). Events are hints; the job's row is the truth. Events that are lost with a
- * connection are replaced by a slow poll of the rows that a request waits for.
+ * Job news: Postgres notifies every API process of jobs that were reserved, rejected or settled, by whichever process
+ * (`ledger_write_jobs`). Notifications can be lost with a connection, so the rows of awaited jobs are also read once a
+ * second: the row of a job is authoritative.
  */
 import { Client } from 'pg';
 import { z } from 'zod';
@@ -14,21 +14,22 @@ const jobEvent = z.discriminatedUnion('event', [
   z.object({
     event: z.enum(['reserved', 'done']),
     id: z.string(),
-    /** Absent if the event comes from a poll of the rows instead of a notification. */
+    /** Absent if the event was read from the job's row instead of a notification. */
     organizationId: z.string().optional(),
   }),
   z.object({ event: z.literal('refused'), id: z.string(), refusal }),
 ]);
 type JobEvent = z.infer<typeof jobEvent>;
 
-/** Subscription to the events of one job. Events that arrive before a wait are kept. */
+/** Subscription to the events of one job; events that arrive before a call of `next` are queued. */
 export interface JobSubscription {
-  /** Returns the next event; null if none arrives in time. */
+  /** Waits for the next event, at most `waitMs` milliseconds; returns null if there was none. */
   next: (waitMs: number) => Promise<JobEvent | null>;
+  /** Ends the subscription. */
   end: () => void;
 }
 
-/** Change of a job: it was reserved or has ended; `missed`: changes may have been lost. */
+/** Job that was reserved or has ended; `interrupted`: changes may have been missed. */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
 /** Notifications of changed jobs from Postgres. */
@@ -40,13 +41,14 @@ interface NewsDeps {
   logger: Logger;
 }
 
-const lookIntervalMs = 1000;
+/** Time between two reads of the rows of awaited jobs, in milliseconds. */
+const pollIntervalMs = 1000;
 const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
 
 /**
- * Opens the notifications: a topic for each job, and one for all changes. The connection is open
- * when this returns, or is being retried.
+ * Starts to listen to job events, and returns the functions to subscribe to one job or to watch all changes. If the first
+ * connection fails, it is retried in the background.
  */
 export async function openJobNews(deps: NewsDeps) {
   const { reads, logger } = deps;
@@ -56,15 +58,15 @@ export async function openJobNews(deps: NewsDeps) {
     for (const watcher of watchers) watcher(change);
   };
 
-  function hear(payload: string): void {
-    const told = jobEvent.parse(JSON.parse(payload));
-    topics.publish(told);
-    if (told.event === 'refused' || told.organizationId === undefined) return;
-    announce({ jobId: told.id, organizationId: told.organizationId });
+  function receive(payload: string): void {
+    const event = jobEvent.parse(JSON.parse(payload));
+    topics.publish(event);
+    if (event.event === 'refused' || event.organizationId === undefined) return;
+    announce({ jobId: event.id, organizationId: event.organizationId });
   }
 
   const interrupt = (): void => announce('interrupted');
-  const stopListening = await listen(deps, hear, interrupt);
+  const stopListening = await listen(deps, receive, interrupt);
   const timer = setInterval(() => {
     const ids = topics.awaited();
     if (ids.length === 0) return;
@@ -72,12 +74,12 @@ export async function openJobNews(deps: NewsDeps) {
       (ended) => ended.forEach((id) => topics.publish({ id, event: 'done' })),
       (error: unknown) => logger.warn({ error }, 'job_listener.look_failed'),
     );
-  }, lookIntervalMs);
+  }, pollIntervalMs);
   return {
     subscribe: topics.subscribe,
-    /** Subscribes to all changes from now on. */
+    /** Calls `watcher` for every change from now on. */
     watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
-    /** Reports to all subscribers that changes may be lost from now on. */
+    /** Notifies all watchers that they may miss changes from now on. */
     interrupt,
     async close(): Promise<void> {
       clearInterval(timer);
@@ -87,12 +89,12 @@ export async function openJobNews(deps: NewsDeps) {
 }
 
 /**
- * Listens on one connection after the other; returns the function that stops. `onEnd` is called
- * when a connection has ended.
+ * Listens to notifications and connects again after each loss of the connection; returns the function that stops. `onEnd` is
+ * called when a connection has ended.
  */
 async function listen(
   { databaseUrl, logger }: NewsDeps,
-  hear: (payload: string) => void,
+  receive: (payload: string) => void,
   onEnd: () => void,
 ): Promise<() => Promise<void>> {
   let stopped = false;
@@ -115,13 +117,13 @@ async function listen(
       onEnd();
       connectAgain();
     });
-    next.on('notification', ({ payload }) => hear(payload ?? ''));
+    next.on('notification', ({ payload }) => receive(payload ?? ''));
     try {
       await next.connect();
       await next.query('LISTEN studio_job');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
-      // A client that never connected does not always end by itself.
+      // If a client never connected, it does not always emit `end`, so the reconnect is scheduled here.
       next.removeAllListeners('end');
       await next.end().catch(() => {});
       connectAgain();
@@ -136,23 +138,23 @@ async function listen(
   };
 }
 
-/** Topics by job; events without a subscriber are dropped. */
+/** Makes the topics, one per job; a new subscription does not receive earlier events. */
 function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
 
   function subscribe(jobId: string): JobSubscription {
     const topic = topics.get(jobId) ?? new Set();
     topics.set(jobId, topic);
-    const kept: JobEvent[] = [];
+    const queue: JobEvent[] = [];
     let wake: (() => void) | undefined;
-    const hear = (event: JobEvent): void => {
-      kept.push(event);
+    const receive = (event: JobEvent): void => {
+      queue.push(event);
       wake?.();
     };
-    topic.add(hear);
+    topic.add(receive);
     return {
       async next(waitMs) {
-        if (kept.length === 0 && waitMs > 0) {
+        if (queue.length === 0 && waitMs > 0) {
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, waitMs);
             wake = () => {
@@ -161,10 +163,10 @@ function createTopics() {
             };
           });
         }
-        return kept.shift() ?? null;
+        return queue.shift() ?? null;
       },
       end() {
-        topic.delete(hear);
+        topic.delete(receive);
         if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
       },
     };
@@ -173,9 +175,9 @@ function createTopics() {
   return {
     subscribe,
     publish: (event: JobEvent): void => {
-      for (const hear of topics.get(event.id) ?? []) hear(event);
+      for (const receive of topics.get(event.id) ?? []) receive(event);
     },
-    /** Jobs that requests wait for. */
+    /** Returns the ids of the jobs that have a subscription. */
     awaited: () => [...topics.keys()],
   };
 }

@@ -1,7 +1,6 @@
 /**
- * Steps of a job with their times: reserve, then submit and wait of each call, then store, then
- * charge or release, then the webhook. They are read from the rows that the steps write; Temporal
- * has every attempt.
+ * Steps of a job with their times: reserve, then submit and wait for each call, then store, then charge or release, then the
+ * webhook. The steps are computed from the rows that they write; the workflow history in Temporal has every attempt.
  */
 import { z } from 'zod';
 import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -10,7 +9,7 @@ import { isoTimes } from '../../domain/json.ts';
 
 const time = z.iso.datetime();
 
-/** A step. */
+/** Schema of a step. */
 export const stepSchema = z
   .object({
     name: z.enum(['reserve', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
@@ -53,44 +52,43 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs, begunAtMs } = call;
   const of = { call: index, provider, providerRequestId };
-  const over = job.status !== 'queued';
-  const tried = acceptedAtMs ?? answeredAtMs;
-  const taken = state === 'accepted' || state === 'answered';
+  const isOver = job.status !== 'queued';
+  const submittedAtMs = acceptedAtMs ?? answeredAtMs;
+  const isAccepted = state === 'accepted' || state === 'answered';
   const submit: Step = {
     ...of,
     name: 'submit',
-    state: taken ? 'done' : over ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
+    state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
     attempts,
     startedAtMs: state === 'waiting' ? null : begunAtMs,
-    endedAtMs: tried ?? (over ? job.completed_at : null),
+    endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
   };
   if (acceptedAtMs === null) return [submit];
-  const heardAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
-  const lost = over && job.status !== 'completed' && notifiedAtMs === null;
+  const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
+  const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
     ...of,
     name: 'wait',
-    state: heardAtMs === null ? 'running' : lost ? 'failed' : 'done',
+    state: endedAtMs === null ? 'running' : isLost ? 'failed' : 'done',
     attempts: null,
     startedAtMs: acceptedAtMs,
-    endedAtMs: heardAtMs,
+    endedAtMs,
   };
   return [submit, wait];
 }
 
-/**
- * Makes the step from the last response of a provider to the end of the job: media are read, probed
- * and stored.
- */
+/** Makes the step from the last response of a provider until the end of the job: media are downloaded, checked and stored. */
 function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
-  const words = calls.map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs);
-  const heard = words.filter((word) => word !== null);
-  if (job.status === 'queued' && (heard.length < calls.length || heard.length === 0)) return [];
+  const resultTimes = calls
+    .map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs)
+    .filter((timeMs) => timeMs !== null);
+  const isComplete = resultTimes.length === calls.length && resultTimes.length > 0;
+  if (job.status === 'queued' && !isComplete) return [];
   if (job.status !== 'queued' && job.status !== 'completed') {
     if (job.error?.code !== 'STORAGE_ERROR') return [];
   }
   const state = job.status === 'queued' ? 'running' : job.error ? 'failed' : 'done';
-  const startedAtMs = heard.length > 0 ? Math.max(...heard) : null;
+  const startedAtMs = resultTimes.length > 0 ? Math.max(...resultTimes) : null;
   return [{ ...noCall, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
 }
 
@@ -102,20 +100,20 @@ function endStep(job: JobRecord): Step[] {
 }
 
 function webhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
-  const ended = state === 'delivered' || state === 'gone' || state === 'failed';
+  const isOver = state === 'delivered' || state === 'gone' || state === 'failed';
   return {
     ...noCall,
     name: 'webhook',
     state:
       state === 'delivered'
         ? 'done'
-        : ended
+        : isOver
           ? 'failed'
           : state === 'waiting'
             ? 'waiting'
             : 'running',
     attempts,
     startedAtMs: state === 'waiting' ? null : createdAtMs,
-    endedAtMs: ended ? updatedAtMs : null,
+    endedAtMs: isOver ? updatedAtMs : null,
   };
 }

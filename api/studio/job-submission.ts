@@ -37,14 +37,14 @@ type Services = Pick<
   | 'outbound'
 >;
 
-/** A received request with its claim. */
+/** Request that was read, with its claim of the Idempotency-Key. */
 interface ClaimedRequest {
   capability: Capability;
   read: ReadRequest;
   hold: Hold;
 }
 
-/** A job of this request, or of the first request with its Idempotency-Key. */
+/** Job of this request, or of the first request with its Idempotency-Key. */
 interface Started {
   jobId: string;
   replayed: boolean;
@@ -53,9 +53,9 @@ interface Started {
 }
 
 /**
- * Starts the job of a Studio request, or finds it, and waits as long as the caller prefers;
- * `waited` is false for an asynchronous request. `readBody` reads the request; absent: the
- * capability's own format.
+ * Starts the job of a Studio request, or finds the job of the first request with its Idempotency-Key, and waits for its end
+ * as long as the caller prefers; `waited` is false for an asynchronous request. `readBody` reads the request body; absent:
+ * the capability's own format.
  * @throws GatewayError for a rejected request
  */
 export async function submitJob(
@@ -76,7 +76,7 @@ export async function submitJob(
   return { job, waited: waitMs > 0 || replayed };
 }
 
-/** Starts the job of a request, or finds it by its claim, which is looked up before any input is. */
+/** Starts the job of a request, or finds it by its claim. The claim is read before any input is resolved. */
 async function start(
   ctx: Context,
   { capability, readBody }: { capability: Capability; readBody: ReadRequestOf },
@@ -105,7 +105,7 @@ async function start(
     const news = await admit(ctx, { capability, read, hold }, services);
     return { jobId, replayed: false, news, waitMs };
   } catch (error) {
-    // If an error names a job, the job may still run with its files.
+    // If the error names a job, the job may still run and needs its files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
     if (startedNothing) discardFiles(files);
     throw error;
@@ -128,7 +128,7 @@ async function admit(
     const draft = await measurePrices({ storage, copies }, drafted);
     const planned = { requestId, caller, capability, request, metadata, draft };
     const plan = completePlan(config, { ...planned, jobId, tells: url !== null });
-    // The webhook is recorded before the job starts, so that no accepted job lacks it.
+    // The webhook is recorded before the start, so that no accepted job lacks it.
     if (url !== null) await webhooks.add({ jobId, organizationId, url });
     const news = await admission.admit(plan, hold);
     hold.leave();
@@ -143,7 +143,7 @@ async function admit(
   }
 }
 
-/** A file of a request, received or still arriving. */
+/** Promise of a file of a request: the file has arrived, or is still arriving. */
 type RequestFile = Parameters<ReadingDeps['onReceiving']>[0];
 
 /** Makes a function that adds files to a list; their failures are reported to the reader of the request. */
@@ -162,7 +162,7 @@ function discardFiles(files: readonly RequestFile[]): void {
 const preference = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
 const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
 
-/** Milliseconds of `Prefer: wait=n` (RFC 7240), never more than `maxMs`; `respond-async` is 0. */
+/** Returns the milliseconds of `Prefer: wait=n` (RFC 7240), at most `maxMs`; 0 for `respond-async`, `maxMs` without either. */
 export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): number {
   const prefer = ctx.get('prefer');
   const [, seconds] = preference.exec(prefer) ?? [];
@@ -171,9 +171,9 @@ export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): numbe
 }
 
 /**
- * Returns the price that a Studio request would reserve. Nothing is started or reserved, and copied
- * or received files are removed.
- * @throws GatewayError for a request that would be rejected before its reservation
+ * Estimates the credits that a Studio request would reserve. No job is started, nothing is reserved, and files and copies
+ * that were stored to measure inputs are deleted.
+ * @throws GatewayError the errors of the request itself before it reserves credits
  */
 export async function estimateRequest(
   ctx: Context,
@@ -183,7 +183,7 @@ export async function estimateRequest(
   const { organizationId } = ctx.state.caller;
   const { config, storage } = services;
   const files: RequestFile[] = [];
-  // Copies belong to a job id, which is not used here.
+  // Copies belong to a job id; an estimate uses a new id that no job has.
   const copies = services.copies.of({ organizationId, jobId: newId('job') });
   try {
     const read = await readRequest(ctx, capability, { ...services, onReceiving: tracker(files) });

@@ -20,7 +20,7 @@ interface Waiter {
 const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
 const retryAfterSeconds = 5;
 
-/** Makes the count of open waits of a process. */
+/** Makes the counter of the open waits of a process. */
 export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
   const counts = new Map<string, number>();
   let open = 0;
@@ -42,7 +42,7 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   return {
     /**
      * Counts a wait; returns the function that ends it.
-     * @throws GatewayError 429 if the key or its organization has too many, SERVICE_UNAVAILABLE if the process has
+     * @throws GatewayError 429 if the key or its organization has too many open waits, SERVICE_UNAVAILABLE if the process has
      */
     enter({ organizationId, keyId }: Waiter): () => void {
       refuse(keyId, keyMax, 'key');
@@ -66,5 +66,5 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   };
 }
 
-/** Count of open waits. */
+/** Counter of open waits. */
 export type OpenWaits = ReturnType<typeof createOpenWaits>;

@@ -1,6 +1,6 @@
 /**
- * Completes a draft to a job plan: ids, prices, deadlines and task queues, decided once (design
- * §3.1), and the job's description in Temporal.
+ * Completes drafts to job plans: ids, prices, deadlines and task queues are decided once, before the start (design §3.1); and
+ * writes the description of the job that Temporal shows.
  */
 import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../providers/provider.ts';
@@ -19,7 +19,7 @@ import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
 import type { Caller } from '../identity/access.ts';
 
-/** A request that is about to become a job. */
+/** Request for which a job is about to be started. */
 export interface Planned {
   jobId: string;
   requestId: string;
@@ -28,11 +28,11 @@ export interface Planned {
   request: JsonObject;
   draft: DraftPlan;
   metadata: Record<string, string> | null;
-  /** True if the caller has a webhook. */
+  /** Whether a webhook is sent when the job ends. */
   tells: boolean;
 }
 
-/** Exchange rate. */
+/** Price of one credit in USD. */
 export type Currency = Pick<Config, 'USD_PER_CREDIT'>;
 
 /** Converts a price in USD to micro-credits, rounded up. */
@@ -41,8 +41,8 @@ export function microFromUsd({ USD_PER_CREDIT }: Currency, usd: number): number 
 }
 
 /**
- * Calculates the unit prices of the calls, some of which depend on measured inputs, and the sum to
- * reserve, in micro-credits.
+ * Prices calls whose inputs are measured: returns the price of one unit of each call, and the total, which is reserved; in
+ * micro-credits.
  */
 export function priceCalls(
   currency: Currency,
@@ -59,7 +59,7 @@ export function priceCalls(
   return { priceMicro, calls };
 }
 
-/** Completes a draft. */
+/** Completes a draft to the plan of a job. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
   const priced = priceCalls(config, planned.draft.calls);
@@ -101,7 +101,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
   };
 }
 
-/** The stored request includes the errors of items without a call. */
+/** Returns the request with the errors of its rejected items, which the response contains; no call is planned for them. */
 function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
   return refusedItems ? { ...request, refusedItems } : request;
 }
@@ -112,19 +112,19 @@ function definitionOf(provider: string): ProviderDefinition {
   return definition;
 }
 
-/** Shortest wait before the first check, also for a fast provider. */
+/** Shortest time from the submit to the first status check, in milliseconds, for calls that usually take a short time. */
 const firstCheckMinMs = 20_000;
 
 /**
- * Factor by which the first check follows the typical duration: a check costs as much as a
- * notification.
+ * Returns the time from the submit to the first status check, in milliseconds. It is well after the usual notification of the
+ * provider, because a check costs as much as a notification.
  */
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
   return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
 }
 
-/** Returns the expected properties of a call's outputs, with the discounts of cheaper ones. */
+/** Returns the expected output of a call, with the discount of each cheaper variant. */
 function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): OutputSpec {
   const variants = (call.variants ?? [])
     .map(({ unitPriceUsd, ...variant }) => ({
@@ -135,7 +135,7 @@ function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): 
   return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
-/** Returns the time limit of a job. */
+/** Returns the longest duration of a job of this medium, in milliseconds. */
 function deadlineOf(config: Config, medium: Capability['medium']): number {
   const deadlines = {
     image: config.IMAGE_DEADLINE_MS,
@@ -146,8 +146,8 @@ function deadlineOf(config: Config, medium: Capability['medium']): number {
 }
 
 /**
- * Makes the start options that describe a job: search attributes, one line for the list, and
- * Markdown for operators. The request is left out, because it may be private.
+ * Returns the workflow start options that describe a job: search attributes, a one-line summary and Markdown details for
+ * operators. They contain nothing of the request, because it may be private.
  */
 export function describeJob(plan: JobPlan) {
   return {
@@ -170,14 +170,11 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
   ];
 }
 
-/** Limits of a keyword in Temporal, and of a keyword list (default limit, less its encoding). */
+/** Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the encoding). */
 const keywordLengthMax = 255;
 const keywordsBytesMax = 1800;
 
-/**
- * Returns the pairs as `name=value`. Pairs that exceed Temporal's limits are left out; the database
- * has them.
- */
+/** Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has all pairs. */
 function tagsOf(metadata: Record<string, string>): string[] {
   let bytes = 0;
   return Object.entries(metadata)
@@ -190,10 +187,10 @@ function tagsOf(metadata: Record<string, string>): string[] {
     });
 }
 
-/** Describes the job: type, model, provider and price. */
+/** Returns the type, quantity, model and price of a job in one line. */
 function summaryOf(plan: JobPlan): string {
-  const wanted = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
-  return `${plan.type}: ${wanted} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
+  const quantity = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
+  return `${plan.type}: ${quantity} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
 }
 
 function detailsOf(plan: JobPlan): string {

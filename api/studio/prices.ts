@@ -1,4 +1,4 @@
-/** Prices in responses, in credits, and the price list, made from the tables that price plans. */
+/** Prices in responses, in credits, and the price list; both are computed from the same tables as the prices of plans. */
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -8,14 +8,15 @@ import { microFromUsd, priceCalls, type Currency } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
-/** A rule of catalog/price-rules.ts, in credits. */
+/** Schema of a rule of catalog/price-rules.ts, in credits. */
 export const priceRuleSchema = z
   .object({
     unit: z.enum(['image', 'second', 'character', 'request']),
     quantity: z.object({ of: z.string().nullable(), default: z.number().nullable() }).meta({
       description:
-        'How many units: the number of the field `of` rounded up, the characters of its text or the items of its ' +
-        'list; of `input` the seconds begun. `default` where that says nothing.',
+        'Number of units: the value of the field `of` rounded up, or the number of characters of its string or of ' +
+        'items of its array. If `of` is `input`: its duration in seconds, rounded up. `default` applies if the ' +
+        'request does not determine the number.',
     }),
     pixels: z
       .object({
@@ -27,9 +28,9 @@ export const priceRuleSchema = z
       .nullable()
       .meta({
         description:
-          'Pixels of the size in the field `of`, or of the `input` with its edges times `edgesTimes` (a number, ' +
-          'or the field that says it). A unit costs so many times its row as they hold `each`, at least once; ' +
-          'with `each` null they only choose the row.',
+          'Pixels of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a ' +
+          'number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ ' +
+          '`each`), at least the price of the row. If `each` is null, the pixels only select the row.',
       }),
     rows: z.array(
       z.object({
@@ -43,19 +44,19 @@ export const priceRuleSchema = z
   .meta({
     id: 'PriceRule',
     description:
-      'A part of a price; the price is the sum of its parts. The first row counts whose `when` the request has, ' +
-      'defaults applied, and whose `pixelsMax` holds the pixels; a part without such a row adds nothing. ' +
-      '`chargedAs`: what a value that leaves the choice to the model costs as much as.',
+      'Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of ' +
+      'the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. ' +
+      '`chargedAs`: value with the same price, if the value of the request leaves the choice to the model.',
   });
 export type PriceRuleView = z.infer<typeof priceRuleSchema>;
 
-/** Reservation of one request. */
+/** Schema of an example request with the credits that it would reserve. */
 export const priceExampleSchema = z.object({
   request: z.record(z.string(), z.unknown()),
   input: z
     .object({ width: z.int(), height: z.int(), durationSeconds: z.number() })
     .nullable()
-    .meta({ description: 'The measured input, where the price depends on it.' }),
+    .meta({ description: 'The measured input, if the price depends on it.' }),
   credits: z.number(),
   notes: z.array(z.string()),
 });
@@ -68,40 +69,42 @@ const estimateItem = z.object({
   credits: z.number(),
   note: z.string().optional(),
 });
-/** A call to a provider with its price. */
+/** Price of one call to a provider. */
 export type EstimateItem = z.infer<typeof estimateItem>;
 
-/** Calculates the reservation of a Studio request, and its parts. */
+/** Schema of an estimate: the credits that a Studio request would reserve, in total and per call. */
 export const estimateSchema = z
   .object({
     type: z.string(),
     model: z.string().nullable(),
-    credits: z.number().meta({ description: 'What the request reserves, the most it costs.' }),
+    credits: z
+      .number()
+      .meta({ description: 'Credits that the request reserves, which is the most that it costs.' }),
     items: z.array(estimateItem),
   })
   .meta({ id: 'StudioEstimate' });
 export type Estimate = z.infer<typeof estimateSchema>;
 
-/** A model with its price in credits. */
+/** Model with its price in credits. */
 export type PricedModel = Omit<PublishedModel, 'price'> & {
   price: PriceRuleView[];
   example: PriceExample;
 };
 
-/** Price of a Studio endpoint. */
+/** Studio endpoint with the prices of its models. */
 export interface PricedCapability {
   capability: Capability;
   models: PricedModel[];
 }
 
-/** Assumed properties of an input in the examples. */
+/** Input that examples assume if the price depends on the input. */
 const exampleInput: InputFacts & { durationSeconds: number } = {
   width: 1024,
   height: 1024,
   durationSeconds: 10,
 };
 
-/** Lists the prices of all Studio models, with an example of each. */
+/** Makes the price list of all Studio models, with an example for each model. */
 export function createPriceList(config: Currency): readonly PricedCapability[] {
   return capabilities.map((capability) => ({
     capability,

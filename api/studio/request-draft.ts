@@ -1,7 +1,7 @@
 /**
- * A Studio request on its way to a draft plan. Reading parses JSON or a form, without looking at inputs: its result
- * identifies the request. Drafting checks the inputs, and measures those that decide the price. If a request has
- * several items, an unusable input rejects only its own item.
+ * Reads a Studio request and drafts its plan. Reading parses JSON or a form without resolving inputs; its result identifies
+ * the request for its Idempotency-Key. Drafting checks the inputs, and measures those that determine the price. If a request
+ * has several items, an unusable input rejects only its own item.
  */
 import {
   InputUnreadable,
@@ -36,24 +36,19 @@ import { parseMetadata } from '../http/metadata.ts';
 import { receiveForm } from '../http/multipart.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
-/** A request that was read. Its inputs were neither resolved nor fetched. */
+/** Request that was read. Its inputs were neither resolved nor downloaded. */
 export interface ReadRequest {
-  /**
-   * The parsed request; a file that came with it is named by its digest (`ReceivedFile.contentId`).
-   */
+  /** Parsed request; a file of the request is named by a hash of its bytes (`ReceivedFile.contentId`). */
   request: JsonObject;
   /** URL that is notified when the job ends; null if there is none. */
   webhookUrl: string | null;
-  /** The caller's metadata; null if there is none. */
+  /** Name-value pairs that the caller chose; null if there are none. */
   metadata: Record<string, string> | null;
-  /**
-   * Stores the files that came with the request, and looks up its recording; absent if it has
-   * neither.
-   */
+  /** Stores the files of the request, and finds its recording; absent if the request has neither. */
   complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
-/** Parts that a request is read with. */
+/** Services that read a request. */
 export interface ReadingDeps {
   recordings: Recordings;
   requestFiles: RequestFiles;
@@ -86,10 +81,7 @@ export async function readRequest(
   return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, ...deps }) };
 }
 
-/**
- * Returns the request with the look-up of the recording that it names.
- * @throws GatewayError if it names none or two
- */
+/** Returns the request and the function that finds its recording. @throws GatewayError if it names no recording, or two */
 function namedRecording(
   ctx: Context,
   capability: Capability,
@@ -145,7 +137,7 @@ async function readForm(
   return { request, webhookUrl, metadata, complete: storedRecording(request, file.kept) };
 }
 
-/** Makes the completion of a request whose recording came with it: the file is stored. */
+/** Makes the `complete` function of a request that contains its recording as a file: it stores the file. */
 export function storedRecording(
   request: JsonObject,
   { store, durationSeconds }: ReceivedFile,
@@ -203,16 +195,16 @@ function spelledFlag(text: string): boolean | string {
 }
 
 /**
- * Returns the draft without the items whose inputs an error names, and the errors of these items.
- * @throws the error, if it is not only about items, or if no item would be left
+ * Returns the draft without the items whose inputs an error names, and with the error messages of these items.
+ * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no item would be left
  */
 function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
-  const known = draft.refusedItems ?? {};
-  // All steps of an item have the same error of its input.
-  if (details.length > 0 && details.every(({ path }) => known[path])) return draft;
+  const before = draft.refusedItems ?? {};
+  // Several steps of an item can reject the same input; the item is removed already.
+  if (details.length > 0 && details.every(({ path }) => before[path])) return draft;
   const inputs = draft.inputs ?? [];
-  const refused: RefusedItems = { ...known };
+  const refused: RefusedItems = { ...before };
   for (const { path, message } of details) {
     refused[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }
@@ -223,16 +215,16 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
     throw refusedFields('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
-  const kept = [...draft.calls.entries()].filter(([index]) => {
+  const calls = [...draft.calls.entries()].filter(([index]) => {
     const input = inputs[Math.floor(index / steps)];
     return input !== undefined && !isRefused(input);
   });
-  const places = new Map(kept.map(([index], place) => [index, place]));
+  const places = new Map(calls.map(([index], place) => [index, place]));
   return {
     ...draft,
     refusedItems: refused,
     inputs: inputs.filter((input) => !isRefused(input)),
-    calls: kept.map(([, call]) => ({
+    calls: calls.map(([, call]) => ({
       ...call,
       ...(call.inputFrom && {
         inputFrom: {
@@ -250,22 +242,23 @@ interface MeasuringDeps {
 }
 
 /**
- * Completes the prices of a plan. Each input that is not a stored file is copied and measured once,
- * and the calls name the measured object. If each input is an item, a rejected one is left out.
- * @throws GatewayError INVALID_INPUT_URL naming the field, or an error of the price's limits
+ * Measures the inputs that prices depend on, and returns the plan with all prices. Each such input is copied to the storage,
+ * unless it is there already, and measured once; the calls then refer to the measured object. If each input is an item, an
+ * item with a rejected input is left out.
+ * @throws GatewayError INVALID_INPUT_URL naming the field, and the errors of the price's own limits
  */
 export async function measurePrices(
   { storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
   const measures = new Map<string, Promise<InputFacts>>();
-  /** The provider receives the objects that were measured. */
+  /** Measured objects by input URL, which the provider receives instead of the URL. */
   const references = new Map<string, string>();
 
   async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {
     const reference = referencedKey(url) === null ? await copies.keep(url, medium) : url;
     const storageKey = referencedKey(reference);
-    assert(storageKey !== null, 'what was copied is in the storage');
+    assert(storageKey !== null, 'a copied input is in the storage');
     const facts = await measureInput(storage, storageKey, medium);
     references.set(url, reference);
     return facts;
@@ -294,7 +287,9 @@ export async function measurePrices(
     const end = ends[index];
     return end?.status === 'fulfilled' ? end.value : call;
   });
-  let left: DraftPlan = { ...draft, calls };
-  for (const end of ends) if (end.status === 'rejected') left = withoutItems(left, end.reason);
-  return substituteInputs(left, references);
+  let measured: DraftPlan = { ...draft, calls };
+  for (const end of ends) {
+    if (end.status === 'rejected') measured = withoutItems(measured, end.reason);
+  }
+  return substituteInputs(measured, references);
 }

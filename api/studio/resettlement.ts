@@ -1,7 +1,7 @@
 /**
- * Settles a job whose workflow is gone, by the status of its recorded operations at the provider.
- * If the provider may still deliver, a new workflow run continues the same plan, whose steps are
- * idempotent by the job's id. If it certainly does not deliver, the job is released.
+ * Settles a job whose workflow no longer exists. The provider is asked for the status of the recorded operations. If the
+ * provider certainly does not deliver, the job is released. Otherwise a new run of the same plan continues the job; each of
+ * its steps is idempotent by the job's id.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -14,22 +14,23 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import { describeJob } from './planner.ts';
 
-/** Result, with its evidence. */
+/** Decision about a job, and the status checks that it is based on. */
 interface Resettlement {
-  /** `taken_up`: a new workflow run continues the job. */
+  /** `taken_up`: a new run of the workflow continues the job. */
   decision: 'taken_up' | 'released' | 'already_settled';
   findings: CallFinding[];
 }
 
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'oversight'>;
 
-/** Verdicts after which the provider delivers nothing. */
+/** Verdicts after which the provider cannot deliver a result any more. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
- * Settles the job. `release` also releases a job whose provider may still deliver, if it cannot be
- * continued.
- * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING, OUTCOME_UNDECIDED
+ * Releases or continues a job whose workflow no longer exists. `release`: if the provider may still deliver and the job
+ * cannot be continued, the job is released too.
+ * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow still runs, OUTCOME_UNDECIDED if the provider may still
+ *   deliver, the job cannot be continued, and `release` is false
  */
 export async function resettle(
   job: JobRecord,
@@ -46,7 +47,7 @@ export async function resettle(
   }
   const plan = await oversight.plan(job);
   if (plan) {
-    await takeUp(services, plan);
+    await startAgain(services, plan);
     return { decision: 'taken_up', findings };
   }
   if (release) return { decision: await releaseLost(ledger, job), findings };
@@ -62,8 +63,8 @@ async function releaseLost(
   return settled.verdict === 'settled' ? 'released' : 'already_settled';
 }
 
-/** Starts a new run; if two run at the same time, the second one finds the first. */
-async function takeUp({ client, config }: Services, plan: JobPlan): Promise<void> {
+/** Starts a new run of the workflow; if a run exists already, it is used. */
+async function startAgain({ client, config }: Services, plan: JobPlan): Promise<void> {
   await client.workflow.start(plan.type, {
     workflowId: workflowIdOf(plan.jobId),
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),

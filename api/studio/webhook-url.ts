@@ -1,15 +1,15 @@
 /**
- * URLs that receive webhooks: the `webhookUrl` of a Studio request, which is split off before the
- * capability parses its own fields, and the URL of account notices.
+ * Webhook URLs: the `webhookUrl` of a Studio request, and the URL of notices. `webhookUrl` belongs to no capability, so it is
+ * removed from the request before the capability's schema parses it.
  */
 import { z } from 'zod';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 
-/** Longest URL, in characters. */
+/** Highest number of characters of a webhook URL. */
 export const webhookUrlLengthMax = 2048;
 
-/** The field `webhookUrl`, as every Studio request describes it. */
+/** Field `webhookUrl` with its description, for the schema of every Studio request. */
 export const webhookFields = {
   webhookUrl: z
     .url({ protocol: /^https$/ })
@@ -21,23 +21,22 @@ export const webhookFields = {
 };
 
 /**
- * Returns the checked URL; null if the request has none. The name is resolved when the webhook is
- * sent.
+ * Parses a webhook URL; returns null if the request has none. The host name is resolved only when a webhook is sent.
  * @throws GatewayError INVALID_REQUEST naming `field`
  */
 export function parseWebhookUrl(
-  given: unknown,
+  input: unknown,
   outbound: Outbound,
   field = 'webhookUrl',
 ): string | null {
   const refusal = (message: string): GatewayError => fieldError('INVALID_REQUEST', field, message);
-  if (given === undefined) return null;
-  if (typeof given !== 'string') throw refusal('must be a URL');
-  if (given.length > webhookUrlLengthMax) {
+  if (input === undefined) return null;
+  if (typeof input !== 'string') throw refusal('must be a URL');
+  if (input.length > webhookUrlLengthMax) {
     throw refusal(`must have at most ${webhookUrlLengthMax} characters`);
   }
   try {
-    return outbound.check(given).href;
+    return outbound.check(input).href;
   } catch (error) {
     if (error instanceof OutboundError) throw refusal(error.message);
     throw error;

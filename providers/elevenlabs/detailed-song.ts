@@ -1,4 +1,4 @@
-/** Response of /v1/music/detailed: JSON first, then the audio, which is streamed. */
+/** Response of /v1/music/detailed: first a JSON part, then the audio, which is streamed while it is received. */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
@@ -6,19 +6,16 @@ import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { readJson, type ProviderAnswer } from '../provider-http.ts';
 
-/** A song with its audio as a stream. */
+/** Song whose audio is still being received. */
 interface DetailedSong {
   title: string | null;
-  /** Sung lines, section by section; null for an instrumental. */
+  /** Sung lines, by section; null for an instrumental song. */
   lyrics: string | null;
   audio: Readable;
 }
 
 const detailsBytesMax = 1024 * 1024;
-/**
- * Limit of the lyrics' length, because they travel to Temporal with the song; longer lyrics are
- * cut.
- */
+/** Maximum length of the lyrics; longer ones are truncated, because Temporal's history stores them. */
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;
 
@@ -33,25 +30,25 @@ const detailsShape = z.object({
 });
 
 /**
- * Reads the details and returns them with the audio stream.
- * @throws ProviderFailure `failed` when the response has another format or ends before the audio
+ * Reads the details of a song and returns them with the stream of the audio.
+ * @throws ProviderFailure `failed` if the response has another form or ends before the audio
  */
-export async function readDetailedSong(answer: ProviderAnswer): Promise<DetailedSong> {
-  const type = String(answer.headers['content-type'] ?? '');
+export async function readDetailedSong(response: ProviderAnswer): Promise<DetailedSong> {
+  const type = String(response.headers['content-type'] ?? '');
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain;
   if (!type.startsWith('multipart/') || boundary === undefined) {
-    answer.body.on('error', () => {}).destroy();
-    throw new ProviderFailure('failed', 'the provider answered without the parts of a song');
+    response.body.on('error', () => {}).destroy();
+    throw new ProviderFailure('failed', 'the provider responded without the parts of a song');
   }
-  return split(answer.body, boundary);
+  return split(response.body, boundary);
 }
 
 function split(body: Readable, boundary: string): Promise<DetailedSong> {
   const { promise, resolve, reject } = Promise.withResolvers<DetailedSong>();
   const audio = new PassThrough();
   const parser = new Dicer({ boundary });
-  let told: Promise<Omit<DetailedSong, 'audio'>> | undefined;
+  let details: Promise<Omit<DetailedSong, 'audio'>> | undefined;
   let hasAudio = false;
 
   parser.on('part', (part) => {
@@ -59,30 +56,29 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
     part.on('header', (header: object) => {
       if (/^audio\//i.test(typeOf(header))) {
         hasAudio = true;
-        const details = told ?? Promise.reject(new Error('the details come first'));
-        details.then(
+        const received = details ?? Promise.reject(new Error('the audio precedes the details'));
+        received.then(
           (song) => resolve({ ...song, audio }),
           (error: Error) => audio.destroy(error),
         );
         part.pipe(audio);
       } else {
-        told = parseDetails(part);
-        // The error is handled together with the audio; without audio there is nothing to report.
-        told.catch(() => {});
+        details = parseDetails(part);
+        // The error is handled with the audio part; without an audio part, the song fails anyway.
+        details.catch(() => {});
       }
     });
   });
   parser.on('error', () => {});
-  // The parser ends before the last bytes of the audio are read, so only missing audio is reported
-  // here.
+  // The parser ends before the reader has read all audio, so this only checks that there was an audio part.
   pipeline(body, parser).then(
     () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
   );
   audio.once('close', () => body.destroy());
-  // An error in the audio reaches its reader; an earlier error reaches the caller of this function.
+  // An error reaches the reader of the audio through the stream. Before the audio is returned, it rejects the promise.
   audio.once('error', (cause) =>
-    reject(new ProviderFailure('failed', 'the provider sent no whole song', { cause })),
+    reject(new ProviderFailure('failed', 'the provider sent an incomplete song', { cause })),
   );
   return promise;
 }
@@ -92,13 +88,13 @@ function typeOf(header: object): string {
   return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
 }
 
-/** The parser reads ahead, so the end of this part may follow the headers of the next one. */
+/** Reads the details. The parser may report the header of the next part before the end of this part. */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
-  const { composition_plan: plan, song_metadata: about } = detailsShape.parse(
+  const { composition_plan: plan, song_metadata: metadata } = detailsShape.parse(
     await readJson(part, detailsBytesMax),
   );
   return {
-    title: about?.title?.slice(0, titleCharactersMax) || null,
+    title: metadata?.title?.slice(0, titleCharactersMax) || null,
     lyrics: lyricsOf(plan?.sections ?? []),
   };
 }

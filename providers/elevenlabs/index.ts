@@ -1,7 +1,7 @@
 /**
- * ElevenLabs: speech, dialogue, music, sound effects, transcription. The response of each call is
- * its result and nothing is queued, so after a broken connection the outcome stays unknown. The
- * adapter uses undici and not the vendor's client, which buffers and retries (docs/providers.md).
+ * Adapter of ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to every call is its
+ * result; nothing is queued, so after a lost connection the outcome remains unknown. The adapter uses undici and not
+ * the vendor's client, which buffers and retries (docs/providers.md).
  */
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -30,22 +30,22 @@ import type { Transcript } from '../../studio/audio-transcribe.ts';
 
 interface ElevenlabsOptions {
   apiKey: string;
-  /** Base URL, e.g. https://api.elevenlabs.io */
+  /** Base URL of the API, e.g. https://api.elevenlabs.io */
   baseUrl: string;
-  /** Storage with the files that are sent as form parts. */
+  /** Storage with the files that are sent to the provider. */
   storage: Storage;
 }
 
-/** Format of all requested audio: one format, so that the parts of a dialogue can be joined. */
+/** Query for the audio format; all audio has one format, so that the parts of a dialogue can be joined. */
 const audioQuery = '?output_format=mp3_44100_128';
-/** Longest plan of a song in bytes: larger data does not belong in a workflow's history. */
+/** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 
-/** One operation: its path, its body, and the meaning of its response. */
+/** Operation of the API: its path, the form of its body, and the function that reads its response. */
 interface Endpoint {
   path: (input: JsonObject) => string;
-  read: (answer: ProviderAnswer) => Promise<ProviderResult>;
+  read: (response: ProviderAnswer) => Promise<ProviderResult>;
   form?: true;
 }
 
@@ -62,10 +62,10 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
   'speech-to-text': { path: () => '/v1/speech-to-text', read: readTranscript, form: true },
 };
 
-/** The ElevenLabs provider. */
+/** Makes the ElevenLabs provider. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
-  // No time limit before the first byte, because a song of ten minutes is made first: the caller's
-  // signal ends the wait.
+  // There are no timeouts, because a long song is generated before its first byte is sent; the caller's signal ends
+  // the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
     'xi-api-key': options.apiKey,
   });
@@ -75,40 +75,36 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
     queue: null,
     async submit({ operation, input, idempotencyKey, signal }) {
       const endpoint = endpoints[operation];
-      if (!endpoint) throw new ProviderFailure('not_accepted', `no operation ${operation}`);
+      if (!endpoint) throw new ProviderFailure('not_accepted', `unknown operation ${operation}`);
       const form = endpoint.form ? await createForm(input, options.storage) : null;
-      // The voice is in the path; all other fields are in the body.
+      // The voice is part of the path; all other fields are the body.
       const { voice_id: _, ...json } = input;
-      let answer: ProviderAnswer;
+      let response: ProviderAnswer;
       try {
-        const asked = exchange({
+        const pending = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // The id identifies this call for the provider's support; the provider does not
-          // deduplicate by it.
+          // The key only identifies the call in the provider's support; the provider does not deduplicate by it.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
-        answer = await sendCall(asked);
+        response = await sendCall(pending);
       } finally {
         await form?.discard();
       }
-      if (answer.status !== 200) throw await failureOfAnswer(answer);
-      return { kind: 'result', result: await endpoint.read(answer) };
+      if (response.status !== 200) throw await failureOfResponse(response);
+      return { kind: 'result', result: await endpoint.read(response) };
     },
   };
 }
 
-/** Documented format of an error. */
-const worded = z.object({
+/** Documented form of an error. */
+const errorBody = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });
-/**
- * Errors of the account, not of the caller: nothing was made, and another provider may accept the
- * call.
- */
+/** Error codes of the gateway's account: the provider generated nothing, and another provider may accept the call. */
 const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
-/** Error codes of the content filters; a music prompt that names an artist is a `bad_prompt`. */
+/** Error codes of the content filters; the code for a song prompt that names an artist is `bad_prompt`. */
 const policyCodes = new Set([
   'content_against_policy',
   'content_policy_violation',
@@ -116,22 +112,22 @@ const policyCodes = new Set([
   'bad_composition_plan',
   'blocked_by_moderation',
 ]);
-/** Delay when all concurrent requests of the account's plan are in use. */
+/** Wait before the next attempt when all concurrent requests of the provider's plan are in use, in milliseconds. */
 const busyWaitMs = 3000;
 
-async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
-  const { status } = answer;
-  const body = await readErrorBody(answer);
-  const detail = worded.safeParse(body).data?.detail;
+async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
+  const { status } = response;
+  const body = await readErrorBody(response);
+  const detail = errorBody.safeParse(body).data?.detail;
   const code = detail?.status ?? detail?.code ?? '';
   if (policyCodes.has(code)) return againstPolicy();
   if (status !== 429 && accountCodes.has(code)) {
     return new ProviderFailure('refused', `the provider refused the call (${status})`);
   }
   const { fields } = refusedFields(body);
-  return failureOfStatus(answer, {
+  return failureOfStatus(response, {
     fields,
-    areOwn: code !== '',
+    isOwnError: code !== '',
     ...(status === 429 && { busyWaitMs }),
   });
 }
@@ -140,24 +136,25 @@ const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolea
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /**
- * Makes a form: texts become fields; `file` names a stored file, which is copied first, so that an
- * unreadable file never leaves half a request at the provider. The form keeps its files until it is
- * discarded.
+ * Makes the form of a call. `file` names a stored file, which is copied to the spool first, so that an unreadable
+ * file does not interrupt a call that is being sent. All other values become text fields. The caller discards the
+ * form after it is sent.
+ * @throws ProviderFailure `rejected`, `not_accepted`
  */
 async function createForm(
   input: JsonObject,
   storage: Storage,
 ): Promise<{ form: FormData; discard: () => Promise<void> }> {
-  const { file: wanted, ...texts } = input;
+  const { file, ...texts } = input;
   const form = new FormData();
   for (const [name, value] of Object.entries(formTexts.parse(texts))) form.set(name, String(value));
   const path = await storage.spoolPath();
   const discard = (): Promise<void> => rm(path, { force: true });
-  if (wanted === undefined) return { form, discard };
-  const { storageKey, name } = fileShape.parse(wanted);
+  if (file === undefined) return { form, discard };
+  const { storageKey, name } = fileShape.parse(file);
   try {
     const object = await storage.open(storageKey);
-    if (!object) throw new ProviderFailure('rejected', 'the file is gone');
+    if (!object) throw new ProviderFailure('rejected', 'the file no longer exists');
     await writeSpoolFile(path, object.stream);
     form.set('file', await openAsBlob(path, { type: object.contentType }), name);
     return { form, discard };
@@ -168,12 +165,12 @@ async function createForm(
   }
 }
 
-function readAudio(answer: ProviderAnswer): Promise<ProviderResult> {
-  return Promise.resolve({ outputs: [{ kind: 'stream', stream: answer.body }], data: null });
+function readAudio(response: ProviderAnswer): Promise<ProviderResult> {
+  return Promise.resolve({ outputs: [{ kind: 'stream', stream: response.body }], data: null });
 }
 
-async function readSong(answer: ProviderAnswer): Promise<ProviderResult> {
-  const { audio, title, lyrics } = await readDetailedSong(answer);
+async function readSong(response: ProviderAnswer): Promise<ProviderResult> {
+  const { audio, title, lyrics } = await readDetailedSong(response);
   return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
 }
 
@@ -191,16 +188,16 @@ const planShape = z.object({
   ),
 });
 
-async function readPlan(answer: ProviderAnswer): Promise<ProviderResult> {
-  const parsed = planShape.safeParse(await paidJson(answer, planBytesMax));
-  if (!parsed.success) throw new ProviderFailure('failed', 'the provider answered without a plan');
+async function readPlan(response: ProviderAnswer): Promise<ProviderResult> {
+  const parsed = planShape.safeParse(await readPaidJson(response, planBytesMax));
+  if (!parsed.success) throw new ProviderFailure('failed', 'the provider responded without a plan');
   return { outputs: [], data: parsed.data };
 }
 
-async function readTranscript(answer: ProviderAnswer): Promise<ProviderResult> {
-  const transcript = transcriptOf(await paidJson(answer, transcriptBytesMax));
+async function readTranscript(response: ProviderAnswer): Promise<ProviderResult> {
+  const transcript = transcriptOf(await readPaidJson(response, transcriptBytesMax));
   if (!transcript) {
-    throw new ProviderFailure('failed', 'the provider answered without a transcript');
+    throw new ProviderFailure('failed', 'the provider responded without a transcript');
   }
   const { language, durationSeconds } = transcript;
   const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
@@ -211,10 +208,13 @@ async function readTranscript(answer: ProviderAnswer): Promise<ProviderResult> {
   };
 }
 
-/** A response that breaks off was paid for and cannot be requested again. */
-async function paidJson(answer: ProviderAnswer, bytesMax: number): Promise<unknown> {
+/**
+ * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does not send it again.
+ * @throws ProviderFailure `failed`
+ */
+async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise<unknown> {
   try {
-    return await readJson(answer.body, bytesMax);
+    return await readJson(response.body, bytesMax);
   } catch (cause) {
     throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
   }
@@ -225,7 +225,7 @@ export default defineProvider({
   variables: {
     ELEVENLABS_API_KEY: z.string().min(8),
     ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
-    /** Concurrent requests that the provider's plan allows. */
+    /** Simultaneous calls per worker process; few, because the provider's plan limits them in total. */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   },
   key: 'ELEVENLABS_API_KEY',
@@ -240,7 +240,7 @@ export default defineProvider({
   sandbox: (url) => ({ ELEVENLABS_BASE_URL: `${url}/elevenlabs` }),
 });
 
-const answer = z.object({
+const transcriptBody = z.object({
   language_code: z.string(),
   text: z.string(),
   audio_duration_secs: z.number().nonnegative().nullish(),
@@ -255,7 +255,7 @@ const answer = z.object({
   ),
 });
 
-/** Returns `en` for `eng`, so that a recognized language has the same code as a requested one. */
+/** Returns the short language code (`en` for `eng`), the form that requests use. */
 function shortCode(code: string): string {
   try {
     return Intl.getCanonicalLocales(code)[0] ?? code;
@@ -264,13 +264,13 @@ function shortCode(code: string): string {
   }
 }
 
-/** Reads the transcript of a response; null if it has none. */
+/** Returns the transcript of a response body; null if the body has another form. */
 function transcriptOf(body: unknown): Transcript | null {
-  const parsed = answer.safeParse(body);
+  const parsed = transcriptBody.safeParse(body);
   if (!parsed.success) return null;
   let atSeconds = 0;
   const words = parsed.data.words.map((word): Transcript['words'][number] => {
-    // A word without times has the end of the word before it.
+    // A word without times starts at the end of the word before it.
     const start = word.start ?? atSeconds;
     const end = word.end ?? start;
     atSeconds = end;

@@ -1,9 +1,6 @@
 /**
- * Webhook signatures of fal: Ed25519 over `request id \
- *  user id \
- *  timestamp \
- *  sha256(body)`, with the public keys of a JWKS URL (fal's webhook documentation,
- * docs/providers.md).
+ * Verification of fal's webhooks: Ed25519 signatures over `request id \n user id \n timestamp \n sha256(body)`, with
+ * public keys from a JWKS URL (fal's webhook documentation, docs/providers.md).
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { request, type Dispatcher } from 'undici';
@@ -14,18 +11,15 @@ import { NotificationRefused, type Notification, type RawNotification } from '..
 interface VerifierOptions {
   jwksUrl: string;
   agent: Dispatcher;
-  /** Time limit of a request for the keys. */
+  /** Timeout of a request for the keys, in milliseconds. */
   fetchTimeoutMs?: number;
 }
 
-/** Age at which fetched keys expire; fal allows a day at most. */
+/** Age at which fetched keys expire; fal allows at most a day. */
 const keysAgeMaxMs = 24 * 3_600_000;
-/**
- * Shortest time between two requests for the keys, so that a forged signature does not cause one
- * each time.
- */
+/** Minimum time between two requests for the keys, so that forged signatures do not cause a request each. */
 const refetchIntervalMs = 60_000;
-/** Shortest time between two requests while they fail. */
+/** Minimum time between two requests for the keys after a failed one. */
 const retryIntervalMs = 2000;
 const timestampSkewMaxSeconds = 300;
 
@@ -35,58 +29,61 @@ const jwks = z.object({
 const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
-/** Returns whether one of fal's current keys made a signature. */
-type Holds = (message: Buffer, signature: Buffer) => Promise<boolean>;
+/** Returns whether a signature was made with one of fal's current keys. */
+type IsSigned = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
-/** Keeps the keys that were fetched last until they expire, also while later requests fail. */
-function createKeys(options: VerifierOptions): Holds {
+/**
+ * Makes the check of signatures. It uses the keys that were fetched last, also after failed requests, until they
+ * expire.
+ * @throws GatewayError SERVICE_UNAVAILABLE (by the returned function) if the current keys cannot be fetched
+ */
+function createSignatureCheck(options: VerifierOptions): IsSigned {
   const { fetchTimeoutMs = 5000 } = options;
   let keys: KeyObject[] = [];
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
-  let askAgainAtMs = Number.NEGATIVE_INFINITY;
+  let nextFetchAtMs = Number.NEGATIVE_INFINITY;
   let failed = false;
   let refreshing: Promise<void> | null = null;
 
   async function refresh(): Promise<void> {
-    const askedAtMs = performance.now();
+    const startedAtMs = performance.now();
     try {
-      const answer = await request(options.jwksUrl, {
+      const response = await request(options.jwksUrl, {
         dispatcher: options.agent,
         signal: AbortSignal.timeout(fetchTimeoutMs),
       });
-      const parsed = jwks.parse(await answer.body.json());
+      const parsed = jwks.parse(await response.body.json());
       keys = parsed.keys.map((key) => createPublicKey({ key, format: 'jwk' }));
-      fetchedAtMs = askedAtMs;
+      fetchedAtMs = startedAtMs;
       failed = false;
     } catch {
       failed = true;
     }
-    askAgainAtMs = performance.now() + (failed ? retryIntervalMs : refetchIntervalMs);
+    nextFetchAtMs = performance.now() + (failed ? retryIntervalMs : refetchIntervalMs);
     refreshing = null;
   }
 
-  const fresh = (): boolean => performance.now() - fetchedAtMs < keysAgeMaxMs;
+  const areFresh = (): boolean => performance.now() - fetchedAtMs < keysAgeMaxMs;
   return async (message, signature) => {
     const matches = (): boolean =>
-      fresh() && keys.some((key) => verify(null, message, key, signature));
+      areFresh() && keys.some((key) => verify(null, message, key, signature));
     if (matches()) return true;
-    const due = performance.now() >= askAgainAtMs || !(fresh() || failed);
-    // Verifications during a request for the keys share its result.
-    if (due) refreshing ??= refresh();
+    const isFetchDue = performance.now() >= nextFetchAtMs || !(areFresh() || failed);
+    // Checks that start during a request for the keys wait for the same response.
+    if (isFetchDue) refreshing ??= refresh();
     await refreshing;
     if (matches()) return true;
-    // The signature may be valid with a key that could not be fetched: fal repeats the
-    // notification.
+    // The signature may be valid with a key that could not be fetched; after this error, fal sends the webhook again.
     if (failed) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 5 });
     return false;
   };
 }
 
-/** Makes the verification of a notification (`ProviderQueue.verify`). */
+/** Makes the function that verifies a notification; see `ProviderQueue.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<Notification> {
-  const holds = createKeys(options);
+  const isSigned = createSignatureCheck(options);
 
   return async (raw) => {
     const requestId = raw.headers['x-fal-webhook-request-id'] ?? '';
@@ -98,16 +95,21 @@ export function createFalVerifier(
     }
     const digest = createHash('sha256').update(raw.body).digest('hex');
     const message = Buffer.from([requestId, userId, timestamp, digest].join('\n'));
-    if (!(await holds(message, Buffer.from(signature, 'hex')))) {
+    if (!(await isSigned(message, Buffer.from(signature, 'hex')))) {
       throw new NotificationRefused('the signature is not valid');
     }
-    // Checked last, so that an old but authentic notification is told apart from a forged one.
+    // The time is checked after the signature, so that the error of an old notification differs from that of a forged
+    // one.
     if (Math.abs(Date.now() / 1000 - Number(timestamp)) > timestampSkewMaxSeconds) {
-      throw new NotificationRefused('the timestamp is too far from now');
+      throw new NotificationRefused(
+        'the timestamp differs from the current time by more than 5 minutes',
+      );
     }
     const body = notificationBody.safeParse(parseJson(raw.body));
     if (!body.success || body.data.request_id !== requestId) {
-      throw new NotificationRefused('the body does not name the signed request');
+      throw new NotificationRefused(
+        'the request id of the body differs from the signed request id',
+      );
     }
     return { operationId: requestId };
   };

@@ -1,6 +1,7 @@
 /**
- * fal's queue protocol: submit, status, result, cancel. Written on undici and not on the vendor's client,
- * which repeats a submit up to four times on 5xx, each of them paid (docs/decisions/0003).
+ * Adapter of fal's queue protocol: submit, status, result, cancel. The adapter uses undici and not the vendor's
+ * client, which repeats a submit up to four times after a 5xx response, and each repetition is paid
+ * (docs/decisions/0003).
  *
  * Source: fal's queue and webhook documentation, as gathered in docs/providers.md.
  */
@@ -33,41 +34,45 @@ import { count } from '../../platform/config-variables.ts';
 
 interface FalOptions {
   apiKey: string;
-  /** Base URL, e.g. https://queue.fal.run */
+  /** Base URL of the queue API, e.g. https://queue.fal.run */
   queueUrl: string;
   jwksUrl: string;
 }
 
-const submitAnswer = z.object({ request_id: z.string().min(1) });
-const statusAnswer = z.object({
+const submitBody = z.object({ request_id: z.string().min(1) });
+const statusBody = z.object({
   status: z.enum(['IN_QUEUE', 'IN_PROGRESS', 'COMPLETED']),
   queue_position: z.number().nullish(),
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
-/** Longest response in bytes; responses are short JSON documents. */
-const answerBytesMax = 4 * 1024 * 1024;
+/** Maximum size of a response body in bytes; fal's responses are short JSON documents. */
+const responseBytesMax = 4 * 1024 * 1024;
 const timeoutMs = 30_000;
 
-type FalExchange = (wanted: ProviderRequest) => Promise<FalAnswer>;
+type FalExchange = (providerRequest: ProviderRequest) => Promise<FalResponse>;
 
-/** The fal provider. */
+/** Makes the fal provider. */
 function createFalProvider(options: FalOptions): Provider {
   const agent = providerAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
   const send = createExchange(agent, { authorization: `Key ${options.apiKey}` });
-  const exchange: FalExchange = async (wanted) => {
-    const { body, ...head } = await send({ ...wanted, headers: { accept: 'application/json' } });
-    return { ...head, body: await readJson(body, answerBytesMax) };
+  const exchange: FalExchange = async (providerRequest) => {
+    const { body, ...head } = await send({
+      ...providerRequest,
+      headers: { accept: 'application/json' },
+    });
+    return { ...head, body: await readJson(body, responseBytesMax) };
   };
   const base = options.queueUrl.replace(/\/$/, '');
   return {
     name: 'fal',
     submit: (submission) => submit(exchange, base, submission),
     queue: {
-      check: (operation, how) => check(exchange, requestUrl(base, operation), how),
+      check: (operation, checkOptions) =>
+        check(exchange, requestUrl(base, operation), checkOptions),
       async cancel(operation, signal): Promise<Canceled> {
         const url = `${requestUrl(base, operation)}/cancel`;
-        const answer = await asked(exchange({ method: 'PUT', url, signal }));
-        return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
+        const response = await received(exchange({ method: 'PUT', url, signal }));
+        return response.status === 202 || response.status === 200 ? 'requested' : 'already_done';
       },
       adopt: (endpoint, id) => ({ endpoint, id }),
       verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
@@ -75,10 +80,7 @@ function createFalProvider(options: FalOptions): Provider {
   };
 }
 
-/**
- * Returns the root of the endpoint id, its first two segments: status, result and cancel have their
- * paths below it.
- */
+/** Returns the URL of an operation. Its path starts with the first two segments of the endpoint id. */
 function requestUrl(base: string, operation: Operation): string {
   const { endpoint, id } = operationShape.parse(operation);
   const root = endpoint.split('/').slice(0, 2).join('/');
@@ -92,11 +94,11 @@ async function submit(
 ): Promise<Submitted> {
   const { operation, input, notificationUrl, signal } = submission;
   const url = `${base}/${operation}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
-  const answer = await sendCall(exchange({ url, json: input, signal }));
-  if (answer.status >= 400) throw failureOfSubmit(answer);
-  const parsed = submitAnswer.safeParse(answer.body);
+  const response = await sendCall(exchange({ url, json: input, signal }));
+  if (response.status >= 400) throw failureOfSubmit(response);
+  const parsed = submitBody.safeParse(response.body);
   if (!parsed.success) {
-    throw new ProviderFailure('unknown', 'the provider answered a submit without a request id');
+    throw new ProviderFailure('unknown', 'the provider responded to a submit without a request id');
   }
   return { kind: 'operation', operation: { endpoint: operation, id: parsed.data.request_id } };
 }
@@ -107,19 +109,19 @@ async function check(exchange: FalExchange, url: string, options: CheckOptions):
     const pending = await statusOf(exchange, url, signal);
     if (pending) return pending;
   }
-  const answer = await asked(exchange({ method: 'GET', url, signal }));
-  return answer.status === 200 ? outputsOf(answer.body) : failureOfResult(answer);
+  const response = await received(exchange({ method: 'GET', url, signal }));
+  return response.status === 200 ? outputsOf(response.body) : failureOfResult(response);
 }
 
-/** Returns the progress of the operation; null if it has ended. */
+/** Returns the status of a running operation; null if the operation has ended, also if it has failed. */
 async function statusOf(
   exchange: FalExchange,
   url: string,
   signal: AbortSignal,
 ): Promise<Checked | null> {
-  const answer = await asked(exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }));
-  const parsed = statusAnswer.safeParse(answer.body);
-  if (answer.status >= 400 || !parsed.success) throw uninformative(answer);
+  const response = await received(exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }));
+  const parsed = statusBody.safeParse(response.body);
+  if (response.status >= 400 || !parsed.success) throw uninformative(response);
   if (parsed.data.status === 'COMPLETED') return null;
   return {
     kind: 'pending',
@@ -130,9 +132,10 @@ async function statusOf(
   };
 }
 
-async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
+/** Waits for a response. @throws ProviderFailure `unreachable` if there is none */
+async function received(response: Promise<FalResponse>): Promise<FalResponse> {
   try {
-    return await answer;
+    return await response;
   } catch (error) {
     throw new ProviderFailure('unreachable', 'the provider could not be reached', { cause: error });
   }
@@ -140,20 +143,20 @@ async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
 
 const file = z.object({ url: z.string().min(1) });
 /** Fields in which fal's models return their files. */
-const resultAnswer = z.object({
+const resultBody = z.object({
   images: z.array(file).nullish(),
   image: file.nullish(),
   video: z.union([file, z.array(file)]).nullish(),
 });
 
-/** Returns the files of a result; a result without files is a failure of the provider. */
+/** Returns the files of a result; without files, the result is a failure of the provider. */
 function outputsOf(body: unknown): Checked {
-  const { images, image, video } = resultAnswer.safeParse(body).data ?? {};
+  const { images, image, video } = resultBody.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]
     .flat()
     .map(({ url }): ProviderOutput => ({ kind: 'url', url }));
   if (outputs.length > 0) return { kind: 'result', result: { outputs, data: null } };
-  const message = 'the provider answered without a usable output';
+  const message = 'the provider responded without a usable output';
   return { kind: 'failed', failure: new ProviderFailure('failed', message) };
 }
 
@@ -180,8 +183,8 @@ export default defineProvider({
   }),
 });
 
-/** Response of fal with its JSON body; `body` is undefined if it is not JSON or too long. */
-interface FalAnswer {
+/** Response of fal; `body` is the parsed JSON, undefined if the body is not JSON or too long. */
+interface FalResponse {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   body: unknown;
@@ -189,46 +192,53 @@ interface FalAnswer {
 
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
-/** Makes the failure of a submit with an error status. */
-function failureOfSubmit(answer: FalAnswer): ProviderFailure {
-  const { types, fields } = refusedFields(answer.body);
-  const failure = failureOfStatus(answer, { fields, areOwn: errorTypeOf(answer) !== null });
+/** Returns the failure of a submit whose response has an error status. */
+function failureOfSubmit(response: FalResponse): ProviderFailure {
+  const { types, fields } = refusedFields(response.body);
+  const failure = failureOfStatus(response, { fields, isOwnError: errorTypeOf(response) !== null });
   const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
   return isPolicy ? againstPolicy() : failure;
 }
 
-/** Returns fal's type of the failure; null if the response is not fal's own. */
-function errorTypeOf({ headers, body }: FalAnswer): string | null {
+/** Returns fal's name of the failure; null if the response is not an error document of fal. */
+function errorTypeOf({ headers, body }: FalResponse): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;
   return platformError.safeParse(body).data?.error_type ?? null;
 }
 
-/** Makes the failure of a result request with an error status. */
-function failureOfResult(answer: FalAnswer): Checked {
-  const platform = platformError.safeParse(answer.body).data;
+/**
+ * Returns the state of an operation whose result request has an error status.
+ * @throws ProviderFailure `unreachable`
+ */
+function failureOfResult(response: FalResponse): Checked {
+  const platform = platformError.safeParse(response.body).data;
   if (platform && /in progress/i.test(platform.detail)) {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
   }
   if (platform && /cancel/i.test(`${platform.error_type} ${platform.detail}`)) {
     return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
   }
-  if ([400, 413, 422].includes(answer.status)) {
-    return { kind: 'failed', failure: failureOfSubmit(answer) };
+  if ([400, 413, 422].includes(response.status)) {
+    return { kind: 'failed', failure: failureOfSubmit(response) };
   }
-  if (errorTypeOf(answer) || refusedFields(answer.body).isListed) {
+  if (errorTypeOf(response) || refusedFields(response.body).isListed) {
     return {
       kind: 'failed',
-      failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),
+      failure: new ProviderFailure('failed', `the provider failed (${response.status})`),
     };
   }
-  // An error page of a proxy says nothing about the operation.
-  throw uninformative(answer);
+  // An error page of a proxy in between does not show the state of the operation.
+  throw uninformative(response);
 }
 
-/** Makes the failure of a check whose response does not contain a status. */
-function uninformative({ status, headers }: FalAnswer): ProviderFailure {
-  return new ProviderFailure('unreachable', `the provider answered a check with ${status}`, {
-    retryAfterMs: parseRetryAfter(headers['retry-after']),
-  });
+/** Makes the failure of a check whose response does not show the state of the operation. */
+function uninformative({ status, headers }: FalResponse): ProviderFailure {
+  return new ProviderFailure(
+    'unreachable',
+    `the provider responded to a check with status ${status}`,
+    {
+      retryAfterMs: parseRetryAfter(headers['retry-after']),
+    },
+  );
 }

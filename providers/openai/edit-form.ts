@@ -1,6 +1,6 @@
 /**
- * Multipart form of an edit. Images are given as URLs and sent as files: they are fetched to disk
- * first, so that a URL that fails never leaves half a request at the provider.
+ * Multipart form of an edit. The input names pictures by URL, and the form contains them as files. They are read to
+ * disk first, so that a failing URL does not interrupt a call that is being sent.
  */
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,7 +19,7 @@ interface EditFormOptions {
   signal: AbortSignal;
 }
 
-/** A form that keeps its files until it is discarded. */
+/** Form of an edit; `discard` removes its files. */
 export interface EditForm {
   form: FormData;
   discard: () => Promise<void>;
@@ -37,13 +37,13 @@ const editInput = z
   .catchall(z.union([z.string(), z.number()]));
 
 const pictureBytesMax = 25 * 1024 * 1024;
-/** Largest mask: it is held in memory as one byte per pixel. */
+/** Maximum number of pixels of a picture; a mask is held in memory with one byte per pixel. */
 const pixelsMax = 64_000_000;
 const fetchTimeoutMs = 60_000;
 
 /**
  * Makes the form.
- * @throws ProviderFailure `rejected` or `not_accepted`: nothing was sent
+ * @throws ProviderFailure `rejected` or `not_accepted`; no call was sent
  */
 export async function createEditForm(
   input: JsonObject,
@@ -60,7 +60,7 @@ export async function createEditForm(
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
     for (const [index, picture] of pictures.entries()) {
-      // The order of the images matters to the model.
+      // The loop keeps the order of the pictures, which is significant.
       const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
       form.append('image[]', file, `image-${index}.${picture.format}`);
     }
@@ -83,9 +83,9 @@ async function fetchPicture(
     await writeSpoolFile(path, await outbound.fetch(url, limits));
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    const passing = error.reason === 'unreachable' || error.reason === 'broken';
+    const isTemporary = error.reason === 'unreachable' || error.reason === 'broken';
     throw new ProviderFailure(
-      passing ? 'not_accepted' : 'rejected',
+      isTemporary ? 'not_accepted' : 'rejected',
       `an input picture cannot be read: ${error.message}`,
     );
   }
@@ -93,15 +93,12 @@ async function fetchPicture(
     .metadata()
     .catch(() => null);
   if (!facts || !['png', 'jpeg', 'webp'].includes(facts.format)) {
-    throw new ProviderFailure('rejected', 'an input is not a PNG, JPEG or WebP image');
+    throw new ProviderFailure('rejected', 'an input picture is not a PNG, JPEG or WebP image');
   }
   return { path, format: facts.format, width: facts.width, height: facts.height };
 }
 
-/**
- * Converts a mask: white = edit (spec §4.7) becomes alpha 0 = edit (OpenAI), in the size of the
- * first image.
- */
+/** Converts a mask from white = edit (spec §4.7) to alpha 0 = edit (OpenAI), and resizes it to the first picture. */
 async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
   const alpha = await sharp(mask.path)
     .flatten({ background: '#000' })

@@ -1,6 +1,6 @@
 /**
- * Images API of OpenAI: generations as JSON, edits as a form. The response contains the images, so
- * a call whose connection broke is never repeated: the work may be charged (docs/decisions/0003).
+ * Adapter of OpenAI's Images API: generations are sent as JSON, edits as a form. The response contains the pictures,
+ * so a call is not sent again after a lost connection, because it may already be paid for (docs/decisions/0003).
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
@@ -25,24 +25,23 @@ import { count } from '../../platform/config-variables.ts';
 
 interface OpenaiOptions {
   apiKey: string;
-  /** Base URL, e.g. https://api.openai.com/v1 */
+  /** Base URL of the API, e.g. https://api.openai.com/v1 */
   baseUrl: string;
   /** Fetches the input images of edits. */
   outbound: Outbound;
 }
 
-const counted = z.object({ n: z.int().min(1).default(1) });
-/** Error: `{error: {message, type, param, code}}` */
+const countedInput = z.object({ n: z.int().min(1).default(1) });
+/** Form of an error: `{error: {message, type, param, code}}`. */
 const errorBody = z.object({
   error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
 });
 const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
-/** The OpenAI provider. */
+/** Makes the OpenAI provider. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
-  // No time limit before the first byte, because an image may take minutes: the caller's signal
-  // ends the wait.
+  // There is no timeout for the headers, because a picture may take minutes; the caller's signal ends the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
     authorization: `Bearer ${options.apiKey}`,
   });
@@ -52,14 +51,14 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     body: Pick<ProviderRequest, 'json' | 'body'>,
   ): Promise<Submitted> {
     const headers = { 'idempotency-key': idempotencyKey };
-    const answer = await sendCall(
+    const response = await sendCall(
       exchange({ url: `${base}/${operation}`, headers, signal, ...body }),
     );
-    if (answer.status !== 200) throw await failureOfAnswer(answer);
-    const { n } = counted.parse(input);
+    if (response.status !== 200) throw await failureOfResponse(response);
+    const { n } = countedInput.parse(input);
     return {
       kind: 'result',
-      result: { outputs: streamPictures(answer.body, n), data: null },
+      result: { outputs: streamPictures(response.body, n), data: null },
     };
   }
 
@@ -79,12 +78,12 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   };
 }
 
-async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
-  const error = errorBody.safeParse(await readErrorBody(answer)).data?.error;
+async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
+  const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
   if (error?.code && policyCodes.has(error.code)) return againstPolicy();
-  return failureOfStatus(answer, {
+  return failureOfStatus(response, {
     fields: error?.param ? [error.param] : [],
-    areOwn: error !== undefined,
+    isOwnError: error !== undefined,
   });
 }
 
@@ -99,7 +98,7 @@ export default defineProvider({
   traits: { notifies: false, submitTimeoutMs: 300_000 },
   concurrency: (settings) => settings.OPENAI_IMAGES_CONCURRENCY,
   create({ OPENAI_IMAGES_API_KEY: apiKey, OPENAI_IMAGES_BASE_URL: baseUrl }, { outbound }) {
-    assert(apiKey !== undefined, 'only what is configured is created');
+    assert(apiKey !== undefined, 'the provider is created only if its key is configured');
     return createOpenaiProvider({ apiKey, baseUrl, outbound });
   },
   sandbox: (url) => ({ OPENAI_IMAGES_BASE_URL: `${url}/openai/v1` }),

@@ -1,34 +1,36 @@
 /**
- * Images of an Images API response, `{"data":[{"b64_json":"…"},…]}`, decoded while they arrive. A
- * response may contain ten images of many megabytes, and none of them is held in memory as a whole.
+ * Pictures of an Images API response, `{"data":[{"b64_json":"…"},…]}`. They are decoded while they are received,
+ * because a response may contain ten pictures of many megabytes; no picture is held in memory completely.
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/artifacts.ts';
 
 interface Piece {
-  /** Index of the image in the response, from 0. */
+  /** Index of the picture in the response, from 0. */
   index: number;
   bytes: Buffer;
 }
 
-/** Longest field name; longer strings are values. */
+/** Number of characters of a string that are compared with the field name. */
 const nameLengthMax = 32;
 
-/** Finds the values of `b64_json` in JSON and decodes them. */
+/** Scanner that finds the values of `b64_json` in a JSON text and decodes them, without parsing the other JSON. */
 class PictureScanner {
   #mode: 'outside' | 'string' | 'picture' = 'outside';
   #isEscaped = false;
   #expectsPicture = false;
   #string = '';
-  /** Base64 characters that do not form whole bytes yet. */
+  /** Base64 characters that are not yet decoded, because they do not form complete bytes. */
   #carry = '';
   #index = -1;
 
+  /** Returns whether the text read so far ends inside a picture. */
   get insidePicture(): boolean {
     return this.#mode === 'picture';
   }
 
+  /** Scans the next chunk of the text, and yields the decoded pieces of pictures. */
   *scan(chunk: Buffer): Generator<Piece> {
     const text = chunk.toString('latin1');
     let at = 0;
@@ -46,34 +48,34 @@ class PictureScanner {
   }
 
   *#decode(run: string, isEnd: boolean): Generator<Piece> {
-    // JSON may escape the slash of base64; no other base64 character needs an escape.
+    // JSON may escape the slash of base64; the other characters of base64 are never escaped.
     const base64 = this.#carry + run.replaceAll('\\', '');
-    const whole = isEnd ? base64.length : base64.length - (base64.length % 4);
-    this.#carry = base64.slice(whole);
+    const decodable = isEnd ? base64.length : base64.length - (base64.length % 4);
+    this.#carry = base64.slice(decodable);
     if (isEnd) this.#mode = 'outside';
-    if (whole > 0) {
-      yield { index: this.#index, bytes: Buffer.from(base64.slice(0, whole), 'base64') };
+    if (decodable > 0) {
+      yield { index: this.#index, bytes: Buffer.from(base64.slice(0, decodable), 'base64') };
     }
   }
 
-  #step(sign: string): void {
-    if (this.#mode === 'string') this.#stepInString(sign);
-    else if (sign === '"' && this.#expectsPicture) {
+  #step(character: string): void {
+    if (this.#mode === 'string') this.#stepInString(character);
+    else if (character === '"' && this.#expectsPicture) {
       this.#expectsPicture = false;
       this.#mode = 'picture';
       this.#index += 1;
-    } else if (sign === '"') {
+    } else if (character === '"') {
       this.#mode = 'string';
       this.#string = '';
-    } else if (sign === ':') this.#expectsPicture = this.#string === 'b64_json';
-    else if (sign.trim() !== '') this.#expectsPicture = false;
+    } else if (character === ':') this.#expectsPicture = this.#string === 'b64_json';
+    else if (character.trim() !== '') this.#expectsPicture = false;
   }
 
-  #stepInString(sign: string): void {
+  #stepInString(character: string): void {
     if (this.#isEscaped) this.#isEscaped = false;
-    else if (sign === '\\') this.#isEscaped = true;
-    else if (sign === '"') this.#mode = 'outside';
-    else if (this.#string.length < nameLengthMax) this.#string += sign;
+    else if (character === '\\') this.#isEscaped = true;
+    else if (character === '"') this.#mode = 'outside';
+    else if (this.#string.length < nameLengthMax) this.#string += character;
   }
 }
 
@@ -85,25 +87,27 @@ async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
     throw new ProviderFailure('failed', 'the provider ended its response unexpectedly');
 }
 
-/** Returns `count` images of the response in its order; a missing image fails when it is read. */
+/**
+ * Returns a stream for each of the first `count` pictures of a response. If a picture is missing, its stream fails.
+ */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
   const pieces = piecesOf(body);
-  let ahead: Piece | undefined;
+  let nextPiece: Piece | undefined;
 
   async function* picture(index: number, turn: Promise<void>): AsyncGenerator<Buffer> {
     await turn;
-    let found = false;
+    let hasPieces = false;
     for (;;) {
-      const piece = ahead ?? (await pieces.next()).value;
-      ahead = undefined;
-      // Rest of an image whose reader has stopped.
+      const piece = nextPiece ?? (await pieces.next()).value;
+      nextPiece = undefined;
+      // This piece belongs to an earlier picture whose reader has stopped, so it is skipped.
       if (piece && piece.index < index) continue;
       if (!piece || piece.index > index) {
-        ahead = piece ?? undefined;
-        if (found) return;
-        throw new ProviderFailure('failed', 'the provider delivered fewer pictures');
+        nextPiece = piece ?? undefined;
+        if (hasPieces) return;
+        throw new ProviderFailure('failed', 'the provider delivered fewer pictures than requested');
       }
-      found = true;
+      hasPieces = true;
       yield piece.bytes;
     }
   }
@@ -111,7 +115,7 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
   let turn = Promise.resolve();
   return Array.from({ length: count }, (_, index): ProviderOutput => {
     const stream = Readable.from(picture(index, turn), { objectMode: false });
-    // The next image begins when the stream of this one is closed, also after an error.
+    // The next picture is read when this stream is closed, also after an error.
     turn = new Promise((resolve) => {
       stream.once('close', resolve);
     });

@@ -1,7 +1,6 @@
 /**
- * Images and recordings of a request. A file that comes with the request is received into the
- * spool, and stored as an upload after its Idempotency-Key is claimed. Only the containers of
- * recordings are read.
+ * Pictures and recordings of a request. A file in the body of the request is received into the spool, and stored as
+ * an upload after the request's Idempotency-Key is claimed. Of a recording, only the container is read.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -22,17 +21,19 @@ import type { UploadOwner, Uploads } from '../uploads.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 
-/** A file part of a form; `truncated` is true at its end if it exceeded the size limit. */
+/** File part of a form; at the end of the stream, `truncated` is true if the part exceeded the size limit. */
 interface FilePart {
   field: string;
   stream: Readable & { truncated: boolean };
 }
 
-/** A file that came with a request. It is in the spool until `store` moves it into the storage. */
+/**
+ * File that was received in the body of a request. The file is in the spool until `store` moves it into the storage.
+ */
 export interface ReceivedFile {
-  /** File id derived from the bytes: a repeated request names its file in the same way. */
+  /** File id derived from the bytes, so that a repeated request has the same id. */
   contentId: string;
-  /** Seconds; null for a picture. */
+  /** Duration in seconds; null for a picture. */
   durationSeconds: number | null;
   /**
    * Stores the file as an upload of its owner.
@@ -43,7 +44,7 @@ export interface ReceivedFile {
   discard: () => Promise<void>;
 }
 
-/** Properties of a file in the spool. */
+/** Properties of a file in the spool; the duration in seconds, null for a picture. */
 interface Inspected {
   extension: string;
   durationSeconds: number | null;
@@ -54,7 +55,7 @@ interface RequestFilesDeps {
   uploads: Pick<Uploads, 'keep' | 'discard' | 'requireRoom'>;
 }
 
-/** Makes the receivers of images and recordings that are parts of a form. */
+/** Makes the receivers of pictures and recordings that a request contains as parts of a form. */
 export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   async function receive(
     { field, stream }: FilePart,
@@ -88,12 +89,15 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   }
 
   return {
-    /** Checks the storage quota before files are received. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    /**
+     * Checks that the storage quota has room for this many bytes, before files are received.
+     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+     */
     requireRoom: ({ organizationId }: UploadOwner, bytes: number): Promise<void> =>
       uploads.requireRoom(organizationId, bytes),
 
     /**
-     * Receives an image; errors name the part's `field`.
+     * Receives a picture. Errors name the field of the part.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
@@ -106,7 +110,7 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
       }),
 
     /**
-     * Receives a recording; errors name the part's `field`.
+     * Receives a recording. Errors name the field of the part.
      * @throws GatewayError INVALID_REQUEST if it is not a readable audio file, FILE_TOO_LARGE
      */
     receiveRecording: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
@@ -120,12 +124,13 @@ interface RecordingsDeps {
   inputs: Inputs;
 }
 
-/** Makes the look-up of recordings that a request names. */
+/** Makes the lookup of recordings that a request names by URL or file id. */
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Measures a stored recording of the organization; a foreign URL is only checked, not fetched.
-     * @throws GatewayError INVALID_INPUT_URL naming the field
+     * Checks the recording that a request names. A stored recording of the organization is measured; a URL of another
+     * server is not fetched.
+     * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is not readable audio
      */
     async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
       const input = await inputs.resolve({ field, url: source }, organizationId);
@@ -138,16 +143,19 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
 }
 export type Recordings = ReturnType<typeof createRecordings>;
 
-/** Reads a recording's file extension and duration. @throws GatewayError INVALID_REQUEST naming the field */
+/**
+ * Reads the file extension and the duration (in seconds) of a recording.
+ * @throws GatewayError INVALID_REQUEST with the field
+ */
 async function measure(
   source: Source,
   field: string,
 ): Promise<{ extension: string; durationSeconds: number }> {
-  const found = await readContainer(source);
-  if (!found?.hasAudio || !(found.durationSeconds > 0)) {
+  const container = await readContainer(source);
+  if (!container?.hasAudio || !(container.durationSeconds > 0)) {
     throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
   }
-  const { mimeType, durationSeconds } = found;
+  const { mimeType, durationSeconds } = container;
   const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;
   return { extension, durationSeconds };
 }

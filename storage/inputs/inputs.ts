@@ -1,7 +1,7 @@
 /**
- * Inputs by URL or file id: checked before the reservation, signed when a call is sent. A plan
- * contains references to stored files (`storage:<key>`), so no signed URL enters Temporal's
- * history, and a job that has waited for long still sends a valid URL.
+ * Inputs by URL or file id. They are checked before credits are reserved. A plan contains stored files as references
+ * (`storage:<key>`), which are replaced by signed URLs when the call is sent to the provider. So Temporal's history
+ * contains no signed URL, and the URL has not expired when a job has waited.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -21,36 +21,41 @@ interface InputsDeps {
   storage: Storage;
   uploads: Uploads;
   outbound: Outbound;
-  /** Base URL of the API: a URL below it that names no file is rejected as an input. */
+  /** Public URL of the API. A URL with this origin that is not the URL of a stored file is rejected. */
   publicBaseUrl: string;
 }
 
-/** Resolved input. */
+/** Checked input: the storage key of a stored file, or the URL of a file on another server. */
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
 const scheme = 'storage:';
-/** Validity of a signed URL, longer than any job, because a provider may fetch late. */
+/** Lifetime of the URLs that providers read: longer than any job, because a provider may read its input late. */
 const providerReadTtlMs = 24 * 3_600_000;
-/** Message that is the same for an unknown file and a file of another organization. */
+/**
+ * Message both for unknown files and for files of other organizations, so that it does not reveal which files exist.
+ */
 const noFile = 'is not a file of this organization';
 
-/** Makes the reference of a stored object in a plan; `sign` converts it to a URL. */
+/** Returns the reference by which a plan names a stored object; `sign` replaces references by URLs. */
 export function storageReference(key: string): string {
   return scheme + key;
 }
 
-/** Returns the storage key of a reference; null for other texts, such as a URL. */
-export function referencedKey(word: string): string | null {
-  const key = word.startsWith(scheme) ? word.slice(scheme.length) : '';
+/** Returns the storage key of a reference; null for any other text, for example a URL. */
+export function referencedKey(text: string): string | null {
+  const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
   return isStorageKey(key) ? key : null;
 }
 
-/** Returns the draft with replaced inputs, in its calls and in its prices. */
+/**
+ * Returns the draft plan with replaced inputs, in its calls and in its measured prices; `replacements` maps each old
+ * text to the new one.
+ */
 export async function substituteInputs(
   draft: DraftPlan,
-  words: ReadonlyMap<string, string>,
+  replacements: ReadonlyMap<string, string>,
 ): Promise<DraftPlan> {
-  const substitute = (word: string) => Promise.resolve(words.get(word) ?? word);
+  const substitute = (text: string) => Promise.resolve(replacements.get(text) ?? text);
   const calls = draft.calls.map(async (call) => {
     const routes = call.routes.map(async (route) => ({
       ...route,
@@ -66,14 +71,15 @@ export async function substituteInputs(
   return { ...draft, calls: await Promise.all(calls) };
 }
 
-/** Reason for which an input cannot be used, in the error message of its field. */
+/** Error of an input that cannot be used; the message is shown to the caller with the field's name. */
 class Unusable extends Error {}
 
-interface Wanted {
+/** Organization that must own a stored file, and the medium that the field accepts. */
+interface Requirement {
   organizationId: string;
   medium: PlanInput['medium'];
 }
-type ResolveOne = (given: string, wanted: Wanted) => Promise<string>;
+type ResolveOne = (input: string, required: Requirement) => Promise<string>;
 
 function refuseOtherMedium(contentType: string, medium: PlanInput['medium']): void {
   if (medium && !contentType.startsWith(`${medium}/`)) {
@@ -82,15 +88,15 @@ function refuseOtherMedium(contentType: string, medium: PlanInput['medium']): vo
 }
 
 /**
- * Makes the function that converts a URL or file id to the text that the plan contains.
- * @throws Unusable
+ * Makes the function that checks one URL or file id and returns the text that replaces it in the plan: a reference
+ * to a stored file, or a URL. The function throws `Unusable`.
  */
 function createResolver(deps: InputsDeps): ResolveOne {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;
 
-  async function uploadKey(fileId: string, wanted: Wanted): Promise<string> {
+  async function uploadKey(fileId: string, required: Requirement): Promise<string> {
     const upload = await deps.uploads.find(fileId);
-    if (upload?.organization_id !== wanted.organizationId) throw new Unusable(noFile);
+    if (upload?.organization_id !== required.organizationId) throw new Unusable(noFile);
     let contentType: string | null;
     try {
       contentType = await deps.uploads.confirm(upload);
@@ -99,37 +105,36 @@ function createResolver(deps: InputsDeps): ResolveOne {
       throw error;
     }
     if (contentType === null) throw new Unusable('has not been uploaded yet');
-    refuseOtherMedium(contentType, wanted.medium);
+    refuseOtherMedium(contentType, required.medium);
     return upload.storage_key;
   }
 
-  async function ownKey(key: string, wanted: Wanted): Promise<string> {
+  async function ownKey(key: string, required: Requirement): Promise<string> {
     const [, name = ''] = key.split('/');
     const fileId = name.split('.')[0] ?? '';
     if (isId('upload', fileId)) {
-      const found = await uploadKey(fileId, wanted);
-      if (found !== key) throw new Unusable(noFile);
-      return found;
+      const confirmedKey = await uploadKey(fileId, required);
+      if (confirmedKey !== key) throw new Unusable(noFile);
+      return confirmedKey;
     }
     const paid = await deps.pool.maybeOneFirst(sql.type(paidRow)`
       SELECT true AS paid FROM artifact
-      WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}
+      WHERE storage_key = ${key} AND organization_id = ${required.organizationId}
         AND deleted_at IS NULL`);
     if (paid === null) throw new Unusable(noFile);
-    refuseOtherMedium(contentTypeOf(key), wanted.medium);
+    refuseOtherMedium(contentTypeOf(key), required.medium);
     return key;
   }
 
-  return async (given, wanted) => {
-    if (isId('upload', given)) return storageReference(await uploadKey(given, wanted));
-    const url = URL.canParse(given) ? new URL(given) : null;
+  return async (input, required) => {
+    if (isId('upload', input)) return storageReference(await uploadKey(input, required));
+    const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
-    if (key) return storageReference(await ownKey(key, wanted));
+    if (key) return storageReference(await ownKey(key, required));
     if (!url || url.origin === ownOrigin) throw new Unusable(url ? noFile : 'is not a URL');
     try {
-      // The checked URL is passed on, because another parser may read the original text
-      // differently.
-      return (await deps.outbound.vet(given)).href;
+      // The parsed URL that was checked is passed on, because another parser may read the original text differently.
+      return (await deps.outbound.vet(input)).href;
     } catch (error) {
       if (error instanceof OutboundError) throw new Unusable(`cannot be read: ${error.message}`);
       throw error;
@@ -137,26 +142,29 @@ function createResolver(deps: InputsDeps): ResolveOne {
   };
 }
 
-/** Makes the checks of inputs of requests. */
+/** Makes the functions that check inputs of requests and sign the URLs that providers read. */
 export function createInputs(deps: InputsDeps) {
   const resolveOne = createResolver(deps);
 
-  /** Checks all inputs; the error names each unusable one. */
+  /**
+   * Checks all inputs and returns the replacement of each URL or file id.
+   * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
+   */
   async function resolveAll(
     inputs: readonly PlanInput[],
     organizationId: string,
   ): Promise<ReadonlyMap<string, string>> {
-    const ends = await Promise.allSettled(
+    const results = await Promise.allSettled(
       inputs.map(({ url, medium }) => resolveOne(url, { organizationId, medium })),
     );
     const details: ErrorDetail[] = [];
     const resolved = new Map<string, string>();
     for (const [index, { field, url }] of inputs.entries()) {
-      const end = ends[index];
-      if (end?.status === 'fulfilled') resolved.set(url, end.value);
-      else if (end?.reason instanceof Unusable) {
-        details.push({ path: field, message: end.reason.message });
-      } else throw end?.reason;
+      const result = results[index];
+      if (result?.status === 'fulfilled') resolved.set(url, result.value);
+      else if (result?.reason instanceof Unusable) {
+        details.push({ path: field, message: result.reason.message });
+      } else throw result?.reason;
     }
     if (details.length > 0) throw refusedFields('INVALID_INPUT_URL', details);
     return resolved;
@@ -164,9 +172,8 @@ export function createInputs(deps: InputsDeps) {
 
   return {
     /**
-     * Checks one input. Returns the storage key of a file of the organization, or the checked
-     * foreign URL.
-     * @throws GatewayError INVALID_INPUT_URL naming the field
+     * Checks one input. Returns the key of a stored file, or the URL of a file on another server.
+     * @throws GatewayError INVALID_INPUT_URL with the field
      */
     async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
       const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
@@ -176,30 +183,31 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Checks the inputs of a draft and replaces them in its calls by references and checked URLs.
-     * @throws GatewayError INVALID_INPUT_URL naming each field
+     * Checks the inputs of a draft plan, and replaces them in its calls by checked URLs and references.
+     * @throws GatewayError INVALID_INPUT_URL with each field
      */
     async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
       if (!draft.inputs?.length) return draft;
       return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
     },
 
-    /** Replaces the references in a provider's input by URLs that are valid now. */
+    /** Replaces the references in a provider's input by signed URLs, which are valid for 24 hours. */
     sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
-      mapStrings(input, async (word) => {
-        const key = referencedKey(word);
-        // A prompt may look like a reference: only files of the organization are opened.
+      mapStrings(input, async (text) => {
+        const key = referencedKey(text);
+        // A prompt may look like a reference, so only files of the caller's organization are signed.
         return key?.startsWith(`${organizationId}/`)
           ? deps.storage.urlOf(key, providerReadTtlMs)
-          : word;
+          : text;
       }),
   };
 }
 export type Inputs = ReturnType<typeof createInputs>;
 
+/** Replaces every text in a JSON object, also in nested arrays and objects. */
 async function mapStrings(
   input: JsonObject,
-  replace: (word: string) => Promise<string>,
+  replace: (text: string) => Promise<string>,
 ): Promise<JsonObject> {
   const mapValue = async (value: Json): Promise<Json> => {
     if (typeof value === 'string') return replace(value);

@@ -1,7 +1,7 @@
 /**
- * Copies of foreign inputs that a price is measured on. The provider receives the copy, because the
- * server of the URL could send the provider a larger file than the measured one. A copy belongs to
- * one request and is removed when the request is refused or its job is settled.
+ * Copies of inputs from other servers whose measurements decide a price. The provider receives the copy, so that a
+ * server cannot send a small file to the gateway and a large one to the provider. A copy belongs to one request: it
+ * is removed when the request is rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -29,21 +29,21 @@ import type { InputFacts } from '../../studio/capability.ts';
 
 const storageKeyRow = z.object({ storage_key: z.string() });
 
-/** Request that copies are made for. */
+/** Request whose inputs are copied. */
 interface CopyingRequest {
   organizationId: string;
   jobId: string;
 }
 
-/** Copies of one request. */
+/** Copies of the inputs of one request. */
 export interface RequestCopies {
   /**
-   * Copies a foreign file, up to the size limit of uploads of the medium.
+   * Copies a file of another server into the storage; its size is limited like that of an upload of the medium.
    * @returns the reference of the copy (storage/inputs/inputs.ts)
-   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE when too many copies are in progress
+   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
   keep: (url: string, medium: 'image' | 'video') => Promise<string>;
-  /** Removes the copies of a refused request, and stops those in progress. */
+  /** Removes the copies of a rejected request, and aborts those in progress. */
   discard: () => Promise<void>;
 }
 
@@ -54,35 +54,40 @@ interface InputCopiesDeps {
 }
 
 const formats = {
-  image: 'not a PNG, JPEG, WebP or GIF',
-  video: 'not an MP4, WebM or QuickTime video',
+  image: 'must be a PNG, JPEG, WebP or GIF',
+  video: 'must be an MP4, WebM or QuickTime video',
 };
-/** Time limit of a whole file, in milliseconds. */
+/** Timeout of reading a file completely, in milliseconds. */
 const timeoutMs = { image: 20_000, video: 60_000 };
 /**
- * Concurrent copies in this process, each with up to the bytes of a video on disk, and of one
- * organization.
+ * Maximum number of simultaneous copies in this process, because each may occupy disk space for a video. The limit
+ * per organization is lower, so that one organization cannot use all slots.
  */
 const atOnceMax = { process: 96, organization: 24 };
 /**
- * Retention of a copy without a job: a workflow may wait this long for a worker before it reserves.
+ * Time after which a copy without a reservation is removed; a workflow may wait this long for a worker before it
+ * reserves.
  */
 const keptFor = '48 hours';
+/** Maximum number of copies that one sweep removes. */
 const sweepCountMax = 500;
 
-/** Makes the copies of all requests. */
+/** Makes the store of copies. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
-  const enter = createPlaces();
+  const acquireSlot = createSlots();
 
   async function remove(storageKey: string): Promise<void> {
     await storage.remove(storageKey);
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
-  /** Fetches, checks and stores one file; calls `named` after its key is recorded. */
-  async function copy(wanted: Wanted, named: (storageKey: string) => void): Promise<string> {
-    const { url, medium, signal, organizationId, jobId } = wanted;
+  /** Reads, checks and stores one file; calls `onRecorded` as soon as the database has its key. */
+  async function copy(
+    source: CopySource,
+    onRecorded: (storageKey: string) => void,
+  ): Promise<string> {
+    const { url, medium, signal, organizationId, jobId } = source;
     const path = await storage.spoolPath();
     try {
       const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
@@ -91,7 +96,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
       await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
         VALUES (${storageKey}, ${organizationId}, ${jobId})`);
-      named(storageKey);
+      onRecorded(storageKey);
       await storage.put(storageKey, path);
       return storageReference(storageKey);
     } catch (error) {
@@ -104,86 +109,87 @@ export function createInputCopies(deps: InputCopiesDeps) {
 
   return {
     of(request: CopyingRequest): RequestCopies {
-      const ending = new AbortController();
+      const abort = new AbortController();
       const keys: string[] = [];
       return {
         async keep(url, medium) {
-          const leave = enter(request.organizationId);
+          const releaseSlot = acquireSlot(request.organizationId);
           try {
-            const wanted = { url, medium, signal: ending.signal, ...request };
-            return await copy(wanted, (storageKey) => keys.push(storageKey));
+            const source = { url, medium, signal: abort.signal, ...request };
+            return await copy(source, (storageKey) => keys.push(storageKey));
           } finally {
-            leave();
+            releaseSlot();
           }
         },
         async discard() {
-          ending.abort();
-          // The sweeper removes copies that cannot be removed now.
+          abort.abort();
+          // `sweep` removes the copies that cannot be removed now.
           await Promise.allSettled(keys.map(remove));
         },
       };
     },
 
     /**
-     * Removes copies whose job is settled, and copies that are two days old without a job; returns
-     * their number.
+     * Removes copies whose job is settled, and copies older than two days without a job; returns the number removed.
      */
     async sweep(): Promise<number> {
-      const old = await pool.anyFirst(sql.type(storageKeyRow)`
+      const keys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${keptFor}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
-      const ends = await Promise.allSettled(old.map(remove));
-      return ends.filter(({ status }) => status === 'fulfilled').length;
+      const results = await Promise.allSettled(keys.map(remove));
+      return results.filter(({ status }) => status === 'fulfilled').length;
     },
   };
 }
 
 /**
- * Makes the slots of copies. Taking a slot throws GatewayError SERVICE_UNAVAILABLE if none is free.
+ * Makes the slots for simultaneous copies. The returned function acquires a slot for an organization and returns the
+ * function that releases it; it throws GatewayError SERVICE_UNAVAILABLE if no slot is free.
  */
-function createPlaces(): (organizationId: string) => () => void {
-  const taken: string[] = [];
+function createSlots(): (organizationId: string) => () => void {
+  const holders: string[] = [];
   return (organizationId) => {
-    const own = taken.filter((id) => id === organizationId).length;
-    if (taken.length >= atOnceMax.process || own >= atOnceMax.organization) {
+    const own = holders.filter((id) => id === organizationId).length;
+    if (holders.length >= atOnceMax.process || own >= atOnceMax.organization) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
         retryAfterSeconds: 2,
       });
     }
-    taken.push(organizationId);
-    return () => void taken.splice(taken.indexOf(organizationId), 1);
+    holders.push(organizationId);
+    return () => void holders.splice(holders.indexOf(organizationId), 1);
   };
 }
 
-interface Wanted extends CopyingRequest {
+/** File to copy. */
+interface CopySource extends CopyingRequest {
   url: string;
   medium: 'image' | 'video';
   signal: AbortSignal;
 }
 
 /**
- * Writes a file if its first bytes are of the medium.
+ * Writes a stream to a spool file, and checks by its first bytes that it has the expected medium.
  * @throws InputUnreadable, OutboundError
  */
 async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
-  const seen: { type?: MediaType } = {};
+  const detected: { type?: MediaType } = {};
   async function* checked(): AsyncGenerator<Buffer> {
     let head = Buffer.alloc(0);
     const chunks: AsyncIterable<Buffer> = body;
     for await (const chunk of chunks) {
-      if (!seen.type) {
+      if (!detected.type) {
         head = Buffer.concat([head, chunk]);
-        if (head.length >= sniffBytes) seen.type = await typeOf(head, medium);
+        if (head.length >= sniffBytes) detected.type = await typeOf(head, medium);
       }
       yield chunk;
     }
-    seen.type ??= await typeOf(head, medium);
+    detected.type ??= await typeOf(head, medium);
   }
   await writeSpoolFile(path, checked);
-  if (!seen.type) throw new InputUnreadable(formats[medium]);
-  return seen.type;
+  if (!detected.type) throw new InputUnreadable(formats[medium]);
+  return detected.type;
 }
 
 async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
@@ -192,16 +198,16 @@ async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaTyp
   return type;
 }
 
-/** An unreadable or unsuitable input; the message is for the caller. */
+/** Error of an input that cannot be read or is not of an accepted type. The caller receives the message. */
 export class InputUnreadable extends Error {
   override readonly name = 'InputUnreadable';
 }
 
-/** Bytes in which an image states its dimensions, with the metadata before them. */
+/** Number of bytes at the start of a picture that contain its size, including metadata in front of it. */
 const headBytesMax = 2 * 1024 * 1024;
 
 /**
- * Measures an object of the storage.
+ * Measures a stored picture or video.
  * @throws InputUnreadable
  */
 export async function measureInput(
@@ -210,7 +216,7 @@ export async function measureInput(
   medium: 'image' | 'video',
 ): Promise<InputFacts> {
   const sizeBytes = (await storage.size(storageKey)) ?? 0;
-  if (sizeBytes === 0) throw new InputUnreadable('it is empty or no longer exists');
+  if (sizeBytes === 0) throw new InputUnreadable('is empty or no longer exists');
   return medium === 'image'
     ? measurePicture(storage, storageKey, sizeBytes)
     : measureVideo(storage, storageKey);
@@ -223,23 +229,23 @@ async function measurePicture(
 ): Promise<InputFacts> {
   const last = Math.min(headBytesMax, sizeBytes) - 1;
   const object = await storage.open(key, { first: 0, last });
-  if (!object) throw new InputUnreadable('it is gone');
+  if (!object) throw new InputUnreadable('no longer exists');
   const head = await buffer(object.stream);
-  // Checked before decoding, because the image library would also read SVG and TIFF.
+  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other formats.
   if ((await sniff(head))?.medium !== 'image') {
-    throw new InputUnreadable('not a PNG, JPEG, WebP or GIF');
+    throw new InputUnreadable('must be a PNG, JPEG, WebP or GIF');
   }
   try {
     const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();
     return { ...autoOrient, durationSeconds: null };
   } catch (cause) {
-    throw new InputUnreadable('it is not a readable image', { cause });
+    throw new InputUnreadable('is not a readable image', { cause });
   }
 }
 
 async function measureVideo(storage: Storage, key: string): Promise<InputFacts> {
-  const found = await readContainer(storedSource(storage, key));
-  if (!found) throw new InputUnreadable('it is not a readable video');
-  if (!found.video) throw new InputUnreadable('it has no video track');
-  return { ...found.video, durationSeconds: found.durationSeconds };
+  const container = await readContainer(storedSource(storage, key));
+  if (!container) throw new InputUnreadable('is not a readable video');
+  if (!container.video) throw new InputUnreadable('has no video track');
+  return { ...container.video, durationSeconds: container.durationSeconds };
 }

@@ -219,7 +219,7 @@ describe('a copy', () => {
       more();
     });
     const answer = await tool('image/upscale', { imageUrl: `${origin}/endless` });
-    expect(answer.body.message).toBe('imageUrl: not a PNG, JPEG, WebP or GIF');
+    expect(answer.body.message).toBe('imageUrl: must be a PNG, JPEG, WebP or GIF');
     expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
   });
 });

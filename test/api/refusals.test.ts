@@ -62,7 +62,7 @@ const studio: Row[] = [
     { prompt, aspectRatio: '16x9' },
     'aspectRatio',
     expect.stringMatching(
-      /^nano-banana takes one of .*16:9.* \(received "16x9"; did you mean 16:9\?\)$/,
+      /^must be one of .*16:9.* for nano-banana \(received "16x9"; did you mean 16:9\?\)$/,
     ) as string,
   ],
   [
@@ -224,7 +224,7 @@ describe('a query', () => {
     const path = '/api/v1/studio/image/generate?dryRun=true';
     const answer = await gateway.call(path, { body: { prompt } });
     expect(answer.status).toBe(400);
-    expectWords(answer.body, 'dryRun', 'this endpoint takes no query parameters');
+    expectWords(answer.body, 'dryRun', 'this endpoint has no query parameters');
   });
 });
 

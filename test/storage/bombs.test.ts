@@ -186,7 +186,7 @@ describe('a bomb', () => {
       const { storage, key } = await stored(make());
       await expect(measureInput(storage, key, 'image')).rejects.toMatchObject({
         name: 'InputUnreadable',
-        message: 'not a PNG, JPEG, WebP or GIF',
+        message: 'must be a PNG, JPEG, WebP or GIF',
       });
     },
   );
