@@ -1425,7 +1425,7 @@ export interface paths {
         };
         /**
          * Get the API key of the request: its owner, scopes and remaining limit
-         * @description Any key may ask.
+         * @description Any key may call this operation.
          */
         get: operations["getKey"];
         put?: never;
@@ -1453,7 +1453,7 @@ export interface paths {
          * Sign in to the console with an API key
          * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.
          *
-         *     Any key may ask.
+         *     Any key may call this operation.
          */
         post: operations["beginSession"];
         /**
@@ -1479,7 +1479,7 @@ export interface paths {
          * Create a single-use link that signs in to the console
          * @description The first request that uses the link, within one hour, starts a session with the rights of this key. A link can be created only with an API key, not in a session.
          *
-         *     Any key may ask.
+         *     Any key may call this operation.
          */
         post: operations["createSignInLink"];
         delete?: never;
@@ -1686,7 +1686,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** The limit of a key is reached, or has refused a request */
+        /** The limit of a key is reached, or a request was rejected because of it */
         post: operations["reachedKeyLimitWebhook"];
         delete?: never;
         options?: never;
@@ -1713,7 +1713,7 @@ export interface components {
                 lines?: string[];
             }[];
         };
-        /** @description Credits per calendar period, UTC; `total`: ever. */
+        /** @description Credits per calendar period, UTC; `total`: no period. */
         KeyLimit: {
             credits: number;
             /** @enum {string} */
@@ -1877,7 +1877,7 @@ export interface components {
         StudioEstimate: {
             type: string;
             model: string | null;
-            /** @description What the request reserves, the most it costs. */
+            /** @description Credits that the request reserves, which is the most that it costs. */
             credits: number;
             items: {
                 unit: string;
@@ -1903,16 +1903,16 @@ export interface components {
             };
             default?: string | number | boolean;
         };
-        /** @description A part of a price; the price is the sum of its parts. The first row counts whose `when` the request has, defaults applied, and whose `pixelsMax` holds the pixels; a part without such a row adds nothing. `chargedAs`: what a value that leaves the choice to the model costs as much as. */
+        /** @description Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. `chargedAs`: value with the same price, if the value of the request leaves the choice to the model. */
         PriceRule: {
             /** @enum {string} */
             unit: "image" | "second" | "character" | "request";
-            /** @description How many units: the number of the field `of` rounded up, the characters of its text or the items of its list; of `input` the seconds begun. `default` where that says nothing. */
+            /** @description Number of units: the value of the field `of` rounded up, or the number of characters of its string or of items of its array. If `of` is `input`: its duration in seconds, rounded up. `default` applies if the request does not determine the number. */
             quantity: {
                 of: string | null;
                 default: number | null;
             };
-            /** @description Pixels of the size in the field `of`, or of the `input` with its edges times `edgesTimes` (a number, or the field that says it). A unit costs so many times its row as they hold `each`, at least once; with `each` null they only choose the row. */
+            /** @description Pixels of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ `each`), at least the price of the row. If `each` is null, the pixels only select the row. */
             pixels: {
                 of: string;
                 edgesTimes: number | string;
@@ -3535,7 +3535,7 @@ export interface components {
                         request: {
                             [key: string]: unknown;
                         };
-                        /** @description The measured input, where the price depends on it. */
+                        /** @description The measured input, if the price depends on it. */
                         input: {
                             width: number;
                             height: number;
@@ -3571,7 +3571,7 @@ export interface components {
                     request: {
                         [key: string]: unknown;
                     };
-                    /** @description The measured input, where the price depends on it. */
+                    /** @description The measured input, if the price depends on it. */
                     input: {
                         width: number;
                         height: number;
@@ -4188,7 +4188,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4231,7 +4231,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4346,7 +4346,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4435,7 +4435,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4514,7 +4514,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4597,7 +4597,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4676,7 +4676,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4753,7 +4753,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4838,7 +4838,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4919,7 +4919,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -4996,7 +4996,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5073,7 +5073,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5154,7 +5154,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5251,7 +5251,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5330,7 +5330,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5409,7 +5409,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5488,7 +5488,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5901,7 +5901,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5939,7 +5939,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -5975,7 +5975,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -6020,7 +6020,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -6056,7 +6056,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -6121,7 +6121,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
@@ -6232,7 +6232,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6434,7 +6434,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key and body are one request; another body is refused. */
+                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6814,11 +6814,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6843,7 +6843,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -6863,11 +6863,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6892,7 +6892,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -6912,11 +6912,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6941,7 +6941,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -6961,11 +6961,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6995,7 +6995,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -7015,11 +7015,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7056,7 +7056,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
@@ -7076,11 +7076,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job or notice. */
+                /** @description Id that is the same for all attempts of one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7117,7 +7117,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Taken. */
+            /** @description The webhook was received. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;

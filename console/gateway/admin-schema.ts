@@ -594,7 +594,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Credits per calendar period, UTC; `total`: ever. */
+        /** @description Credits per calendar period, UTC; `total`: no period. */
         KeyLimit: {
             credits: number;
             /** @enum {string} */
