@@ -12,8 +12,8 @@ import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/errors.ts';
 import { observedRequests, requestLog } from './middleware/observed-requests.ts';
 import { createDocuments } from './openapi/document.ts';
-import { operations } from './operations/index.ts';
-import { createRouter } from './operations/runner.ts';
+import { endpoints } from './endpoints/index.ts';
+import { createRouter } from './endpoints/runner.ts';
 
 /** Request handler of a Node.js HTTP server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -30,7 +30,7 @@ const keptTextLimits = {
 /** Makes the request handler of the application; the caller passes it to an HTTP server. */
 export function createApp(deps: AppDeps): Handler {
   const { config } = deps;
-  const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
+  const services = compose(deps, createDocuments(publicBaseUrl(config), endpoints));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
   app.use(shortPaths);
@@ -55,7 +55,7 @@ export function createApp(deps: AppDeps): Handler {
     }),
   );
   if (deps.observe) app.use(deps.observe);
-  app.use(createRouter(operations, services).routes());
+  app.use(createRouter(endpoints, services).routes());
   app.silent = true;
   const handle = app.callback();
   return (request, response) => void handle(request, response);

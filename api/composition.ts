@@ -1,4 +1,4 @@
-/** Services of the API operations, created once per process. Each operation declares which of them it uses. */
+/** Services of the API endpoints, created once per process. Each endpoint declares which of them it uses. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';
@@ -33,7 +33,7 @@ export interface AppDeps {
   client: Client;
   news: JobNews;
   readiness: Readiness;
-  /** Middleware directly around the operations; absent: none. */
+  /** Middleware directly around the endpoints; absent: none. */
   observe?: Middleware | undefined;
 }
 
@@ -95,7 +95,7 @@ export function compose(deps: AppDeps, documents: Documents) {
   };
 }
 
-/** Makes the services that only the operators' operations use. */
+/** Makes the services that only the operators' endpoints use. */
 function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage } = services;
   const codecSecret = codecAccessWord(config.ADMIN_API_KEY);

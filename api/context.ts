@@ -1,4 +1,4 @@
-/** Types of the request context and of the state that the middleware sets for the operations. */
+/** Types of the request context and of the state that the middleware sets for the endpoints. */
 import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
@@ -16,7 +16,7 @@ export interface RequestState {
   holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Releases the bytes of a kind before the request is finished. */
   releaseBytes: (kind: ByteKind) => void;
-  /** Error format of the operation; before an operation is found, OpenAI's format below `/v1`, the service's elsewhere. */
+  /** Error format of the endpoint; before an endpoint is found, OpenAI's format below `/v1`, the service's elsewhere. */
   errorShape?: ErrorShape;
 }
 

@@ -7,7 +7,7 @@ import { openProcess, type Services } from '../activities/services.ts';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { openOperationsServer } from '../platform/operations-server.ts';
+import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { answerStarting, createApp, type Handler } from './app.ts';
@@ -17,7 +17,7 @@ import { openJobNews, type JobNews } from './studio/job-news.ts';
 interface ApiOptions {
   config: Config;
   logger: Logger;
-  /** Middleware directly around the operations, which sees their responses and errors. */
+  /** Middleware directly around the endpoints, which sees their responses and errors. */
   observe?: Middleware;
 }
 
@@ -73,14 +73,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   };
   const { observe } = options;
   handle = createApp({ config, services, client, news, readiness, observe });
-  const operations = await openOperationsServer(config, {
+  const metricsServer = await openMetricsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,
   });
   logger.info({ port }, 'api.listening');
   return {
     port,
-    metricsPort: operations?.port ?? null,
+    metricsPort: metricsServer?.port ?? null,
     services,
     client,
     news,
@@ -95,7 +95,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // All chats have ended with their connections; their charges must be written before the pool closes.
       await services.chat.drained();
       await services.chat.close();
-      await operations?.close();
+      await metricsServer?.close();
       await opened.close();
     },
   };

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
 import committed from './chat-models.json' with { type: 'json' };
-import { createNearest } from '../domain/request-words.ts';
+import { createNearest } from '../domain/field-messages.ts';
 
 /** Models of the committed catalog; some may have been retired since the catalog was generated. */
 export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(committed.models);

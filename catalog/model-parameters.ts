@@ -4,7 +4,7 @@
  * agree. This file also has the maps from request fields to the fields of a provider, which only `providerInput`
  * reads.
  */
-import { charactersOf, notOneOf, received } from '../domain/request-words.ts';
+import { charactersOf, notOneOf, received } from '../domain/field-messages.ts';
 import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 

@@ -3,7 +3,7 @@
  * name is listed only if the public id serves this model, or the model with which its maker has replaced it.
  */
 import { GatewayError } from '../domain/errors.ts';
-import { createNearest } from '../domain/request-words.ts';
+import { createNearest } from '../domain/field-messages.ts';
 
 /** Public ids by the maker's name. */
 export const vendorNames: Readonly<Record<string, string>> = {

@@ -8,7 +8,7 @@ import { providerDefinitions } from '../providers/registry.ts';
 import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
-import { ofCallers, ofOperators } from './harness/operations.ts';
+import { ofCallers, ofOperators } from './harness/endpoints.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {

@@ -11,7 +11,7 @@ import { createRelays, openProcess, type Services } from '../activities/services
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
-import { openOperationsServer } from '../platform/operations-server.ts';
+import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { connectWorkers } from './runtime.ts';
@@ -56,7 +56,7 @@ export async function startWorkerProcess(
     state,
   });
   showState({ config, services, connection, metrics, state });
-  const operations = await openOperationsServer(config, {
+  const metricsServer = await openMetricsServer(config, {
     metrics,
     readiness: {
       required: {
@@ -76,14 +76,14 @@ export async function startWorkerProcess(
   logger.info('worker.polling');
   return {
     services,
-    metricsPort: operations?.port ?? null,
+    metricsPort: metricsServer?.port ?? null,
     failed: workers.done,
     async close() {
       workers.shutdown();
       await workers.done.catch(() => {});
       await stopSweeping();
       await stopAuditing();
-      await operations?.close();
+      await metricsServer?.close();
       await workerConnection.close();
       await opened.close();
     },

@@ -7,7 +7,7 @@ import type { OpenChat } from '../../chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { received } from '../../domain/request-words.ts';
+import { received } from '../../domain/field-messages.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';

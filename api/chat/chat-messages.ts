@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { received } from '../../domain/request-words.ts';
+import { received } from '../../domain/field-messages.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 

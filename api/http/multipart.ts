@@ -32,7 +32,7 @@ interface ReceivedFile<Kept> {
 
 /** Form that was read. */
 export interface ReceivedForm<Kept> {
-  /** Text fields by name, without those named `name[]`: these may be repeated, and no operation uses them. */
+  /** Text fields by name, without those named `name[]`: these may be repeated, and no endpoint uses them. */
   texts: Record<string, string>;
   /** Files in the order of the form. */
   files: ReceivedFile<Kept>[];

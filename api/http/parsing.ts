@@ -3,7 +3,7 @@
  * schema) and the received value. If a schema defines its own message, that message is used.
  */
 import { z } from 'zod';
-import { charactersOf, createNearest, notOneOf, received } from '../../domain/request-words.ts';
+import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
 import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 
 type Issue = z.core.$ZodIssue;

@@ -82,7 +82,7 @@ export type Claims = ReturnType<typeof createClaims>;
 const keyText = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
 const header = z.object({ 'Idempotency-Key': keyText });
 
-/** Schema of the header in the descriptions of operations. */
+/** Schema of the header in the descriptions of endpoints. */
 export const idempotencyHeader = z.object({
   'Idempotency-Key': keyText.optional().meta({
     description:

@@ -1,6 +1,6 @@
 /** Fields of requests about API keys (spec §4.3), shared by the routes of callers and operators. */
 import { z } from 'zod';
-import { charactersOf } from '../../domain/request-words.ts';
+import { charactersOf } from '../../domain/field-messages.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';

@@ -1,6 +1,6 @@
 /**
- * MCP tools: one for each Studio capability, and some operations on jobs and models, with the schemas of the operations. A
- * tool calls the HTTP API with the caller's key, so it has the same permissions, limits and responses as its operation
+ * MCP tools: one for each Studio capability, and some endpoints on jobs and models, with the schemas of the endpoints. A
+ * tool calls the HTTP API with the caller's key, so it has the same permissions, limits and responses as its endpoint
  * (docs/mcp.md).
  */
 import type { IncomingMessage } from 'node:http';
@@ -9,9 +9,9 @@ import { z } from 'zod';
 import { scopeOf } from '../../studio/capability.ts';
 import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller, Scope } from '../identity/access.ts';
-import type { Operation } from '../operations/operation.ts';
-import { studioJobs } from '../operations/studio-jobs.ts';
-import { studioModels } from '../operations/studio-models.ts';
+import type { Endpoint } from '../endpoints/endpoint.ts';
+import { studioJobs } from '../endpoints/studio-jobs.ts';
+import { studioModels } from '../endpoints/studio-models.ts';
 
 type Arguments = Record<string, unknown>;
 
@@ -46,7 +46,7 @@ const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
   }),
 }));
 
-/** Ids of the operations that are offered as tools. */
+/** Ids of the endpoints that are offered as tools. */
 const offeredIds = new Set([
   'getJob',
   'listJobs',
@@ -59,9 +59,9 @@ const operationTools: OfferedTool[] = [...studioJobs, ...studioModels]
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
-/** Makes the tool of an operation; its arguments are the path and query parameters. */
-function toolOf(operation: Operation): OfferedTool {
-  const { id = '', summary = '', description, method, path, request, scope } = operation;
+/** Makes the tool of an endpoint; its arguments are the path and query parameters. */
+function toolOf(endpoint: Endpoint): OfferedTool {
+  const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
   const shape = { ...request.params?.shape, ...request.query?.shape };
   return {
@@ -76,7 +76,7 @@ function toolOf(operation: Operation): OfferedTool {
         openWorldHint: false,
       },
     },
-    // oxlint-disable-next-line no-unsafe-type-assertion -- `offeredIds` names operations behind keys only
+    // oxlint-disable-next-line no-unsafe-type-assertion -- `offeredIds` names endpoints behind keys only
     scope: scope as Scope,
     call: (input) => {
       const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
@@ -106,7 +106,7 @@ function checkLength(texts: readonly { name: string; text: string }[]): void {
   throw new McpError(ErrorCode.InvalidParams, message);
 }
 
-/** Converts an argument to text; the operation rejects a value of the wrong type. */
+/** Converts an argument to text; the endpoint rejects a value of the wrong type. */
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
 
@@ -143,7 +143,7 @@ export const toolsFor = ({ scopes }: Caller): Tool[] =>
 export const findTool = (name: string): OfferedTool | undefined =>
   tools.find(({ tool }) => tool.name === name);
 
-/** Request for one operation of the API. */
+/** Request for one endpoint of the API. */
 interface OwnCall {
   method: string;
   /** Path with the query. */

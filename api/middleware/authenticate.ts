@@ -7,7 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
 import type { Caller, Scope } from '../identity/access.ts';
-import type { Operation } from '../operations/operation.ts';
+import type { Endpoint } from '../endpoints/endpoint.ts';
 
 /** Pattern of a bearer credential; the case of the scheme does not matter (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
@@ -18,7 +18,7 @@ const bearer = /^Bearer ([^\s]+)$/i;
  */
 export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
-  { bucket = 'requests', takesXApiKey }: Pick<Operation, 'bucket' | 'takesXApiKey'>,
+  { bucket = 'requests', takesXApiKey }: Pick<Endpoint, 'bucket' | 'takesXApiKey'>,
 ): Middleware {
   async function callerOf(ctx: Context): Promise<{ caller: Caller | null; limit: number }> {
     const key = bearerKey(ctx.req) ?? (takesXApiKey ? headerKey(ctx.req) : undefined);

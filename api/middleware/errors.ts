@@ -1,5 +1,5 @@
 /**
- * Converts thrown errors to responses of the error table (spec §7). The operation decides the format of the body: the
+ * Converts thrown errors to responses of the error table (spec §7). The endpoint decides the format of the body: the
  * service's own (spec §2.1), or the format of OpenAI or Anthropic with the service's fields in addition.
  */
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 
-/** Error format of an operation: the service's own, or the one that clients of OpenAI or Anthropic expect. */
+/** Error format of an endpoint: the service's own, or the one that clients of OpenAI or Anthropic expect. */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
 
 type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;

@@ -1,5 +1,5 @@
 /**
- * OpenAPI 3.1 documents, generated from the operations and the schemas that validate requests (spec §9), and llms.txt. The
+ * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec §9), and llms.txt. The
  * webhooks that the service sends are described too.
  */
 import { stringify } from 'yaml';
@@ -9,8 +9,8 @@ import { noticeData } from '../../webhooks/notices.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { jobSchema } from '../../studio/job-view.ts';
 import { errorSchemas } from '../middleware/errors.ts';
-import { time } from '../operations/fields.ts';
-import { type Operation, ownAnswer, type AnswerParts } from '../operations/operation.ts';
+import { time } from '../endpoints/fields.ts';
+import { type Endpoint, ownAnswer, type AnswerParts } from '../endpoints/endpoint.ts';
 
 /** OpenAPI document as an object, as JSON and as YAML. */
 interface OpenApiDocument {
@@ -21,10 +21,10 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** Makes the documents of these operations for an API at `baseUrl`; each document is generated at its first use. */
-export function createDocuments(baseUrl: string, operations: readonly Operation[]) {
-  const ofOperators = operations.filter(({ scope }) => scope === 'admin');
-  const ofCallers = operations.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
+/** Makes the documents of these endpoints for an API at `baseUrl`; each document is generated at its first use. */
+export function createDocuments(baseUrl: string, endpoints: readonly Endpoint[]) {
+  const ofOperators = endpoints.filter(({ scope }) => scope === 'admin');
+  const ofCallers = endpoints.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
     /** Returns the document of the callers' API. */
     callers: once(() =>
@@ -44,7 +44,7 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         baseUrl,
         title: 'Studio Gateway: operators',
         description:
-          'Operations for operators. Every write names its actor and reason, and is recorded.',
+          'Endpoints for operators. Every write names its actor and reason, and is recorded.',
         key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
         webhooks: {},
       }),
@@ -63,14 +63,14 @@ interface Frame {
   webhooks: Record<string, Record<string, unknown>>;
 }
 
-function buildDocument(operations: readonly Operation[], frame: Frame): OpenApiDocument {
+function buildDocument(endpoints: readonly Endpoint[], frame: Frame): OpenApiDocument {
   const { baseUrl, title, description, key, webhooks } = frame;
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const operation of operations) {
-    const path = describedPath(operation);
+  for (const endpoint of endpoints) {
+    const path = describedPath(endpoint);
     paths[path] = {
       ...paths[path],
-      [operation.method.toLowerCase()]: describeOperation(operation),
+      [endpoint.method.toLowerCase()]: describeEndpoint(endpoint),
     };
   }
   const document = createDocument({
@@ -91,8 +91,8 @@ function buildDocument(operations: readonly Operation[], frame: Frame): OpenApiD
   };
 }
 
-/** Returns the path of an operation in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
-export function describedPath({ path }: Pick<Operation, 'path'>): string {
+/** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
+export function describedPath({ path }: Pick<Endpoint, 'path'>): string {
   return path.replaceAll(/[:*](\w+)/g, '{$1}');
 }
 
@@ -103,11 +103,11 @@ function once<Value>(make: () => Value): () => Value {
 
 function summaryOf(
   baseUrl: string,
-  operations: readonly Operation[],
+  endpoints: readonly Endpoint[],
   prices: readonly string[],
 ): string {
-  const lines = operations.map(
-    (operation) => `- ${operation.method} ${describedPath(operation)}: ${operation.summary}`,
+  const lines = endpoints.map(
+    (endpoint) => `- ${endpoint.method} ${describedPath(endpoint)}: ${endpoint.summary}`,
   );
   return [
     '# Studio Gateway',
@@ -118,7 +118,7 @@ function summaryOf(
     '`{success, data, credits}`, or 202 with `data.statusUrl` to poll until `data.done` is true.',
     `Full description: ${baseUrl}/api/v1/openapi.json`,
     '',
-    '## Operations',
+    '## Endpoints',
     '',
     ...lines,
     '',
@@ -132,7 +132,7 @@ function summaryOf(
   ].join('\n');
 }
 
-/** Headers of every response of an operation that needs a key (spec §8). */
+/** Headers of every response of an endpoint that needs a key (spec §8). */
 const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
@@ -142,42 +142,39 @@ const rateHeaders = z.object({
   'X-Request-Id': z.string(),
 });
 
-/** Descriptions of the access to operations that need no scope. */
-const unscoped = new Map<Operation['scope'], string>([
+/** Descriptions of the access to endpoints that need no scope. */
+const unscoped = new Map<Endpoint['scope'], string>([
   ['admin', ''],
   ['open', 'No key needed.'],
-  ['any', 'Any key may call this operation.'],
+  ['any', 'Any key may call this endpoint.'],
 ]);
 
-/** Makes the operation object of the document. */
-function describeOperation(operation: Operation): Record<string, unknown> {
-  const { id, tag, summary, scope, request, answers } = operation;
+/** Makes the OpenAPI operation object of an endpoint. */
+function describeEndpoint(endpoint: Endpoint): Record<string, unknown> {
+  const { id, tag, summary, scope, request, answers } = endpoint;
   const access = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(scope === 'open' && { security: [] }),
-    description: [operation.description, access].filter(Boolean).join('\n\n'),
+    description: [endpoint.description, access].filter(Boolean).join('\n\n'),
     requestParams: {
       ...(request.params && { path: request.params }),
       ...(request.query && { query: request.query }),
       ...(request.headers && { header: request.headers }),
     },
-    ...requestBodyOf(operation),
+    ...requestBodyOf(endpoint),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, parts]) => [
-          status,
-          describeAnswer(operation, parts),
-        ]),
+        Object.entries(answers).map(([status, parts]) => [status, describeAnswer(endpoint, parts)]),
       ),
-      ...describeErrors(operation),
+      ...describeErrors(endpoint),
     },
   };
 }
 
-function requestBodyOf({ request }: Operation): Record<string, unknown> {
+function requestBodyOf({ request }: Endpoint): Record<string, unknown> {
   const { body, bodyIsOptional, example, content } = request;
   if (!body && !content) return {};
   const json = body && {
@@ -186,7 +183,7 @@ function requestBodyOf({ request }: Operation): Record<string, unknown> {
   return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
 }
 
-function describeAnswer({ scope, answer }: Operation, parts: AnswerParts): Record<string, unknown> {
+function describeAnswer({ scope, answer }: Endpoint, parts: AnswerParts): Record<string, unknown> {
   const { description, type = 'application/json', schema = answer, event, headers } = parts;
   return {
     description,
@@ -199,7 +196,7 @@ function describeAnswer({ scope, answer }: Operation, parts: AnswerParts): Recor
 }
 
 /** Describes the error responses, one per status; each description lists the error codes. */
-function describeErrors({ errors, errorShape = 'service' }: Operation): Record<string, unknown> {
+function describeErrors({ errors, errorShape = 'service' }: Endpoint): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => [

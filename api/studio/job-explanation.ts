@@ -41,7 +41,7 @@ export interface NextStep {
   operation: Remedy | null;
   /** Arguments of `npm run studio --`; null if there is no command. */
   command: string | null;
-  words: string;
+  message: string;
 }
 
 /** Error codes of jobs that were released although the provider may have delivered a result. */
@@ -123,18 +123,18 @@ export function nextStepsOf(facts: JobFacts): NextStep[] {
   ];
 }
 
-const advice = (words: string): NextStep => ({ operation: null, command: null, words });
+const advice = (message: string): NextStep => ({ operation: null, command: null, message });
 
-function remedy(operation: Remedy, subject: string, words: string): NextStep {
-  return { operation, command: `admin ${commands[operation]} ${subject}`, words };
+function remedy(operation: Remedy, subject: string, message: string): NextStep {
+  return { operation, command: `admin ${commands[operation]} ${subject}`, message };
 }
 
 function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
   if (owner === null) return [advice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
-    const words =
+    const message =
       'Its workflow no longer exists: check with the provider, then continue the job or release it. The sweeper does this within minutes.';
-    return [remedy('resettleJob', job.id, words)];
+    return [remedy('resettleJob', job.id, message)];
   }
   const paused = calls.find(({ state }) => state === 'waiting');
   const sent = calls.some(({ state }) => state === 'accepted' || state === 'unknown');

@@ -57,7 +57,7 @@ export interface ReadingDeps {
   onReceiving: (file: Promise<ReceivedFile>) => void;
 }
 
-/** Reads a request for a capability from the body of an operation. */
+/** Reads a request for a capability from the body of an endpoint. */
 export type ReadRequestOf = (
   ctx: Context,
   capability: Capability,

@@ -116,7 +116,7 @@ function storyText(job: Fields): string {
   const webhook = fields.safeParse(job['webhook']).data;
   const next = listIn(job, 'next').map((step) => {
     const command = cellOf(step, 'command');
-    return `- ${cellOf(step, 'words')}${command === null ? '' : ` \`${command}\``}\n`;
+    return `- ${cellOf(step, 'message')}${command === null ? '' : ` \`${command}\``}\n`;
   });
   return [
     `${cellOf(job, 'why')}\n`,

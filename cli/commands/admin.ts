@@ -4,7 +4,7 @@ import { addAction } from '../actions.ts';
 import { CliError } from '../api-client.ts';
 import { cellOf, cellsOf, list, type Fields } from '../output.ts';
 import { numeric } from '../fields.ts';
-import { addOperationCommands } from './admin-operations.ts';
+import { addActionCommands } from './admin-actions.ts';
 import { addJobStory } from './admin-job.ts';
 import { addListing, addReadCommands } from './admin-reads.ts';
 import { addWrite, root } from './admin-writes.ts';
@@ -34,7 +34,7 @@ export function adminCommand(): Command {
   addOperatorCommands(admin.command('operator').description('operators, each with a key'));
   addJobStory(admin);
   addReadCommands(admin);
-  addOperationCommands(admin);
+  addActionCommands(admin);
   return admin;
 }
 

@@ -1425,7 +1425,7 @@ export interface paths {
         };
         /**
          * Get the API key of the request: its owner, scopes and remaining limit
-         * @description Any key may call this operation.
+         * @description Any key may call this endpoint.
          */
         get: operations["getKey"];
         put?: never;
@@ -1453,7 +1453,7 @@ export interface paths {
          * Sign in to the console with an API key
          * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.
          *
-         *     Any key may call this operation.
+         *     Any key may call this endpoint.
          */
         post: operations["beginSession"];
         /**
@@ -1479,7 +1479,7 @@ export interface paths {
          * Create a single-use link that signs in to the console
          * @description The first request that uses the link, within one hour, starts a session with the rights of this key. A link can be created only with an API key, not in a session.
          *
-         *     Any key may call this operation.
+         *     Any key may call this endpoint.
          */
         post: operations["createSignInLink"];
         delete?: never;

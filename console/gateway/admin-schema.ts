@@ -807,11 +807,11 @@ export interface components {
             why: string;
             /** @description Possible next steps, most promising first. */
             next: {
-                /** @description Operation of this API that does the step; null if there is none. */
+                /** @description Endpoint of this API that does the step; null if there is none. */
                 operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
                 /** @description Arguments of `npm run studio --`, without the required `--reason`; null if there is no command. */
                 command: string | null;
-                words: string;
+                message: string;
             }[];
             organization: {
                 organizationId: string;
@@ -1847,14 +1847,14 @@ export interface operations {
                                 provider: string;
                                 verdict: string;
                                 operation: unknown;
-                                words: string;
+                                message: string;
                             }[];
                             workflow: {
                                 state: string;
                                 status: string | null;
                             };
                             /** @description True if the running workflow received a signal to check its calls. */
-                            workflowTold: boolean;
+                            workflowSignaled: boolean;
                         };
                     };
                 };
@@ -1908,7 +1908,7 @@ export interface operations {
                                 provider: string;
                                 verdict: string;
                                 operation: unknown;
-                                words: string;
+                                message: string;
                             }[];
                             /** @enum {string} */
                             decision: "taken_up" | "released" | "already_settled";
@@ -1939,7 +1939,7 @@ export interface operations {
                                 provider: string;
                                 verdict: string;
                                 operation: unknown;
-                                words: string;
+                                message: string;
                             }[];
                             /** @enum {string} */
                             decision: "taken_up" | "released" | "already_settled";
@@ -2255,7 +2255,7 @@ export interface operations {
                             /** @description Number of calls that were sent and have not ended. */
                             open: number;
                             /** @description Number of waiting jobs that are signaled to continue. */
-                            told: number;
+                            signaled: number;
                         };
                     };
                 };

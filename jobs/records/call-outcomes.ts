@@ -30,7 +30,7 @@ export interface CallFinding {
   /** Operation of the provider, if it is known. */
   operation: Operation | null;
   /** Description for operators. */
-  words: string;
+  message: string;
 }
 
 const recordedCall = z.object({
@@ -62,12 +62,12 @@ export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<st
 }
 async function checkCall(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
   const operation = operationOf(provider, call);
-  const found = (verdict: CallVerdict, words: string): CallFinding => ({
+  const found = (verdict: CallVerdict, message: string): CallFinding => ({
     callIndex: call.callIndex,
     provider: call.provider,
     verdict,
     operation,
-    words,
+    message,
   });
   if (call.state === 'waiting' || call.state === 'refused') {
     return found('not_sent', `${call.provider} certainly did not take it`);

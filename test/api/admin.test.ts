@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { ofOperators } from '../harness/operations.ts';
+import { ofOperators } from '../harness/endpoints.ts';
 
 interface AdminBody {
   success: boolean;

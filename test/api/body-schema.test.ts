@@ -1,8 +1,8 @@
-/** Each text, list and record in the body of an operation has a bound: what has none is bounded by memory only. */
+/** Each text, list and record in the body of an endpoint has a bound: what has none is bounded by memory only. */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { anyJson, recordOf } from '../../api/http/body-schema.ts';
-import { operations } from '../../api/operations/index.ts';
+import { endpoints } from '../../api/endpoints/index.ts';
 
 const text = z.string().max(5);
 
@@ -54,7 +54,7 @@ function* unboundedObject(object: DescribedPart, path: string): Generator<string
   }
 }
 
-describe('the body of an operation', () => {
+describe('the body of an endpoint', () => {
   it.each<[string, z.ZodType]>([
     ['a text', z.string()],
     ['a text of a pattern', z.string().regex(/^[a-z]{3}$/)],
@@ -100,7 +100,7 @@ describe('the body of an operation', () => {
   });
 
   // The texts of a form are bounded where forms are read (api/http/multipart.ts).
-  const bodies = operations.flatMap(({ method, path, request }) => {
+  const bodies = endpoints.flatMap(({ method, path, request }) => {
     const schema = request.body ?? request.content?.['application/json']?.schema;
     return schema ? [[`${method} ${path}`, schema] as const] : [];
   });

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { exposedHeaders } from '../../api/middleware/cors.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { ofCallers } from '../harness/operations.ts';
+import { ofCallers } from '../harness/endpoints.ts';
 
 const ours = 'https://studio.example';
 const theirs = 'https://elsewhere.example';

@@ -3,7 +3,7 @@ import { parse } from 'yaml';
 import { describedPath } from '../../api/openapi/document.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/operations.ts';
+import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ worker: false }, 'never');
 

@@ -6,7 +6,7 @@ import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Story {
   why: string;
-  next: { operation: string | null; command: string | null; words: string }[];
+  next: { operation: string | null; command: string | null; message: string }[];
   status: string;
   phase: string;
   steps: { name: string; state: string; attempts: number | null; startedAt: string | null }[];
@@ -73,7 +73,7 @@ describe('a job is explained', () => {
       /^Charged 3\.9 credits to Test: fal delivered 1 file of nano-banana in \d\.\d s\.$/,
     );
     expect(story.next).toEqual([
-      { operation: null, command: null, words: 'Nothing: it is settled.' },
+      { operation: null, command: null, message: 'Nothing: it is settled.' },
     ]);
     expect(story).toMatchObject({
       organization: { organizationId: caller.organizationId, name: 'Test', status: 'active' },
@@ -117,7 +117,7 @@ describe('a job is explained', () => {
     expect(failed.ledger.map(({ kind }) => kind)).toEqual(['reserve', 'release']);
     const declined = await storyOf(await ended('[[policy]] a lighthouse'));
     expect(declined.why).toContain('CONTENT_POLICY');
-    expect(declined.next[0]?.words).toContain('would end the same way');
+    expect(declined.next[0]?.message).toContain('would fail again');
   });
 
   it('while it waits for a paused provider, and when it is canceled by an operator', async () => {

@@ -20,7 +20,7 @@ interface Data {
   errorCode: string;
   reasons: string[];
   findings: Finding[];
-  workflowTold: boolean;
+  workflowSignaled: boolean;
   calls: { lateNotificationAt: string | null }[];
 }
 interface Body<Shape> {
@@ -113,7 +113,7 @@ describe('a paused provider', () => {
     for (const jobId of jobs) expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
 
     const resumed = await operators.write('/providers/fal/resume');
-    expect(resumed.body.data).toMatchObject({ paused: null, told: 2 });
+    expect(resumed.body.data).toMatchObject({ paused: null, signaled: 2 });
     for (const jobId of jobs) {
       const done = await gateway.untilDone(jobId);
       expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
@@ -185,7 +185,7 @@ describe('a job', () => {
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
     expect(await operators.actions(jobId)).toContain('job.reverified');
     const after = await operators.write(`/jobs/${jobId}/reverify`);
-    expect(after.body.data).toMatchObject({ status: 'completed', workflowTold: false });
+    expect(after.body.data).toMatchObject({ status: 'completed', workflowSignaled: false });
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
   });
 

@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { ofCallers, ofOperators } from '../harness/operations.ts';
+import { ofCallers, ofOperators } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }, 'never');
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { ofCallers, ofEverybody, ofProtocols } from '../harness/operations.ts';
+import { ofCallers, ofEverybody, ofProtocols } from '../harness/endpoints.ts';
 
 const megabyte = 1024 * 1024;
 

@@ -8,7 +8,7 @@ import { newApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { ofCallers, ofOperators, ofProtocols } from '../harness/operations.ts';
+import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
 let gateway: TestGateway;
 /** Whose objects these are. */

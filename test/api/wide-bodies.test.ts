@@ -13,7 +13,7 @@ import {
   type TestCaller,
   type TestGateway,
 } from '../harness/gateway.ts';
-import { ofCallers, ofOperators } from '../harness/operations.ts';
+import { ofCallers, ofOperators } from '../harness/endpoints.ts';
 import { until } from '../harness/until.ts';
 
 let gateway: TestGateway;

@@ -1,5 +1,5 @@
 /**
- * Middleware of every gateway that tests start: each response and each error code of an operation must be in its
+ * Middleware of every gateway that tests start: each response and each error code of an endpoint must be in its
  * description. A difference is a 500, which fails the test; `TEST_LOG_LEVEL=error` shows the reason.
  */
 import assert from 'node:assert/strict';
@@ -7,42 +7,42 @@ import { Stream } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { routeOf, type Context, type Middleware } from '../../api/context.ts';
-import { operations } from '../../api/operations/index.ts';
-import { ownAnswer, type Operation } from '../../api/operations/operation.ts';
+import { endpoints } from '../../api/endpoints/index.ts';
+import { ownAnswer, type Endpoint } from '../../api/endpoints/endpoint.ts';
 import { GatewayError } from '../../domain/errors.ts';
 
 const nameOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path}`;
-const byName = new Map(operations.map((operation) => [nameOf(operation), operation]));
+const byName = new Map(endpoints.map((endpoint) => [nameOf(endpoint), endpoint]));
 
 /** Checks each response against its schema in the OpenAPI document. */
 export const checkResponses: Middleware = async (ctx, next) => {
   try {
     await next();
   } catch (error) {
-    const operation = operationOf(ctx);
-    if (operation && operation.scope !== 'open') checkCode(operation, error);
+    const endpoint = endpointOf(ctx);
+    if (endpoint && endpoint.scope !== 'open') checkCode(endpoint, error);
     throw error;
   }
-  const operation = operationOf(ctx);
-  if (operation) checkBody(operation, ctx);
+  const endpoint = endpointOf(ctx);
+  if (endpoint) checkBody(endpoint, ctx);
 };
 
-function operationOf(ctx: Context): Operation | undefined {
+function endpointOf(ctx: Context): Endpoint | undefined {
   const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
   return byName.get(nameOf({ method, path: routeOf(ctx) }));
 }
 
-function checkCode(operation: Operation, error: unknown): void {
+function checkCode(endpoint: Endpoint, error: unknown): void {
   const code = error instanceof GatewayError ? error.code : 'Internal server error';
-  const isDescribed = operation.errors.includes(code) || code === 'CANCELED';
-  assert(isDescribed, `${nameOf(operation)} does not describe the error ${code}`);
+  const isDescribed = endpoint.errors.includes(code) || code === 'CANCELED';
+  assert(isDescribed, `${nameOf(endpoint)} does not describe the error ${code}`);
 }
 
-function checkBody(operation: Operation, ctx: Context): void {
-  const { answers, answer } = operation;
+function checkBody(endpoint: Endpoint, ctx: Context): void {
+  const { answers, answer } = endpoint;
   if (ctx.respond === false) return;
   const described = answers[ctx.status];
-  const name = `${nameOf(operation)} ${ctx.status}`;
+  const name = `${nameOf(endpoint)} ${ctx.status}`;
   assert(described, `${name} is not described`);
   const schema = described.schema ?? answer;
   const isJson = ctx.response.is('json') === 'json';

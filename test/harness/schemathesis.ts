@@ -5,7 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { operations } from '../../api/operations/index.ts';
+import { endpoints } from '../../api/endpoints/index.ts';
 
 const run = promisify(execFile);
 const version = '4.32.5';
@@ -28,7 +28,7 @@ const expected = ['2xx', '401', '403', '404', '409', '422'];
 /** What a request that the description does not allow may be refused with. */
 const refused = ['4xx'];
 
-/** Of an operation and its estimate, which takes the same body. */
+/** Lists the ids of endpoints and of their estimates, which take the same body. */
 const estimated = (...names: string[]): string[] =>
   names.flatMap((operation) => [operation, `${operation}Estimate`]);
 
@@ -102,7 +102,7 @@ const untold = [
   {
     why: 'with the deployment’s key every write says who writes',
     statuses: ['400'],
-    operations: operations.flatMap(({ id, scope, method }) =>
+    operations: endpoints.flatMap(({ id, scope, method }) =>
       scope === 'admin' && method !== 'GET' && id !== undefined ? [id] : [],
     ),
   },

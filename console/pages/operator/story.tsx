@@ -56,9 +56,9 @@ function Why({ story: { why, next } }: { story: Story }) {
       <p className="why">{why}</p>
       {next.length > 0 && (
         <ul className="stack">
-          {next.map(({ words, command }) => (
-            <li key={words}>
-              {words}
+          {next.map(({ message, command }) => (
+            <li key={message}>
+              {message}
               {command && (
                 <>
                   {' '}

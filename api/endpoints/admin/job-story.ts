@@ -1,0 +1,183 @@
+/** Operators: a job of any organization with all its records, the reason for its state, and the next actions. */
+import { z } from 'zod';
+import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
+import { workflowOf } from '../../../jobs/records/job-owner.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { isoTime, isoTimes } from '../../../domain/json.ts';
+import { workflowIdOf } from '../../../jobs/contract.ts';
+import type { Config } from '../../../platform/config.ts';
+import type { Composition } from '../../composition.ts';
+import { listActions } from '../../identity/operators.ts';
+import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
+import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
+import { found, oneOf, time } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+import { showWebhook, webhookSchema } from '../webhooks.ts';
+import { actionSchema } from './operators.ts';
+import { entrySchema, entryView } from './ledger.ts';
+import { notificationSchema } from './outcomes.ts';
+import { ownedJob, overseenJob, writeToJob } from './jobs.ts';
+
+const actionsShownMax = 100;
+
+const call = z.object({
+  index: z.int(),
+  routeIndex: z.int(),
+  provider: z.string(),
+  endpoint: z.string().nullable(),
+  state: z.string(),
+  operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
+  providerRequestId: z.string().nullable(),
+  attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
+  begunAt: time,
+  updatedAt: time,
+});
+
+const next = z.object({
+  operation: z
+    .enum(remedies)
+    .nullable()
+    .meta({ description: 'Endpoint of this API that does the step; null if there is none.' }),
+  command: z.string().nullable().meta({
+    description:
+      'Arguments of `npm run studio --`, without the required `--reason`; null if there is no command.',
+  }),
+  message: z.string(),
+});
+
+const story = ownedJob
+  .extend({
+    why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
+    next: z.array(next).meta({ description: 'Possible next steps, most promising first.' }),
+    organization: z.object({
+      organizationId: z.string(),
+      name: z.string(),
+      status: z.enum(['active', 'suspended']),
+    }),
+    key: z.object({
+      keyId: z.string(),
+      keyPrefix: z.string(),
+      name: z.string(),
+      revokedAt: time.nullable(),
+      userId: z.string(),
+      userName: z.string(),
+    }),
+    request: z
+      .record(z.string(), z.unknown())
+      .meta({ description: 'The request as it was accepted.' }),
+    provider: z.string(),
+    steps: z.array(stepSchema),
+    calls: z.array(call),
+    ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
+    notifications: z
+      .array(notificationSchema)
+      .meta({ description: 'Notifications of the provider, oldest first.' }),
+    webhook: webhookSchema.nullable(),
+    workflow: z.object({
+      workflowId: z.string(),
+      state: z.enum(['running', 'closed', 'missing', 'unreachable']),
+      status: z.string().nullable().meta({
+        description: 'Status in Temporal, for example `TERMINATED`; null if it is not known.',
+      }),
+      url: z
+        .url()
+        .nullable()
+        .meta({ description: 'Page of the workflow in the first UI of `TEMPORAL_UI_ORIGINS`.' }),
+    }),
+    actions: z
+      .array(actionSchema)
+      .meta({ description: 'The last 100 actions of operators on this job, newest first.' }),
+  })
+  .meta({ id: 'ExplainedJob' });
+type Story = z.infer<typeof story>;
+
+/** Reads everything about a job that is not in its record. */
+async function readParts(job: JobRecord, services: Composition) {
+  const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
+  const { id: jobId, organization_id: organizationId } = job;
+  const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
+    await Promise.all([
+      oversight.caller(job),
+      readCalls(jobId),
+      stuckJobs.find(jobId),
+      ledgerReads.entriesOf(jobId),
+      inbox.ofJob(jobId),
+      webhooks.find({ jobId, organizationId }),
+      webhooks.attempts(jobId, 1),
+      listActions(pool, { subject: jobId, limit: actionsShownMax }),
+    ]);
+  const owner = open ? open.owner : await workflowOf(client, jobId).catch(() => null);
+  const reasons = open?.reasons ?? [];
+  const facts = { caller, calls, reasons, owner, webhook, attempts, actions };
+  return { facts, entries, notifications };
+}
+
+function workflowView(
+  jobId: string,
+  owner: JobWorkflow | null,
+  { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
+): Story['workflow'] {
+  const workflowId = workflowIdOf(jobId);
+  const segments = [namespace, workflowId].map(encodeURIComponent);
+  const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
+  return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
+}
+
+function callerView({ job, caller }: JobFacts) {
+  const { organizationName, organizationStatus, userId, userName } = caller;
+  return {
+    organization: {
+      organizationId: job.organization_id,
+      name: organizationName,
+      status: organizationStatus,
+    },
+    key: {
+      keyId: job.key_id,
+      keyPrefix: caller.keyPrefix,
+      name: caller.keyName,
+      revokedAt: isoTime(caller.keyRevokedAtMs),
+      userId,
+      userName,
+    },
+  };
+}
+
+async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
+  const { facts: parts, entries, notifications } = await readParts(job, services);
+  const facts: JobFacts = { job, ...parts };
+  const { webhook, calls, owner, actions } = facts;
+  return {
+    ...(await services.view.resource(job)),
+    organizationId: job.organization_id,
+    provider: job.provider,
+    why: whyOf(facts),
+    next: nextStepsOf(facts),
+    ...callerView(facts),
+    request: job.request,
+    steps: stepsOf(job, calls, webhook),
+    calls: calls.map((each) => call.parse(isoTimes(each))),
+    ledger: entries.map(entryView),
+    notifications: notifications.map(isoTimes),
+    webhook: webhook && (await showWebhook(services.webhooks, webhook)),
+    workflow: workflowView(job.id, owner, services.config),
+    actions: actions.map(isoTimes),
+  };
+}
+
+/** Endpoint that explains a job. */
+export const jobStory = section('Jobs', {
+  getJob: defineEndpoint({
+    route: 'GET /api/admin/v1/jobs/:jobId',
+    summary: 'Explain a job: its owner, its steps, its credits, and the next action',
+    request: { params: writeToJob.params },
+    answer: oneOf(story),
+    errors: ['JOB_NOT_FOUND'],
+    async handle(named, services) {
+      const job = await overseenJob(named, services);
+      const { id, organization_id: organizationId } = job;
+      // This read loads the documents of the job too.
+      const detailed = await services.reads.read(organizationId, id);
+      return found(await storyOf(detailed ?? job, services));
+    },
+  }),
+});

@@ -1,0 +1,112 @@
+/** Operators: API keys of a user: list, create, limit and revoke. */
+import { z } from 'zod';
+import { scopes } from '../../identity/access.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
+import { createKeys } from '../../identity/keys.ts';
+import { readMember } from '../../identity/organizations.ts';
+import { newKey, shownOnce, wantedKey } from '../api-keys.ts';
+import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+
+const params = z.object({ userId: pathId('member') });
+
+/** Endpoints on the API keys of users. */
+export const keys = section('API keys', {
+  listKeys: defineEndpoint({
+    route: 'GET /api/admin/v1/users/:userId/keys',
+    summary: 'List the keys of a user, newest first',
+    request: { params },
+    answer: listOf(listedKey),
+    errors: ['NOT_FOUND'],
+    async handle(call, services) {
+      const { userId } = await readMember(services.pool, call.params.userId);
+      return found(await services.keys.list(userId));
+    },
+  }),
+
+  createKey: defineEndpoint({
+    route: 'POST /api/admin/v1/users/:userId/keys',
+    summary: 'Create a key for a user, with any rights',
+    request: {
+      params,
+      body: z.strictObject({ ...authority, ...wantedKey }),
+      example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
+    },
+    answer: oneOf(newKey),
+    answers: { 200: 'The key. It is shown only once.' },
+    errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
+    async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
+      const { actor: _actor, reason: _reason, expiresAt, ...fields } = write.body;
+      const made = await pool.transaction(async (connection) => {
+        const key = await createKeys(connection, config.KEY_PEPPER).create({
+          scopes,
+          ...fields,
+          memberId: userId,
+          makerKeyId: null,
+          expiresAtMs: expiresAt,
+        });
+        await recordAction(connection, write, {
+          action: 'key.created',
+          organizationId: key.organizationId,
+          subject: key.meta.keyId,
+          details: {
+            userId,
+            name: key.meta.name,
+            scopes: key.meta.scopes,
+            limit: key.meta.limit,
+          },
+        });
+        return key;
+      });
+      return found(shownOnce(ctx, made));
+    },
+  }),
+
+  setKeyLimit: defineEndpoint({
+    route: 'PUT /api/admin/v1/keys/:keyId/limit',
+    summary: 'Set the credit limit of a key; null removes it',
+    request: {
+      params: z.object({ keyId: pathId('key') }),
+      body: z.strictObject({ ...authority, limit: keyLimit.nullable() }),
+      example: { ...exampleAuthority, limit: { credits: 500, per: 'month' } },
+    },
+    answer: oneOf(keyMeta),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { keyId }, ...write }, { pool, config }) {
+      const { limit } = write.body;
+      const meta = await pool.transaction(async (connection) => {
+        const change = { keyId, memberId: null, makerKeyId: null, limit };
+        const set = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
+        await recordAction(connection, write, {
+          action: 'key.limit_set',
+          organizationId: set.organizationId,
+          subject: keyId,
+          details: { limit },
+        });
+        return set.meta;
+      });
+      return found(meta);
+    },
+  }),
+
+  revokeKey: defineEndpoint({
+    route: 'POST /api/admin/v1/keys/:keyId/revoke',
+    summary: 'Revoke a key',
+    request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
+    answer: oneOf(z.object({ keyId: z.string() })),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { keyId }, ...write }, { pool, config }) {
+      await pool.transaction(async (connection) => {
+        const ofConnection = createKeys(connection, config.KEY_PEPPER);
+        const organizationId = await ofConnection.revoke(keyId, null);
+        await recordAction(connection, write, {
+          action: 'key.revoked',
+          organizationId,
+          subject: keyId,
+        });
+      });
+      return found({ keyId });
+    },
+  }),
+});

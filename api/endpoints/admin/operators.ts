@@ -1,0 +1,179 @@
+/**
+ * Operators and their keys, which only the admin key of the deployment creates and revokes; the console's session,
+ * which begins with an operator's key, or with the admin key and a name; and the recorded actions of operators.
+ */
+import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTimes, isoTime } from '../../../domain/json.ts';
+import {
+  recordAction,
+  listActions,
+  createOperator,
+  listOperators,
+  operatorRecord,
+  recordedAction,
+  readOperator,
+  revokeOperator,
+  type Operator,
+} from '../../identity/operators.ts';
+import { macOfKey } from '../../identity/key-format.ts';
+import { bearerKey } from '../../middleware/authenticate.ts';
+import {
+  answerOf,
+  authority,
+  bareWrite,
+  exampleAuthority,
+  found,
+  listOf,
+  oneOf,
+  operatorName,
+  pathId,
+  time,
+  foundPage,
+  idField,
+  pageLimit,
+  pageOf,
+} from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+
+const path = '/api/admin/v1/operators';
+const sessionPath = '/api/admin/v1/session';
+/** Highest number of operators in a list, more than a deployment is expected to have. */
+const operatorsShownMax = 1000;
+
+const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
+
+/** Rejects the key of an operator, so that a stolen key cannot create another. @throws GatewayError FORBIDDEN */
+function needAdminKey({ operatorId }: Operator): void {
+  if (operatorId !== null) {
+    throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');
+  }
+}
+
+/** Schema of a recorded action of an operator. */
+export const actionSchema = answerOf(recordedAction)
+  .extend({ details: z.looseObject({}) })
+  .meta({ id: 'Action' });
+
+const named = section('Operators', {
+  getOperator: defineEndpoint({
+    route: 'GET /api/admin/v1/operator',
+    summary: 'Get the operator of this key',
+    answer: oneOf(
+      z.object({
+        operatorId: z
+          .string()
+          .nullable()
+          .meta({ description: 'Null if the key is `ADMIN_API_KEY`.' }),
+        name: z.string().nullable(),
+      }),
+    ),
+    handle: ({ operator }) => found(operator),
+  }),
+
+  listOperators: defineEndpoint({
+    route: `GET ${path}`,
+    summary: 'List operators, newest first',
+    answer: listOf(operatorSchema),
+    handle: async (_, { pool }) =>
+      found((await listOperators(pool, operatorsShownMax)).map(isoTimes)),
+  }),
+
+  createOperator: defineEndpoint({
+    route: `POST ${path}`,
+    summary: 'Create an operator with a key; requires the admin key',
+    request: {
+      body: z.strictObject({ ...authority, name: operatorName }),
+      example: { ...exampleAuthority, name: 'paul' },
+    },
+    answer: oneOf(operatorSchema.extend({ key: z.string() })),
+    answers: { 200: 'The operator with its key, which is shown only once.' },
+    errors: ['FORBIDDEN'],
+    async handle({ ctx, operator, ...write }, { pool, config }) {
+      needAdminKey(operator);
+      const { name } = write.body;
+      const made = await pool.transaction(async (connection) => {
+        const { operatorId, key } = await createOperator(connection, config.KEY_PEPPER, name);
+        await recordAction(connection, write, {
+          action: 'operator.created',
+          subject: operatorId,
+          details: { name },
+        });
+        return { ...(await readOperator(connection, operatorId)), key };
+      });
+      ctx.set('Cache-Control', 'no-store');
+      return found(isoTimes(made));
+    },
+  }),
+
+  revokeOperator: defineEndpoint({
+    route: `POST ${path}/:operatorId/revoke`,
+    summary: 'Revoke the key of an operator; requires the admin key',
+    request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
+    answer: oneOf(operatorSchema),
+    errors: ['FORBIDDEN', 'NOT_FOUND'],
+    async handle({ operator, params: { operatorId }, ...write }, { pool }) {
+      needAdminKey(operator);
+      await pool.transaction(async (connection) => {
+        await revokeOperator(connection, operatorId);
+        await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
+      });
+      return found(isoTimes(await readOperator(pool, operatorId)));
+    },
+  }),
+
+  beginOperatorSession: defineEndpoint({
+    route: `POST ${sessionPath}`,
+    summary: 'Sign in to the console',
+    description:
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
+      'works only on the pages of the console. It ends when the operator signs out or the key is revoked. Actions in the ' +
+      'session are recorded with the name of the operator’s key, or with `actor` for the admin key.',
+    request: {
+      body: z.strictObject({ actor: authority.actor }),
+      example: { actor: exampleAuthority.actor },
+    },
+    answer: oneOf(z.object({ expiresAt: time })),
+    answers: { 201: 'The session has begun.' },
+    async handle({ ctx, body }, { config, operatorSessions }) {
+      const key = bearerKey(ctx.req);
+      if (key === undefined) throw new GatewayError('Unauthorized');
+      const operatorMac = macOfKey(key, config.KEY_PEPPER);
+      const owner = { operatorMac, name: body.actor };
+      const { expiresAtMs } = await operatorSessions.begin(ctx, owner);
+      return found({ expiresAt: isoTime(expiresAtMs) });
+    },
+  }),
+
+  endOperatorSession: defineEndpoint({
+    route: `DELETE ${sessionPath}`,
+    summary: 'Sign out of the console',
+    answer: oneOf(z.object({})),
+    async handle({ ctx }, { operatorSessions }) {
+      await operatorSessions.end(ctx);
+      return found({});
+    },
+  }),
+});
+
+const actions = section('Actions', {
+  listActions: defineEndpoint({
+    route: 'GET /api/admin/v1/actions',
+    summary: 'List operators’ actions, newest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        limit: pageLimit,
+        cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
+      }),
+    },
+    answer: pageOf(actionSchema),
+    async handle({ query: { organizationId, limit, cursor } }, { pool }) {
+      const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
+      return foundPage(rows, { limit, cursor: 'id', show: isoTimes });
+    },
+  }),
+});
+
+/** Endpoints on operators, their sessions, and their recorded actions. */
+export const operators = [...named, ...actions];

@@ -1,0 +1,210 @@
+/** Operators: organizations with their status, their credit limit per six hours, and their users. */
+import { z } from 'zod';
+import { microFromCredits } from '../../../domain/credits.ts';
+import { isoTimes } from '../../../domain/json.ts';
+import { organizationStatus as status, role } from '../../identity/access.ts';
+import {
+  createMember,
+  createOrganization,
+  listMembers,
+  listOrganizations,
+  memberRecord,
+  readMember,
+  readOrganization,
+  setOrganizationStatus,
+  setWindowLimit,
+  type OrganizationRecord,
+} from '../../identity/organizations.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { plainText } from '../../identity/key-fields.ts';
+import {
+  answerOf,
+  authority,
+  bareWrite,
+  exampleAuthority,
+  found,
+  foundPage,
+  idField,
+  listOf,
+  oneOf,
+  pageLimit,
+  pageOf,
+  pathId,
+  time,
+} from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+import { accountSchema, accountView } from '../usage.ts';
+
+const path = '/api/admin/v1/organizations';
+const params = z.object({ organizationId: pathId('organization') });
+
+/** Credits per six hours; null = no limit. */
+const allowance = z.number().min(0).max(1_000_000_000).nullable();
+const microOf = (credits: number | null): number | null =>
+  credits === null ? null : microFromCredits(credits);
+
+const organization = z
+  .object({ organizationId: z.string(), name: z.string(), status, createdAt: time })
+  .extend(accountSchema.shape)
+  .meta({ id: 'Organization' });
+
+function organizationView(record: OrganizationRecord): z.infer<typeof organization> {
+  return organization.parse({ ...isoTimes(record), ...accountView(record) });
+}
+
+const user = answerOf(memberRecord).meta({ id: 'User' });
+
+/** Highest number of users in a list; the oldest are listed. */
+const usersShownMax = 1000;
+
+const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
+  defineEndpoint({
+    route: `POST ${path}/:organizationId/${verb}`,
+    summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
+    request: { params, body: bareWrite },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
+      await pool.transaction(async (connection) => {
+        await setOrganizationStatus(connection, organizationId, to);
+        await recordAction(connection, write, { action, organizationId, subject: organizationId });
+      });
+      return found(organizationView(await readOrganization(pool, organizationId)));
+    },
+  });
+
+const users = {
+  createUser: defineEndpoint({
+    route: `POST ${path}/:organizationId/users`,
+    summary: 'Create a user',
+    request: {
+      params,
+      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
+      example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
+    },
+    answer: oneOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const { name, role: roleOfUser } = write.body;
+      const userId = await pool.transaction(async (connection) => {
+        const made = await createMember(connection, { organizationId, name, role: roleOfUser });
+        await recordAction(connection, write, {
+          action: 'user.created',
+          organizationId,
+          subject: made,
+          details: { name, role: roleOfUser },
+        });
+        return made;
+      });
+      return found(isoTimes(await readMember(pool, userId)));
+    },
+  }),
+
+  listUsers: defineEndpoint({
+    route: `GET ${path}/:organizationId/users`,
+    summary: 'List the users of an organization, oldest first',
+    request: { params },
+    answer: listOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId } }, { pool }) {
+      await readOrganization(pool, organizationId);
+      const members = await listMembers(pool, organizationId, usersShownMax);
+      return found(members.map(isoTimes));
+    },
+  }),
+};
+
+/** Endpoints on organizations and their users; ledger.ts has those on their credits. */
+export const organizations = section('Organizations', {
+  createOrganization: defineEndpoint({
+    route: `POST ${path}`,
+    summary: 'Create an organization with an owner',
+    request: {
+      body: z.strictObject({
+        ...authority,
+        name: plainText(200),
+        windowAllowanceCredits: allowance.default(null),
+      }),
+      example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
+    },
+    answer: oneOf(organization.extend({ ownerId: z.string() })),
+    async handle(write, { pool }) {
+      const { name, windowAllowanceCredits } = write.body;
+      const windowLimitMicro = microOf(windowAllowanceCredits);
+      const made = await pool.transaction(async (connection) => {
+        const ids = await createOrganization(connection, { name, windowLimitMicro });
+        await recordAction(connection, write, {
+          action: 'organization.created',
+          organizationId: ids.organizationId,
+          subject: ids.organizationId,
+          details: { name, windowAllowanceCredits },
+        });
+        return ids;
+      });
+      const record = await readOrganization(pool, made.organizationId);
+      return found({ ...organizationView(record), ownerId: made.memberId });
+    },
+  }),
+
+  listOrganizations: defineEndpoint({
+    route: `GET ${path}`,
+    summary: 'List organizations, newest first',
+    request: {
+      query: z.strictObject({
+        status: status.optional(),
+        name: z.string().min(1).max(200).optional().meta({
+          description:
+            'Only organizations whose name contains this text; upper and lower case are the same.',
+        }),
+        limit: pageLimit,
+        cursor: idField('organization').optional(),
+      }),
+    },
+    answer: pageOf(organization),
+    async handle({ query: { limit, cursor, ...filter } }, { pool }) {
+      const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
+      return foundPage(rows, { limit, cursor: 'organizationId', show: organizationView });
+    },
+  }),
+
+  getOrganization: defineEndpoint({
+    route: `GET ${path}/:organizationId`,
+    summary: 'Get an organization',
+    request: { params },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    handle: async ({ params: { organizationId } }, { pool }) =>
+      found(organizationView(await readOrganization(pool, organizationId))),
+  }),
+
+  suspendOrganization: statusChange('suspend', 'suspended'),
+  activateOrganization: statusChange('activate', 'active'),
+
+  setWindowAllowance: defineEndpoint({
+    route: `PUT ${path}/:organizationId/window-allowance`,
+    summary: 'Set the limit of Studio credits per six hours; null removes the limit',
+    request: {
+      params,
+      body: z.strictObject({ ...authority, credits: allowance }),
+      example: { ...exampleAuthority, credits: 500 },
+    },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const { credits } = write.body;
+      await pool.transaction(async (connection) => {
+        await setWindowLimit(connection, organizationId, microOf(credits));
+        await recordAction(connection, write, {
+          action: 'window_allowance.set',
+          organizationId,
+          subject: organizationId,
+          details: { credits },
+        });
+      });
+      return found(organizationView(await readOrganization(pool, organizationId)));
+    },
+  }),
+
+  ...users,
+});

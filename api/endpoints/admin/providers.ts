@@ -1,0 +1,139 @@
+/** Operators: providers with recent figures; pause and resume. */
+import { z } from 'zod';
+import { askToCheck } from '../../../jobs/records/job-owner.ts';
+import {
+  pauseProvider,
+  resumeProvider,
+  type ProviderLine,
+  type ProviderPauses,
+} from '../../../providers/provider-overview.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/json.ts';
+import type { Composition } from '../../composition.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+
+const path = '/api/admin/v1/providers';
+const request = { params: z.object({ provider: z.string() }), body: bareWrite };
+
+const providerSchema = z
+  .object({
+    provider: z.string(),
+    paused: z.object({ since: time, actor: z.string(), reason: z.string() }).nullable(),
+    waiting: z.int().meta({ description: 'Number of calls that wait for the end of the pause.' }),
+    open: z.int().meta({ description: 'Number of calls that were sent and have not ended.' }),
+  })
+  .meta({ id: 'Provider' });
+
+function providerView({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
+  if (!paused) return { ...line, paused };
+  const { sinceMs, actor, reason } = paused;
+  return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
+}
+
+async function find(pauses: ProviderPauses, provider: string): Promise<ProviderLine> {
+  const line = (await pauses.list()).find((each) => each.provider === provider);
+  if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
+  return line;
+}
+
+const wakeAtOnce = 20;
+
+/** Signals the waiting jobs to continue, 20 at a time. A job without the signal checks by itself within a minute. */
+async function wake(
+  { client, logger }: Pick<Composition, 'client' | 'logger'>,
+  jobIds: readonly string[],
+): Promise<void> {
+  for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
+    const batch = jobIds.slice(next, next + wakeAtOnce);
+    await Promise.all(
+      batch.map((jobId) =>
+        askToCheck(client, jobId).catch((error: unknown) => {
+          logger.warn({ error, jobId }, 'provider.resume_not_told');
+        }),
+      ),
+    );
+  }
+}
+
+const figuresMinutes = 15;
+
+const figured = providerSchema
+  .extend({
+    recent: z
+      .object({
+        calls: z.int(),
+        failed: z.int().meta({
+          description:
+            'Calls that were rejected, failed or got no response; rejected inputs do not count.',
+        }),
+        medianSeconds: z.number().nullable(),
+        slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
+      })
+      .meta({
+        description: `Calls of jobs that were accepted in the last ${figuresMinutes} minutes and have ended. A call that moved to another provider counts for that provider.`,
+      }),
+  })
+  .meta({ id: 'ProviderWithFigures' });
+
+const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
+
+/** Endpoints on providers. */
+export const providers = section('Providers', {
+  listProviders: defineEndpoint({
+    route: `GET ${path}`,
+    summary: 'List the providers, with pauses and recent figures',
+    answer: listOf(figured),
+    async handle(_, { pauses, readFigures }) {
+      const [lines, figures] = await Promise.all([pauses.list(), readFigures(figuresMinutes)]);
+      const byProvider = new Map(figures.map(({ provider, ...recent }) => [provider, recent]));
+      return found(
+        lines.map((line) => ({
+          ...providerView(line),
+          recent: byProvider.get(line.provider) ?? noCalls,
+        })),
+      );
+    },
+  }),
+
+  pauseProvider: defineEndpoint({
+    route: `POST ${path}/:provider/pause`,
+    summary: 'Pause a provider: no new calls are sent to it',
+    request,
+    answer: oneOf(providerSchema),
+    errors: ['NOT_FOUND'],
+    async handle({ params, ...write }, { pool, pauses }) {
+      const { provider } = await find(pauses, params.provider);
+      await pool.transaction(async (connection) => {
+        if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
+        await recordAction(connection, write, { action: 'provider.paused', subject: provider });
+      });
+      return found(providerView(await find(pauses, provider)));
+    },
+  }),
+
+  resumeProvider: defineEndpoint({
+    route: `POST ${path}/:provider/resume`,
+    summary: 'Resume a provider: its waiting jobs continue',
+    request,
+    answer: oneOf(
+      providerSchema.extend({
+        signaled: z
+          .int()
+          .meta({ description: 'Number of waiting jobs that are signaled to continue.' }),
+      }),
+    ),
+    errors: ['NOT_FOUND'],
+    async handle({ params, ...write }, { pool, pauses, client, logger }) {
+      const { provider } = await find(pauses, params.provider);
+      await pool.transaction(async (connection) => {
+        if (!(await resumeProvider(connection, provider))) return;
+        await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
+      });
+      const waiting = await pauses.waitingJobs(provider);
+      void wake({ client, logger }, waiting);
+      return found({ ...providerView(await find(pauses, provider)), signaled: waiting.length });
+    },
+  }),
+});

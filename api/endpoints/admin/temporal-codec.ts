@@ -1,0 +1,143 @@
+/**
+ * Codec endpoint for Temporal's web UI and CLI: decrypts (and encrypts) payloads for operators, in the protocol of
+ * remote codec servers: `{payloads}` in the request and in the response, as proto JSON. The CLI sends the key of an
+ * operator. The web UI cannot send a key, so the URL that it is configured with contains a secret word, which only
+ * decrypts.
+ */
+import type { Payload, PayloadCodec } from '@temporalio/common';
+import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { ParameterizedContext } from 'koa';
+import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
+import type { Config } from '../../../platform/config.ts';
+import { bearerKey } from '../../middleware/authenticate.ts';
+import { parseBody } from '../../http/body.ts';
+import { recordOf } from '../../http/body-schema.ts';
+import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
+
+const prefix = '/api/admin/v1/temporal/codec';
+/** Size limit of a request in bytes, many times that of a history page with the largest payloads. */
+const bytesMax = 16 * 1024 * 1024;
+const preflightAgeSeconds = 600;
+
+const base64 = z
+  .string()
+  .max(bytesMax)
+  .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
+const exchange = z.object({
+  payloads: z
+    .array(
+      z.object({
+        metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
+        data: base64.nullish(),
+      }),
+    )
+    .max(10_000),
+});
+/** Body by media type. `handle` reads it itself, after the CORS header is set and the key or the word is checked. */
+const content = { 'application/json': { schema: exchange } };
+type ProtoJson = z.infer<typeof exchange>['payloads'][number];
+
+type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
+const directions: Record<string, Direction> = { decode: decrypted, encode: encrypted };
+
+/** Declares the CORS preflight of a path. */
+const preflight = (path: `/${string}`) =>
+  defineEndpoint({
+    route: `OPTIONS ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    answers: { 204: 'The CORS headers.' },
+    handle({ ctx }, { config }) {
+      allowOrigin(ctx, config);
+      ctx.set('Access-Control-Allow-Methods', 'POST');
+      ctx.set('Access-Control-Allow-Headers', 'authorization, content-type, x-namespace');
+      ctx.set('Access-Control-Max-Age', String(preflightAgeSeconds));
+      ctx.status = 204;
+    },
+  });
+
+/**
+ * Endpoints of the payload codec. Their scope is `open`, because each checks its key or word itself, after it sets
+ * the CORS header that lets a browser read an error.
+ */
+export const temporalCodec = [
+  preflight(`${prefix}/:direction`),
+  preflight(`${prefix}/read/:word/:direction`),
+
+  defineEndpoint({
+    route: `POST ${prefix}/:direction`,
+    scope: 'open',
+    request: { params: z.object({ direction: z.string() }), content },
+    answer: exchange,
+    async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
+      allowOrigin(ctx, config);
+      if (!(await findOperator.byKey(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
+      const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
+      if (!direct) throw new GatewayError('NOT_FOUND');
+      return convert(ctx, (payload) => direct(payloadCodec, payload));
+    },
+  }),
+
+  defineEndpoint({
+    route: `POST ${prefix}/read/:word/decode`,
+    scope: 'open',
+    request: { params: z.object({ word: z.string() }), content },
+    answer: exchange,
+    handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
+      allowOrigin(ctx, config);
+      if (!isCodecWord(word)) throw new GatewayError('Unauthorized');
+      return convert(ctx, (payload) => decrypted(payloadCodec, payload));
+    },
+  }),
+];
+
+async function convert(
+  ctx: Call['ctx'],
+  direct: (payload: Payload) => Promise<Payload>,
+): Promise<z.infer<typeof exchange>> {
+  const { payloads } = await parseBody(ctx, exchange, bytesMax);
+  const converted = await Promise.all(payloads.map((payload) => direct(fromProtoJson(payload))));
+  ctx.set('Cache-Control', 'no-store');
+  return { payloads: converted.map(toProtoJson) };
+}
+
+/** Decrypts a payload; returns it unchanged if its key is lost, so that the rest of a history is shown. */
+async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+  try {
+    return (await codec.decode([payload]))[0] ?? payload;
+  } catch (error) {
+    if (error instanceof PayloadUnreadableError) return payload;
+    throw error;
+  }
+}
+
+async function encrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+  return (await codec.encode([payload]))[0] ?? payload;
+}
+
+function allowOrigin(ctx: ParameterizedContext, { TEMPORAL_UI_ORIGINS: origins }: Config): void {
+  ctx.vary('Origin');
+  const origin = ctx.get('origin');
+  if (origins.includes(origin)) ctx.set('Access-Control-Allow-Origin', origin);
+}
+
+function fromProtoJson(payload: ProtoJson): Payload {
+  const metadata = Object.entries(payload.metadata ?? {}).map(
+    ([name, value]) => [name, Buffer.from(value, 'base64')] as const,
+  );
+  return {
+    metadata: Object.fromEntries(metadata),
+    ...(payload.data && { data: Buffer.from(payload.data, 'base64') }),
+  };
+}
+
+function toProtoJson(payload: Payload): ProtoJson {
+  const metadata = Object.entries(payload.metadata ?? {}).map(
+    ([name, value]) => [name, Buffer.from(value).toString('base64')] as const,
+  );
+  return {
+    metadata: Object.fromEntries(metadata),
+    data: Buffer.from(payload.data ?? new Uint8Array()).toString('base64'),
+  };
+}

@@ -1,0 +1,85 @@
+/** Operators: webhooks of jobs, by default only the failing ones, and their redelivery. */
+import { z } from 'zod';
+import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTimes } from '../../../domain/json.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+import {
+  listedWebhook,
+  redeliver,
+  showWebhook,
+  webhookLine,
+  webhookOf,
+  webhookSchema,
+} from '../webhooks.ts';
+import { overseenJob, recordedOf, writeToJob } from './jobs.ts';
+
+const path = '/api/admin/v1/jobs/:jobId/webhook';
+
+const ownedWebhook = listedWebhook
+  .extend({ organizationId: z.string() })
+  .meta({ id: 'OwnedWebhook' });
+
+const ownedView = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
+
+/** Endpoints on the webhooks of jobs. */
+export const webhooks = section('Webhooks', {
+  listWebhooks: defineEndpoint({
+    route: 'GET /api/admin/v1/webhooks',
+    summary: 'List webhooks, newest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        status: webhookLine.shape.state
+          .optional()
+          .meta({ description: 'If absent: all webhooks whose last attempt failed.' }),
+        limit: pageLimit,
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(ownedWebhook),
+    async handle({ query: { organizationId, status, limit, cursor } }, services) {
+      const state = status ?? ('failing' as const);
+      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await services.webhooks.list(listing);
+      return foundPage(rows, { limit, cursor: 'jobId', show: ownedView });
+    },
+  }),
+
+  getJobWebhook: defineEndpoint({
+    route: `GET ${path}`,
+    summary: 'Get the webhook of a job and the attempts to deliver it',
+    request: { params: writeToJob.params },
+    answer: oneOf(webhookSchema),
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    async handle(named, { oversight, webhooks: known }) {
+      const { id: jobId, organization_id: organizationId } = await overseenJob(named, {
+        oversight,
+      });
+      const webhook = await webhookOf(known, { jobId, organizationId });
+      return found(await showWebhook(known, webhook));
+    },
+  }),
+
+  redeliverJobWebhook: defineEndpoint({
+    route: `POST ${path}/redeliver`,
+    summary: 'Send the webhook of a job again, now',
+    request: writeToJob,
+    answer: oneOf(webhookSchema),
+    answers: { 202: 'The webhook will be delivered again.' },
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(write, services) {
+      const job = await overseenJob(write, services);
+      const { id: jobId, organization_id: organizationId } = job;
+      const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      await recordAction(services.pool, write, {
+        ...recordedOf(job),
+        action: 'webhook.redelivery_asked',
+      });
+      return found(await redeliver(services, webhook));
+    },
+  }),
+});

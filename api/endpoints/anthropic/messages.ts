@@ -1,0 +1,65 @@
+/** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
+import { z } from 'zod';
+import { answerChat } from '../../chat/chat-answers.ts';
+import { messagesPresentation } from '../../chat/messages-presentation.ts';
+import { messagesRequest } from '../../chat/messages-request.ts';
+import { idempotencyHeader } from '../../idempotency/claims.ts';
+import { chatBodyBytesMax, chatErrors } from '../chat.ts';
+import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
+
+const message = z.looseObject({
+  id: z.string(),
+  type: z.literal('message'),
+  role: z.literal('assistant'),
+  model: z.string(),
+  content: z.array(
+    z.discriminatedUnion('type', [
+      z.object({ type: z.literal('text'), text: z.string() }),
+      z.object({
+        type: z.literal('tool_use'),
+        id: z.string(),
+        name: z.string(),
+        input: z.record(z.string(), z.unknown()),
+      }),
+    ]),
+  ),
+  stop_reason: z.enum(['end_turn', 'max_tokens', 'tool_use', 'refusal']),
+  stop_sequence: z.null(),
+  usage: z.object({ input_tokens: z.int(), output_tokens: z.int() }),
+  creditsConsumed: z.number(),
+});
+
+/** Endpoints in Anthropic's protocol. */
+export const anthropic = section('Anthropic’s endpoints', {
+  createMessage: defineEndpoint({
+    route: 'POST /api/v1/messages',
+    scope: 'chat',
+    errorShape: 'anthropic',
+    takesXApiKey: true,
+    summary: 'Chat with a model (Anthropic-compatible)',
+    description:
+      'Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as ' +
+      '`x-api-key`. ' +
+      'Fields that are not listed here are ignored.',
+    request: {
+      headers: idempotencyHeader,
+      body: messagesRequest,
+      bodyBytesMax: chatBodyBytesMax,
+      example: {
+        model: 'claude-sonnet-5',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: 'What lights a harbour?' }],
+      },
+    },
+    answer: ownAnswer,
+    answers: {
+      200: {
+        description: 'The message; with `stream: true`, its server-sent events.',
+        schema: message,
+        event: z.object({ event: z.string(), data: z.string() }),
+      },
+    },
+    errors: chatErrors,
+    handle: (call, services) => answerChat(call, messagesPresentation(), services),
+  }),
+});

@@ -1,0 +1,109 @@
+/** /console: the pages of console/, built into console/dist. In a browser, `/` redirects to /console. */
+import { readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { z } from 'zod';
+import { publicBaseUrl } from '../../activities/services.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { defineEndpoint, ownAnswer } from './endpoint.ts';
+
+const directory = join(import.meta.dirname, '../../console/dist');
+
+const assetTypes: Record<string, string> = {
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
+
+/** Returns the links of `GET /`. */
+const links = (base: string) => ({
+  console: `${base}/console`,
+  reference: `${base}/docs`,
+  openapi: `${base}/api/v1/openapi.json`,
+  summary: `${base}/llms.txt`,
+});
+
+/**
+ * Returns the Content-Security-Policy of the pages: scripts and styles only from this origin and never inline; media
+ * also from the store.
+ */
+function policyOf(config: Config): string {
+  const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
+  const own = [
+    "'self'",
+    ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin])),
+  ];
+  const media = own.join(' ');
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "font-src 'self'",
+    `connect-src ${media}`,
+    `img-src ${media} data: blob:`,
+    `media-src ${media} blob:`,
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
+
+/** Reads a file of the built console. @throws GatewayError NOT_FOUND if the file does not exist */
+async function built(name: string): Promise<Buffer> {
+  try {
+    return await readFile(join(directory, name));
+  } catch (error) {
+    const message =
+      name === 'index.html' ? 'The console is not built: npm run dev -- console-build.' : undefined;
+    throw new GatewayError('NOT_FOUND', message, { cause: error });
+  }
+}
+
+const page = (path: `/${string}`) =>
+  defineEndpoint({
+    route: `GET ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    async handle({ ctx }, { config }) {
+      const content = await built('index.html');
+      ctx.set('Content-Security-Policy', policyOf(config));
+      // The page links to the scripts of one build, so a cached copy must be revalidated.
+      ctx.set('Cache-Control', 'no-cache');
+      ctx.type = 'html';
+      ctx.body = content;
+    },
+  });
+
+/** Endpoints that serve the pages of the console. */
+export const consolePages = [
+  defineEndpoint({
+    route: 'GET /',
+    scope: 'open',
+    answer: ownAnswer,
+    answers: {
+      200: 'Links to the console and the descriptions of the API.',
+      302: 'In a browser: the console.',
+    },
+    handle({ ctx }, { config }) {
+      ctx.vary('Accept');
+      if (ctx.accepts('json', 'html') === 'html') ctx.redirect('/console');
+      else ctx.body = links(publicBaseUrl(config));
+    },
+  }),
+  page('/console'),
+  defineEndpoint({
+    route: 'GET /console/assets/:name',
+    scope: 'open',
+    request: { params: z.object({ name: z.string().regex(/^[\w.-]+$/) }) },
+    answer: ownAnswer,
+    async handle({ ctx, params: { name } }) {
+      const type = assetTypes[extname(name)];
+      if (type === undefined) throw new GatewayError('NOT_FOUND');
+      ctx.body = await built(join('assets', name));
+      ctx.type = type;
+      ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
+    },
+  }),
+  // The application reads the page from the URL.
+  page('/console/*page'),
+];

@@ -1,0 +1,94 @@
+/**
+ * Descriptions of the API: OpenAPI as JSON and YAML, a reference page that works offline, and llms.txt. They need no
+ * key, except the description of the operators' API.
+ */
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
+import type { Documents } from '../openapi/document.ts';
+import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { priceLines } from './pricing.ts';
+
+const assets: Record<string, string> = {
+  'swagger-ui.css': 'text/css',
+  'swagger-ui-bundle.js': 'text/javascript',
+  'favicon-32x32.png': 'image/png',
+};
+const assetDirectory = dirname(
+  createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'),
+);
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Studio Gateway: API reference</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" href="/docs/favicon-32x32.png">
+</head>
+<body>
+<div id="reference"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>`;
+
+const startScript = `SwaggerUIBundle({
+  url: '/api/v1/openapi.json',
+  dom_id: '#reference',
+  deepLinking: true,
+  tryItOutEnabled: true,
+  defaultModelsExpandDepth: 0,
+});`;
+
+const text = (
+  path: `/${string}`,
+  type: string,
+  contentOf: (documents: Documents, services: Composition) => string,
+) =>
+  defineEndpoint({
+    route: `GET ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    handle({ ctx }, services) {
+      ctx.type = type;
+      ctx.body = contentOf(services.documents, services);
+    },
+  });
+
+/** Endpoints that serve the descriptions of the callers' API, and the reference page. */
+export const docs = [
+  text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
+  text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  text('/llms.txt', 'text/plain', (documents, { prices }) => documents.summary(priceLines(prices))),
+  text('/docs', 'text/html', () => page),
+  text('/docs/start.js', 'text/javascript', () => startScript),
+
+  defineEndpoint({
+    route: 'GET /docs/:asset',
+    scope: 'open',
+    request: { params: z.object({ asset: z.string() }) },
+    answer: ownAnswer,
+    async handle({ ctx, params: { asset } }) {
+      const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined;
+      if (type === undefined) throw new GatewayError('NOT_FOUND');
+      ctx.type = type;
+      ctx.set('Cache-Control', 'public, max-age=86400');
+      ctx.body = await readFile(join(assetDirectory, asset));
+    },
+  }),
+];
+
+/** Endpoint that serves the description of the operators' API. */
+export const operatorsDocs = section('Description', {
+  getDescription: defineEndpoint({
+    route: 'GET /api/admin/v1/openapi.json',
+    summary: 'Get this OpenAPI description',
+    answer: z.looseObject({ openapi: z.literal('3.1.0') }),
+    handle: (_, { documents }) => documents.operators().document,
+  }),
+});

@@ -1,0 +1,158 @@
+/**
+ * Declaration of an API endpoint as one object: its route, the access that it requires, its request and responses, and
+ * its handler. The router, the access checks, the parsing (runner.ts) and the description (openapi/document.ts) are
+ * derived from it; api/endpoints/index.ts lists all endpoints.
+ */
+import type { RouterContext } from '@koa/router';
+import { z } from 'zod';
+import type { ErrorCode } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
+import type { RequestState } from '../context.ts';
+import type { Caller, RateBucket, Scope } from '../identity/access.ts';
+import type { Operator } from '../identity/operators.ts';
+import type { ErrorShape } from '../middleware/errors.ts';
+
+/** Schemas that parse and describe the parts of a request. */
+export interface RequestParts {
+  /** Path parameters. If one is malformed, the response is the first 404 of `errors`. */
+  params?: z.ZodObject;
+  query?: z.ZodObject;
+  /** Headers, only for the description: `handle` parses them itself. */
+  headers?: z.ZodObject;
+  /** JSON body. */
+  body?: z.ZodType;
+  /** Set if the request may have no body; then `{}` is parsed. */
+  bodyIsOptional?: true;
+  /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
+  bodyBytesMax?: number;
+  /** Example of a valid body. */
+  example?: object;
+  /** Bodies by media type, only for the description: `handle` reads them itself. */
+  content?: Record<string, { schema: z.ZodType; example?: unknown }>;
+}
+
+/** Description of the responses with one status. */
+export interface AnswerParts {
+  description: string;
+  /** Schema of the body; if absent, the endpoint's `answer`. */
+  schema?: z.ZodType;
+  /** Media type; if absent, application/json. */
+  type?: string;
+  /** Schema of one server-sent event, if the response can be a stream. */
+  event?: z.ZodType;
+  headers?: z.ZodObject;
+}
+
+/** `answer` of an endpoint whose `handle` sets the response on the context itself. */
+export const ownAnswer = z.void();
+
+type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
+
+/** Parsed request that has passed the access checks. */
+export interface Call<Parts extends RequestParts = RequestParts> {
+  /** Context, for headers and status of the response, and for parts of the request that `handle` reads itself. */
+  ctx: RouterContext<RequestState>;
+  /** Caller; only set if the endpoint requires an API key. */
+  caller: Caller;
+  /** Operator; only set if the scope is `admin`. */
+  operator: Operator;
+  requestId: string;
+  params: Parsed<Parts['params']>;
+  query: Parsed<Parts['query']>;
+  body: Parsed<Parts['body']>;
+}
+
+interface Definition<Parts extends RequestParts, Answer> {
+  /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
+  route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
+  /**
+   * Scope that the API key needs; absent: an operator's key; `any`: every key; `open`: no key, or `handle` checks
+   * access.
+   */
+  scope?: Scope | 'admin' | 'open' | 'any';
+  /** Error message for viewers, if they may not use the endpoint. */
+  refusesViewers?: string;
+  /** Rate limit of the key in which the request counts; if absent, `requests`. */
+  bucket?: RateBucket;
+  /** Format of error responses; if absent, the service's own. */
+  errorShape?: ErrorShape;
+  /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
+  takesXApiKey?: true;
+  /** Summary in the OpenAPI description. Only endpoints with an id (`section`) are described. */
+  summary?: string;
+  description?: string;
+  request?: Parts;
+  /** Schema of the body of a 2xx response, which `handle` returns. */
+  answer: z.ZodType<Answer>;
+  /** Descriptions by status. If there is only one, the runner sets that status. */
+  answers?: Record<number, string | AnswerParts>;
+  /** Error codes in addition to those that follow from the other fields. */
+  errors?: readonly ErrorCode[];
+  handle: (call: Call<Parts>, services: Composition) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
+}
+
+/** Endpoint without the types of its request and response. */
+export interface Endpoint extends Omit<
+  Definition<RequestParts, unknown>,
+  'route' | 'scope' | 'request' | 'answers' | 'errors'
+> {
+  method: string;
+  path: string;
+  /** `operationId` and tag in the description. */
+  id?: string;
+  tag?: string;
+  scope: Scope | 'admin' | 'open' | 'any';
+  request: RequestParts;
+  answers: Record<number, AnswerParts>;
+  /** All error codes of the endpoint. */
+  errors: readonly ErrorCode[];
+}
+
+/** Adds the id and the tag of the OpenAPI description to endpoints. */
+export function section(tag: string, endpoints: Record<string, Endpoint>): Endpoint[] {
+  return Object.entries(endpoints).map(([id, endpoint]) => ({ ...endpoint, id, tag }));
+}
+
+const keyed = [
+  'FORBIDDEN',
+  'ORGANIZATION_SUSPENDED',
+  'Rate limit exceeded. Please slow down.',
+] as const;
+const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
+
+/** Returns the error codes that follow from the scope and the request of an endpoint, and its own codes. */
+function codesOf({
+  scope,
+  request = {},
+  errors = [],
+}: Pick<Definition<RequestParts, unknown>, 'scope' | 'request' | 'errors'>): ErrorCode[] {
+  const hasBody = request.body ?? request.content;
+  const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
+  const codes = new Set<ErrorCode>([
+    ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
+    ...(scope === 'open' ? [] : scope === undefined ? (['FORBIDDEN'] as const) : keyed),
+    ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
+    ...(hasBody ? bodied : []),
+    ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),
+    ...errors,
+    'Internal server error',
+    'SERVICE_UNAVAILABLE',
+  ]);
+  return [...codes];
+}
+
+/** Declares an endpoint. `handle` receives exactly the parts that `request` parses. */
+export function defineEndpoint<Parts extends RequestParts, Answer>(
+  definition: Definition<Parts, Answer>,
+): Endpoint {
+  const { route, scope = 'admin', request = {}, ...rest } = definition;
+  const { answers = { 200: 'Done.' } } = definition;
+  const [method, path] = route.split(' ');
+  const described = Object.entries(answers).map(([status, answer]) => [
+    status,
+    typeof answer === 'string' ? { description: answer } : answer,
+  ]);
+  const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(described) };
+  // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
+  return { ...rest, method, path, scope, ...parts } as Endpoint;
+}

@@ -1,0 +1,56 @@
+/** GET /files/…: files of the embedded storage, by signed URLs; no API key is needed. */
+import { z } from 'zod';
+import type { ByteRange } from '../../storage/storage.ts';
+import { mediaTypeOf } from '../../storage/media.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { defineEndpoint, ownAnswer } from './endpoint.ts';
+
+/** Error message for requests with a valid signed URL; others receive a plain NOT_FOUND. */
+const notThere = 'This file was deleted, or has not been uploaded.';
+const rangeForm = /^bytes=(\d*)-(\d*)$/;
+
+/** Endpoint that serves the stored files. */
+export const files = defineEndpoint({
+  route: 'GET /files/*key',
+  scope: 'open',
+  request: { params: z.object({ key: z.string() }) },
+  answer: ownAnswer,
+  answers: { 200: 'The file.', 206: 'The requested range of the file.' },
+  async handle({ ctx, params: { key } }, { storage, signedUrls }) {
+    // A store with its own URLs has no `signedUrls`, so every request is rejected here.
+    if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
+    const sizeBytes = await storage.size(key);
+    if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
+    const range = rangeOf(ctx.get('range'), sizeBytes);
+    const object = await storage.open(key, range);
+    if (!object) throw new GatewayError('NOT_FOUND', notThere);
+    const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
+    ctx.set({
+      'Content-Type': object.contentType,
+      'Accept-Ranges': 'bytes',
+      'Cache-Control': 'private, max-age=300, immutable',
+      'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
+      // Every page may embed the file; scripts in the file do not run.
+      'Cross-Origin-Resource-Policy': 'cross-origin',
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+    });
+    if (range) {
+      ctx.status = 206;
+      ctx.set('Content-Range', `bytes ${range.first}-${range.last}/${sizeBytes}`);
+    }
+    ctx.length = range ? range.last - range.first + 1 : sizeBytes;
+    ctx.body = object.stream;
+  },
+});
+
+/**
+ * Returns the range of a Range header; undefined, so that the whole file is sent, if the header is not a single valid
+ * range (RFC 9110 §14.2).
+ */
+function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
+  const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
+  if (from === '' && to === '') return undefined;
+  const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);
+  const last = from === '' || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  return first <= last ? { first, last } : undefined;
+}

@@ -1,0 +1,27 @@
+/** GET /healthz: the process runs. GET /readyz: it can serve requests; without Temporal, only chats. */
+import { z } from 'zod';
+import { checkReadiness } from '../../platform/readiness.ts';
+import { defineEndpoint } from './endpoint.ts';
+
+/** Endpoints of the liveness and readiness probes. */
+export const health = [
+  defineEndpoint({
+    route: 'GET /healthz',
+    scope: 'open',
+    answer: z.object({ status: z.literal('ok') }),
+    handle: () => ({ status: 'ok' as const }),
+  }),
+
+  defineEndpoint({
+    route: 'GET /readyz',
+    scope: 'open',
+    answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
+    answers: { 200: 'Ready.', 503: 'Not ready.' },
+    async handle({ ctx }, { readiness }) {
+      const { ready, ...report } = await checkReadiness(readiness);
+      ctx.status = ready ? 200 : 503;
+      if (!ready) ctx.set('Retry-After', '2');
+      return report;
+    },
+  }),
+];

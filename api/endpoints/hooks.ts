@@ -1,0 +1,53 @@
+/**
+ * POST /hooks/…: webhooks of providers. A notification is verified (URL, signature, time) and stored, and then signals
+ * the job to check its call. The state in its payload is never used (design §3.5).
+ */
+import { z } from 'zod';
+import { NotificationRefused } from '../../providers/provider.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import { correlate } from '../../platform/correlation.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
+import { readBody } from '../http/body.ts';
+import { defineEndpoint, ownAnswer } from './endpoint.ts';
+
+const notificationBytesMax = 1024 * 1024;
+
+/** Endpoint that receives notifications. */
+export const hooks = defineEndpoint({
+  route: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
+  scope: 'open',
+  request: {
+    params: z.object({
+      provider: z.string(),
+      jobId: z.string(),
+      callIndex: z.string(),
+      mac: z.string(),
+    }),
+  },
+  answer: ownAnswer,
+  async handle({ ctx, params }, { providers, urls, notificationRelay, logger }) {
+    const { provider: name, jobId, callIndex, mac } = params;
+    const queue = providers.get(name)?.queue;
+    const address = { provider: name, jobId, callIndex: Number(callIndex) };
+    const isValid =
+      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.holds(address, mac);
+    if (!isValid) throw new GatewayError('NOT_FOUND');
+    correlate({ jobId, workflowId: workflowIdOf(jobId) });
+    const body = await readBody(ctx, notificationBytesMax);
+    const headers = Object.fromEntries(
+      Object.entries(ctx.headers).map(([header, value]) => [header, value?.toString()]),
+    );
+    let operationId: string;
+    try {
+      ({ operationId } = await queue.verify({ headers, body }));
+    } catch (error) {
+      if (!(error instanceof NotificationRefused)) throw error;
+      logger.warn({ jobId, provider: name, reason: error.message }, 'notification.refused');
+      throw new GatewayError('Unauthorized');
+    }
+    await notificationRelay.receive({ ...address, operationId });
+    ctx.status = 200;
+    ctx.body = { received: true };
+  },
+});

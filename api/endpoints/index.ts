@@ -1,0 +1,73 @@
+/**
+ * List of all endpoints of the API, each once, in the order of the reference. The router, the access checks, the
+ * descriptions and the tests of all endpoints are derived from it.
+ */
+import { operators } from './admin/operators.ts';
+import { docs, operatorsDocs } from './docs.ts';
+import { jobStory } from './admin/job-story.ts';
+import { jobs } from './admin/jobs.ts';
+import { keys } from './admin/keys.ts';
+import { ledger } from './admin/ledger.ts';
+import { organizations } from './admin/organizations.ts';
+import { outcomes } from './admin/outcomes.ts';
+import { providers } from './admin/providers.ts';
+import { temporalCodec } from './admin/temporal-codec.ts';
+import { webhooks } from './admin/webhooks.ts';
+import { anthropic } from './anthropic/messages.ts';
+import { apiKeys } from './api-keys.ts';
+import { chat } from './chat.ts';
+import { consolePages } from './console.ts';
+import { files } from './files.ts';
+import { health } from './health.ts';
+import { hooks } from './hooks.ts';
+import { mcp } from './mcp.ts';
+import { models } from './models.ts';
+import { openai } from './openai/index.ts';
+import type { Endpoint } from './endpoint.ts';
+import { pricing } from './pricing.ts';
+import { sessions } from './session.ts';
+import { storageFiles } from './storage.ts';
+import { studioJobs } from './studio-jobs.ts';
+import { studioModels } from './studio-models.ts';
+import { studio } from './studio.ts';
+import { uploads } from './uploads.ts';
+import { usageSummary } from './usage-summary.ts';
+import { usage } from './usage.ts';
+import { webhookDeliveries, webhooks as callersWebhooks } from './webhooks.ts';
+
+/** All endpoints of the API, in the order of the reference. */
+export const endpoints: readonly Endpoint[] = [
+  ...chat,
+  ...anthropic,
+  ...models,
+  ...studio,
+  ...studioModels,
+  ...pricing,
+  ...studioJobs,
+  ...webhookDeliveries,
+  ...openai,
+  ...callersWebhooks,
+  ...storageFiles,
+  ...apiKeys,
+  ...sessions,
+  ...usage,
+  ...usageSummary,
+  ...organizations,
+  ...keys,
+  ...ledger,
+  ...jobs,
+  ...jobStory,
+  ...webhooks,
+  ...outcomes,
+  ...providers,
+  ...operators,
+  ...operatorsDocs,
+  ...health,
+  ...docs,
+  ...consolePages,
+  files,
+  uploads,
+  hooks,
+  mcp,
+  ...temporalCodec,
+];

@@ -1,0 +1,38 @@
+/** POST /mcp: Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { ownApiOf } from '../mcp/tools.ts';
+import { createMcpServer } from '../mcp/server.ts';
+import { readJson } from '../http/body.ts';
+import { defineEndpoint, ownAnswer } from './endpoint.ts';
+
+/** Time without an event after which a stream sends a comment, in milliseconds. */
+const keepAliveMs = 10_000;
+
+/** MCP endpoint. It has no id, because its protocol describes it, not OpenAPI. */
+export const mcp = defineEndpoint({
+  route: 'POST /mcp',
+  scope: 'studio:read',
+  bucket: 'polls',
+  answer: ownAnswer,
+  answers: {
+    200: 'The response as server-sent events.',
+    202: 'The notification is accepted.',
+    400: 'The body is not a message.',
+    406: 'The client does not accept server-sent events.',
+  },
+  errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
+  async handle({ ctx, caller }, services) {
+    // A batch of messages is rejected, because it would count as one request.
+    const parsedBody = await readJson(ctx);
+    const server = createMcpServer({ caller, services, api: ownApiOf(ctx.req) });
+    const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
+    await server.connect(transport);
+    // If the client disconnects, the progress events end; the job continues.
+    ctx.res.once('close', () => void server.close());
+    const headers = Object.entries(ctx.req.headersDistinct).flatMap(([name, values = []]) =>
+      values.map((value): [string, string] => [name, value]),
+    );
+    const request = new Request('http://mcp.invalid/mcp', { method: 'POST', headers });
+    ctx.body = await transport.handleRequest(request, { parsedBody });
+  },
+});

@@ -1,0 +1,19 @@
+/**
+ * OpenAI's endpoints except chat completions (api/endpoints/chat.ts): each translates a request into a chat or a
+ * Studio job, and its result into the response that OpenAI's clients expect.
+ */
+import { section } from '../endpoint.ts';
+import { audioSpeech, audioTranscriptions } from './audio.ts';
+import { imagesEdits, imagesGenerations } from './images.ts';
+import { createResponse } from './responses.ts';
+import { videos } from './videos.ts';
+
+/** Endpoints in OpenAI's protocol, except chat completions. */
+export const openai = section('OpenAI’s endpoints', {
+  createResponse,
+  imagesGenerations,
+  imagesEdits,
+  audioSpeech,
+  audioTranscriptions,
+  ...videos,
+});

@@ -1,0 +1,90 @@
+/** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
+import { z } from 'zod';
+import { answerChat } from '../../chat/chat-answers.ts';
+import { responsesPresentation } from '../../chat/responses-presentation.ts';
+import { responsesRequest } from '../../chat/responses-request.ts';
+import { idempotencyHeader } from '../../idempotency/claims.ts';
+import { chatBodyBytesMax, chatErrors } from '../chat.ts';
+import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { inTheirWords } from './finished-job.ts';
+
+const outputItem = z.discriminatedUnion('type', [
+  z.looseObject({
+    type: z.literal('message'),
+    id: z.string(),
+    role: z.literal('assistant'),
+    status: z.string(),
+    content: z.array(z.looseObject({ type: z.enum(['output_text', 'refusal']) })),
+  }),
+  z.looseObject({
+    type: z.literal('function_call'),
+    id: z.string(),
+    call_id: z.string(),
+    name: z.string(),
+    arguments: z.string(),
+    status: z.string(),
+  }),
+]);
+const response = z.looseObject({
+  id: z.string(),
+  object: z.literal('response'),
+  created_at: z.int(),
+  status: z.enum(['completed', 'incomplete']),
+  incomplete_details: z
+    .object({ reason: z.enum(['max_output_tokens', 'content_filter']) })
+    .nullable(),
+  model: z.string(),
+  output: z.array(outputItem),
+  usage: z.object({
+    input_tokens: z.int(),
+    input_tokens_details: z.object({ cached_tokens: z.int() }),
+    output_tokens: z.int(),
+    output_tokens_details: z.object({ reasoning_tokens: z.int() }),
+    total_tokens: z.int(),
+  }),
+  creditsConsumed: z.number(),
+});
+
+/** Fields of the internal chat request, and their names in the Responses API. */
+const names: Readonly<Record<string, string>> = {
+  max_tokens: 'max_output_tokens',
+  response_format: 'text.format',
+  verbosity: 'text.verbosity',
+};
+
+/** Renames a field. A message is `input` without a position, because items and messages are counted differently. */
+function nameOf(path: string): string {
+  return path.startsWith('messages') ? 'input' : (names[path] ?? path);
+}
+
+/** Endpoint POST /api/v1/responses. */
+export const createResponse = defineEndpoint({
+  route: 'POST /api/v1/responses',
+  scope: 'chat',
+  errorShape: 'openai',
+  summary: 'Create a response (OpenAI-compatible)',
+  description:
+    'Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in ' +
+    '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
+  request: {
+    headers: idempotencyHeader,
+    body: responsesRequest,
+    bodyBytesMax: chatBodyBytesMax,
+    example: {
+      model: 'gpt-5-mini',
+      input: 'What lights a harbour?',
+      max_output_tokens: 100,
+    },
+  },
+  answer: ownAnswer,
+  answers: {
+    200: {
+      description: 'The response; with `stream: true`, its server-sent events.',
+      schema: response,
+      event: z.object({ event: z.string(), data: z.string() }),
+    },
+  },
+  errors: chatErrors,
+  handle: (call, services) =>
+    inTheirWords(() => answerChat(call, responsesPresentation(), services), nameOf),
+});

@@ -1,0 +1,110 @@
+/** GET /api/v1/pricing: all prices in credits; no API key is needed. */
+import { z } from 'zod';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import {
+  type PricedCapability,
+  priceExampleSchema,
+  priceRuleSchema,
+  type PriceRuleView,
+} from '../studio/prices.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const tokenPrice = { input: z.number(), output: z.number() };
+
+const priceList = z.object({
+  usdPerCredit: z.number(),
+  studio: z.array(
+    z.object({
+      endpoint: z.string(),
+      model: z.string(),
+      displayName: z.string(),
+      price: z.array(priceRuleSchema),
+      example: priceExampleSchema,
+    }),
+  ),
+  chat: z
+    .array(
+      z.object({
+        model: z.string(),
+        name: z.string(),
+        ...tokenPrice,
+        longInput: z.object({ inputTokensAbove: z.int(), ...tokenPrice }).optional(),
+      }),
+    )
+    .meta({
+      description:
+        'Credits per million tokens. `longInput` is the price of all tokens of a request with more input tokens than `inputTokensAbove`.',
+    }),
+});
+type PriceList = z.infer<typeof priceList>;
+
+const round = (credits: number): number => Number(credits.toPrecision(12));
+
+function listOf(
+  usdPerCredit: number,
+  studio: readonly PricedCapability[],
+  chat: readonly ChatModel[],
+): PriceList {
+  const credits = (price: { inputUsdPerMillion: number; outputUsdPerMillion: number }) => ({
+    input: round(price.inputUsdPerMillion / usdPerCredit),
+    output: round(price.outputUsdPerMillion / usdPerCredit),
+  });
+  return {
+    usdPerCredit,
+    studio: studio.flatMap(({ capability, models }) =>
+      models.map(({ id, displayName, price, example }) => ({
+        endpoint: `POST /api/v1${capability.path}`,
+        model: id,
+        displayName,
+        price,
+        example,
+      })),
+    ),
+    chat: chat.map(({ id, name, cost: { longInput, ...cost } }) => ({
+      model: id,
+      name,
+      ...credits(cost),
+      ...(longInput && {
+        longInput: { inputTokensAbove: longInput.inputTokensAbove, ...credits(longInput) },
+      }),
+    })),
+  };
+}
+
+/** Describes a price rule in one line: `3.9; 30 (resolution 4K) per image`. */
+function lineOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
+  const prices = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
+    const conditions = [
+      ...Object.entries(when).map(([field, value]) => `${field} ${String(value)}`),
+      ...(pixelsMax === undefined ? [] : [`up to ${pixelsMax} pixels`]),
+      ...(chargedAs === undefined ? [] : [`as ${chargedAs}`]),
+    ];
+    return conditions.length === 0 ? String(credits) : `${credits} (${conditions.join(', ')})`;
+  });
+  const begun = pixels?.rounding === 'up' ? 'begun ' : '';
+  const size = pixels?.each ? ` and ${begun}${pixels.each} pixels` : '';
+  const preset = quantity.of !== null && quantity.default !== null;
+  const count = preset && unit === 'second' ? `; ${quantity.default} seconds by default` : '';
+  return `${prices.join('; ')} per ${unit}${size}${count}`;
+}
+
+/** Returns the price lines of llms.txt. */
+export function priceLines(studio: readonly PricedCapability[]): string[] {
+  return studio.flatMap(({ capability, models }) =>
+    models.map(
+      ({ id, price }) => `- ${capability.path} ${id}: ${price.map(lineOf).join(', plus ')}`,
+    ),
+  );
+}
+
+/** Endpoint that returns the price list. */
+export const pricing = section('Prices', {
+  getPricing: defineEndpoint({
+    route: 'GET /api/v1/pricing',
+    scope: 'open',
+    summary: 'Get the price list in credits',
+    answer: priceList,
+    handle: (_, { config, prices, chatCatalog }) =>
+      listOf(config.USD_PER_CREDIT, prices, chatCatalog.current()),
+  }),
+});

@@ -1,0 +1,162 @@
+/** /api/v1/session: sign-in to the console with a key or a link, and sign-out. */
+import { command } from '../../platform/database.ts';
+import { hash, randomBytes } from 'node:crypto';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { publicBaseUrl } from '../../activities/services.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isoTime, isoTimes } from '../../domain/json.ts';
+import { bearerKey } from '../middleware/authenticate.ts';
+import { pathId, time } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const path = '/api/v1/session';
+const linkLifetimeMs = 3_600_000;
+
+const session = z.object({ expiresAt: time });
+const listedSession = session.extend({
+  sessionId: z.string(),
+  keyId: z.string(),
+  createdAt: time,
+});
+const linkRow = z.object({ keyId: z.string() });
+
+const digest = (token: string): string => hash('sha256', token);
+
+/** Endpoints on console sessions and sign-in links. */
+export const sessions = section('Console', {
+  beginSession: defineEndpoint({
+    route: `POST ${path}`,
+    scope: 'any',
+    summary: 'Sign in to the console with an API key',
+    description:
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
+      'works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.',
+    answer: session,
+    answers: { 201: 'The session has begun.' },
+    async handle({ ctx, caller: { keyId } }, { sessions: ofKeys }) {
+      if (bearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
+      const { expiresAtMs } = await ofKeys.begin(ctx, { keyId });
+      return { expiresAt: isoTime(expiresAtMs) };
+    },
+  }),
+
+  getSession: defineEndpoint({
+    route: `GET ${path}`,
+    scope: 'open',
+    summary: 'Get the current console sessions of an API key and of an operator',
+    answer: z.object({
+      session: session.extend({ sessionId: z.string() }).nullable(),
+      operator: session.extend({ name: z.string().nullable() }).nullable(),
+    }),
+    answers: { 200: 'The sessions; each is null if there is none.' },
+    async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
+      const ofKey = await ofKeys.find(ctx);
+      const caller = ofKey && (await access.admitMac(ofKey.mac, 'console'));
+      const ofOperator = await operatorSessions.find(ctx);
+      const operator = ofOperator && (await findOperator.bySession(ofOperator));
+      return {
+        session:
+          ofKey && caller
+            ? { sessionId: ofKey.sessionId, expiresAt: isoTime(ofKey.expiresAtMs) }
+            : null,
+        operator:
+          ofOperator && operator
+            ? { expiresAt: isoTime(ofOperator.expiresAtMs), name: operator.name }
+            : null,
+      };
+    },
+  }),
+
+  endSession: defineEndpoint({
+    route: `DELETE ${path}`,
+    scope: 'open',
+    summary: 'Sign out of the console',
+    answer: z.object({ success: z.literal(true) }),
+    async handle({ ctx }, { sessions: ofKeys }) {
+      await ofKeys.end(ctx);
+      return { success: true as const };
+    },
+  }),
+
+  createSignInLink: defineEndpoint({
+    route: `POST ${path}/links`,
+    scope: 'any',
+    summary: 'Create a single-use link that signs in to the console',
+    description:
+      'The first request that uses the link, within one hour, starts a session with the rights of this key. ' +
+      'A link can be created only with an API key, not in a session.',
+    answer: z.object({ url: z.url(), expiresAt: time }),
+    answers: { 201: 'The link. It is shown only once.' },
+    errors: ['FORBIDDEN'],
+    async handle({ ctx, caller }, { pool, config }) {
+      if (bearerKey(ctx.req) === undefined) {
+        throw new GatewayError(
+          'FORBIDDEN',
+          'A link can be created only with an API key, not in a session.',
+        );
+      }
+      const token = randomBytes(32).toString('base64url');
+      const expiresAt = isoTime(Date.now() + linkLifetimeMs);
+      await pool.query(command`
+        WITH past AS (DELETE FROM sign_in_link WHERE expires_at < clock_timestamp())
+        INSERT INTO sign_in_link (token_hash, key_id, expires_at)
+        VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
+      ctx.set('Cache-Control', 'no-store');
+      // The token is in the fragment of the URL, which is in no server log and in no Referer header.
+      return { url: `${publicBaseUrl(config)}/console/sign-in#link=${token}`, expiresAt };
+    },
+  }),
+
+  useSignInLink: defineEndpoint({
+    route: `POST ${path}/links/use`,
+    scope: 'open',
+    summary: 'Sign in to the console with a link',
+    request: {
+      body: z.strictObject({ token: z.string().max(64) }),
+      example: { token: 'kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk' },
+    },
+    answer: session,
+    answers: { 201: 'The session has begun.' },
+    errors: ['NOT_FOUND'],
+    async handle({ ctx, body: { token } }, { pool, sessions: ofKeys }) {
+      const link = await pool.maybeOne(sql.type(linkRow)`
+        DELETE FROM sign_in_link l USING api_key k
+        WHERE l.token_hash = decode(${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
+          AND k.id = l.key_id AND k.revoked_at IS NULL
+          AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+        RETURNING k.id AS "keyId"`);
+      if (!link) {
+        throw new GatewayError(
+          'NOT_FOUND',
+          'This link was already used or has expired. Create another one.',
+        );
+      }
+      const { expiresAtMs } = await ofKeys.begin(ctx, link);
+      return { expiresAt: isoTime(expiresAtMs) };
+    },
+  }),
+
+  listSessions: defineEndpoint({
+    route: 'GET /api/v1/sessions',
+    scope: 'keys:read',
+    summary: 'List the console sessions of your API keys, newest first',
+    answer: z.object({ sessions: z.array(listedSession) }),
+    async handle({ caller }, { keySessions }) {
+      return { sessions: (await keySessions.list(caller.memberId)).map(isoTimes) };
+    },
+  }),
+
+  endSessionById: defineEndpoint({
+    route: 'DELETE /api/v1/sessions/:sessionId',
+    scope: 'keys:write',
+    summary: 'End a console session',
+    request: { params: z.object({ sessionId: pathId('session') }) },
+    answer: z.object({ success: z.literal(true), sessionId: z.string() }),
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { sessionId } }, { keySessions }) {
+      await keySessions.endById(sessionId, caller.memberId);
+      return { success: true as const, sessionId };
+    },
+  }),
+});

@@ -1,0 +1,107 @@
+/**
+ * GET /api/v1/studio/models and /studio/voices: the parameters, prices and voices of the Studio's models, from the same
+ * data that validates requests (design §7).
+ */
+import { z } from 'zod';
+import { defaultVoiceName, voices } from '../../catalog/voices.ts';
+import { scopeOf } from '../../studio/capability.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
+import { found, listOf } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const value = z.union([z.string(), z.number(), z.boolean()]);
+const rule = z
+  .object({
+    oneOf: z.array(value).readonly().optional(),
+    min: z.number().optional(),
+    max: z.number().optional(),
+    itemsMax: z.int().optional(),
+    charactersMax: z.int().optional(),
+    size: z
+      .object({
+        multipleOf: z.int(),
+        edgeMax: z.int(),
+        pixelsMin: z.int(),
+        pixelsMax: z.int(),
+        ratioMax: z.number(),
+      })
+      .optional(),
+    default: value.optional(),
+  })
+  .meta({
+    id: 'ParameterRule',
+    description: 'The values that a model accepts; bounds are inclusive.',
+  });
+
+const capabilitySchema = z.object({
+  type: z.string(),
+  endpoint: z.string(),
+  medium: z.enum(['image', 'video', 'audio']),
+  scope: z.string(),
+  defaultModel: z.string().nullable(),
+  models: z
+    .array(
+      z.object({
+        id: z.string(),
+        displayName: z.string(),
+        servedBy: z.string(),
+        selectedBy: z
+          .record(z.string(), z.string())
+          .meta({ description: 'Fields of a request, with the values that select this model.' }),
+        parameters: z.record(z.string(), rule),
+        price: z.array(priceRuleSchema),
+        example: priceExampleSchema,
+      }),
+    )
+    .readonly(),
+  request: z.looseObject({}).meta({ description: 'JSON Schema of the request body.' }),
+});
+const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
+
+// JSON Schemas by capability type. The schemas are constants, so they are converted once.
+const requests = new Map(
+  capabilities.map(({ type, request }) => [
+    type,
+    z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' }),
+  ]),
+);
+
+/** Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models. */
+function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
+  const { type, path, medium } = capability;
+  return {
+    type,
+    endpoint: `POST /api/v1${path}`,
+    medium,
+    scope: scopeOf(capability),
+    defaultModel: models[0]?.id ?? null,
+    models,
+    request: requests.get(type) ?? {},
+  };
+}
+
+/** Endpoints that list models and voices. */
+export const studioModels = section('Studio catalog', {
+  listStudioModels: defineEndpoint({
+    route: 'GET /api/v1/studio/models',
+    scope: 'studio:read',
+    summary: 'List the models of every Studio endpoint, with their parameters and prices',
+    description: 'The list has the same data that validates requests.',
+    answer: listOf(capabilitySchema),
+    answers: { 200: 'All endpoints, with the limits and prices of their models.' },
+    handle: (_, { prices }) => found(prices.map(publish)),
+  }),
+
+  listStudioVoices: defineEndpoint({
+    route: 'GET /api/v1/studio/voices',
+    scope: 'studio:read',
+    summary: 'List the voices',
+    answer: listOf(voice),
+    answers: { 200: 'All voices that requests accept.' },
+    handle: () =>
+      found(
+        voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),
+      ),
+  }),
+});

@@ -1,0 +1,201 @@
+/** POST /api/v1/studio/…: one endpoint for each capability of the registry. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { CreditsBlock } from '../../domain/credits.ts';
+import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
+import { scopeOf, type Capability } from '../../studio/capability.ts';
+import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { idempotencyHeader } from '../idempotency/claims.ts';
+import { metadataFields } from '../http/metadata.ts';
+import { estimateRequest, submitJob } from '../studio/job-submission.ts';
+import { estimateSchema } from '../studio/prices.ts';
+import { webhookFields } from '../studio/webhook-url.ts';
+import { found, oneOf } from './fields.ts';
+import { defineEndpoint, section, type AnswerParts, type Endpoint } from './endpoint.ts';
+
+/** Error codes of Studio requests (spec §7, design §4, §5). */
+export const studioErrors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'INSUFFICIENT_CREDITS',
+  'MEDIA_DELETED',
+  'CANCELED',
+  'KEY_LIMIT_EXCEEDED',
+  'WINDOW_LIMIT_EXCEEDED',
+  'WINDOW_EXHAUSTED',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'JOB_LOST',
+];
+
+/** Error codes of requests with a file, in addition to those of JSON requests. */
+export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
+
+/** Error codes of estimates: those of the request before it reserves credits. */
+const estimateErrors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  ...fileErrors,
+];
+
+/** Schema of the headers of a request that waits for its job. */
+export const studioHeaders = idempotencyHeader.extend({
+  Prefer: z.string().optional().meta({
+    description: '`wait=n` shortens the synchronous wait to n seconds.',
+    example: 'wait=10',
+  }),
+});
+
+/** Fields that all Studio requests share. */
+const commonFields = { ...webhookFields, ...metadataFields };
+const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'Id of the job.' }),
+});
+const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
+const credit = z.number().meta({ description: 'Same value as in `credits` of other responses.' });
+/** Schema of the headers of a response whose body has no `credits`. */
+export const bareHeaders = replayed.extend({
+  'X-Credits-Used': credit,
+  'X-Credits-Cost': credit,
+  'X-Credits-Remaining': credit,
+});
+
+const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
+
+/** Two endpoints per capability: the request and its estimate. */
+export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
+  const done = doneAnswer(capability);
+  const endpoint = defineEndpoint({
+    route: `POST /api/v1${capability.path}`,
+    scope: scopeOf(capability),
+    summary: capability.summary,
+    // Query parameters are rejected, because otherwise a request with an ignored parameter would be charged.
+    request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
+    answer: z.unknown(),
+    answers: {
+      200: done,
+      202: {
+        description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
+        schema: ticketAnswer,
+      },
+    },
+    errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
+    async handle({ ctx }, services) {
+      const { view } = services;
+      const { job, waited } = await submitJob(ctx, { capability }, services);
+      ctx.set('X-Job-Id', job.id);
+      const data = waited && (await resultOf(job, view));
+      if (!data) return showTicket(ctx, job, view);
+      const credits = view.credits(job);
+      ctx.status = 200;
+      if (capability.envelope !== 'bare') return { ...found(data), credits };
+      tellCredits(ctx, credits);
+      return data;
+    },
+  });
+  const estimate = defineEndpoint({
+    route: `POST /api/v1${capability.path}/estimate`,
+    scope: scopeOf(capability),
+    summary: `Estimate the price: ${capability.summary}`,
+    description:
+      'Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, ' +
+      'reserved or charged. An input whose size or length determines the price is measured.',
+    request: { content: contentOf(capability) },
+    answer: oneOf(estimateSchema),
+    errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
+    handle: async ({ ctx }, services) => found(await estimateRequest(ctx, capability, services)),
+  });
+  return section(`Studio: ${capability.medium}`, {
+    [capability.type]: endpoint,
+    [`${capability.type}Estimate`]: estimate,
+  });
+});
+
+function contentOf(capability: Capability) {
+  const { example, upload } = capability;
+  const json = { schema: withCommonFields(capability.request), example };
+  if (!upload) return { 'application/json': json };
+  const file = z.string().meta({
+    format: 'binary',
+    description: `At most ${upload.bytesMax} bytes. The other parts of the form are the fields of the JSON body.`,
+  });
+  const form = z.looseObject({
+    [upload.field]: file,
+    ...webhookFields,
+    metadata: z.string().optional().meta({ description: '`metadata` of the JSON body, as JSON.' }),
+  });
+  return { 'application/json': json, 'multipart/form-data': { schema: form } };
+}
+
+/** Returns the schema of a request before its transforms, with the common fields. */
+function withCommonFields(request: z.ZodType): z.ZodType {
+  const sent = request instanceof z.ZodPipe ? request.in : request;
+  assert(sent instanceof z.ZodObject, 'a request is an object');
+  return sent.safeExtend(commonFields);
+}
+
+/** Sets the response headers with the credits of a job. */
+export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): void {
+  ctx.set({
+    'X-Credits-Used': String(credits.used),
+    'X-Credits-Cost': String(credits.cost),
+    'X-Credits-Remaining': String(credits.remaining),
+  });
+}
+
+function doneAnswer({ envelope, data }: Capability): AnswerParts {
+  if (envelope === 'bare') {
+    return {
+      description:
+        'The result of the charged job, without an envelope. After a 202, the same is the `result` of the job.',
+      headers: bareHeaders,
+      schema: data,
+    };
+  }
+  return {
+    description: 'The result of the charged job.',
+    headers: replayed,
+    schema: oneOf(data).extend({ credits: creditsSchema }),
+  };
+}
+
+/**
+ * Returns the result of a job; null if it has none yet.
+ * @throws GatewayError the failure of the job, or MEDIA_DELETED
+ */
+function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
+  refuseFailed(job);
+  if (job.media_deleted_at !== null) {
+    throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
+  }
+  return view.result(job);
+}
+
+/** Throws the failure of a failed job. @throws GatewayError the failure of the job */
+export function refuseFailed({ id, error }: JobRecord): void {
+  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
+}
+
+/** Sets status 202 and the Location of the job, and returns the job's ticket (design §4). */
+function showTicket(
+  ctx: ParameterizedContext,
+  job: JobRecord,
+  view: JobView,
+): z.infer<typeof ticketAnswer> {
+  const ticket = view.ticket(job);
+  ctx.status = 202;
+  ctx.set('Location', ticket.statusUrl);
+  ctx.set('Retry-After', '2');
+  return { ...found(ticket), credits: view.credits(job) };
+}

@@ -1,0 +1,187 @@
+/** PUT /uploads/…: uploads to the embedded storage, by signed URLs; no API key is needed. */
+import { rm } from 'node:fs/promises';
+import { z } from 'zod';
+import {
+  fileBytesMax,
+  mediaTypeOf,
+  type MediaType,
+  bytesMaxOf,
+  headBytes,
+  inspectHead,
+} from '../../storage/media.ts';
+import { writeSpoolFile } from '../../storage/spool.ts';
+import type { ReceivedFile, Upload } from '../../storage/uploads.ts';
+import { GatewayError, assert } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
+import type { Context } from '../context.ts';
+import { arrivingBytes, filesMs } from '../http/arrival.ts';
+import { holdBytes } from '../middleware/byte-limits.ts';
+import { defineEndpoint } from './endpoint.ts';
+
+type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
+
+/** Time for a rejected client to finish sending, in milliseconds. Many clients read the response only then. */
+const lingerMs = 5000;
+
+const receivedFile = z.object({
+  fileId: z.string(),
+  storagePath: z.string(),
+  contentType: z.string(),
+  size: z.int(),
+  sha256: z.string().nullable(),
+});
+
+/** Endpoint that receives uploads to the embedded storage. */
+export const uploads = defineEndpoint({
+  route: 'PUT /uploads/*key',
+  scope: 'open',
+  request: { params: z.object({ key: z.string() }) },
+  answer: receivedFile,
+  async handle({ ctx, params: { key } }, services) {
+    try {
+      return await receive(ctx, key, services);
+    } catch (error) {
+      linger(ctx);
+      throw error;
+    }
+  },
+});
+
+async function receive(
+  ctx: Context,
+  key: string,
+  deps: ReceiverDeps,
+): Promise<z.infer<typeof receivedFile>> {
+  if (!deps.signedUrls) throw new GatewayError('NOT_FOUND');
+  const terms = deps.signedUrls.admitsUpload(key, ctx.query);
+  const upload = terms && (await deps.uploads.find(key.split(/[/.]/)[1] ?? ''));
+  if (!terms || upload?.storage_key !== key) {
+    throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
+  }
+  const bytesMax = checkHeaders(ctx, upload, terms.sizeBytes);
+  if (upload.completed || (await deps.storage.size(key)) !== null) {
+    throw new GatewayError('ALREADY_UPLOADED');
+  }
+  return deps.uploads.whileReceiving(upload.id, () =>
+    receiveFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
+  );
+}
+
+interface Receiving extends ReceiverDeps {
+  upload: Upload;
+  bytesMax: number;
+  /** Exact size of the file in bytes; null if the URL has no size. */
+  sizeBytes: number | null;
+}
+
+async function receiveFile(ctx: Context, deps: Receiving): Promise<z.infer<typeof receivedFile>> {
+  const { upload, bytesMax, sizeBytes } = deps;
+  const key = upload.storage_key;
+  const path = await deps.storage.spoolPath();
+  try {
+    const owner = upload.organization_id;
+    const file = await spool(ctx, { path, owner, bytesMax, agreedType: upload.content_type });
+    if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
+    }
+    const stored = await deps.storage.put(key, path);
+    if (stored === 'exists') throw new GatewayError('ALREADY_UPLOADED');
+    await deps.uploads.complete(upload.id, file);
+    return {
+      fileId: upload.id,
+      storagePath: key,
+      contentType: file.contentType,
+      size: file.sizeBytes,
+      sha256: file.sha256,
+    };
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+/**
+ * Checks the headers of an upload, and returns its size limit in bytes.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, FILE_TOO_LARGE
+ */
+function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
+  const encoding = ctx.get('content-encoding');
+  const sent = ctx.get('content-type');
+  const type = mediaTypeOf(sent);
+  const untyped = upload.content_type === null;
+  const fits = untyped
+    ? type !== undefined || sent === '' || sent === 'application/octet-stream'
+    : type?.contentType === upload.content_type;
+  if ((encoding && encoding !== 'identity') || !fits) {
+    const expected = upload.content_type ?? 'application/octet-stream';
+    throw new GatewayError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      `Send the Content-Type ${expected}, unencoded.`,
+    );
+  }
+  const length = ctx.request.length;
+  if (sizeBytes !== null && length !== sizeBytes) {
+    throw new GatewayError('INVALID_REQUEST', `Send the Content-Length ${sizeBytes}.`);
+  }
+  const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
+  if ((length ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  return bytesMax;
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('FILE_TOO_LARGE', `The file has more than ${bytesMax} bytes.`);
+}
+
+interface SpoolTerms {
+  path: string;
+  /** Organization of the upload. */
+  owner: string;
+  bytesMax: number;
+  agreedType: string | null;
+}
+
+/** Streams the body to a file. Only its first bytes are held in memory, to detect the type. */
+async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
+  const head: Buffer[] = [];
+  const detected: { type?: MediaType } = {};
+  const { owner } = terms;
+  let { bytesMax } = terms;
+  let sizeBytes = 0;
+
+  async function decideType(): Promise<void> {
+    detected.type = await inspectHead(Buffer.concat(head.splice(0)), terms.agreedType);
+    bytesMax = Math.min(bytesMax, fileBytesMax[detected.type.medium]);
+  }
+
+  async function* limited(): AsyncGenerator<Buffer> {
+    for await (const bytes of arrivingBytes(ctx.req, filesMs)) {
+      holdBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
+      sizeBytes += bytes.length;
+      if (!detected.type) {
+        head.push(bytes);
+        if (sizeBytes >= headBytes) await decideType();
+      }
+      if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+      yield bytes;
+    }
+    if (!detected.type) await decideType();
+    if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+  }
+
+  try {
+    const digest = await writeSpoolFile(terms.path, limited);
+    assert(detected.type, 'a file that was received has a type');
+    return { contentType: detected.type.contentType, ...digest };
+  } catch (error) {
+    if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
+    throw new GatewayError('INVALID_REQUEST', 'The upload ended unexpectedly.', { cause: error });
+  }
+}
+
+/** Reads the rest of a rejected upload, and closes the connection after 5 seconds. */
+function linger(ctx: Context): void {
+  if (ctx.req.complete || ctx.req.destroyed) return;
+  ctx.req.resume();
+  const timer = setTimeout(() => ctx.req.destroy(), lingerMs);
+  timer.unref();
+  ctx.req.once('end', () => clearTimeout(timer));
+}

@@ -1,0 +1,181 @@
+/** GET /api/v1/usage/summary: sums of usage by day, model, key, type and tags, as JSON or CSV. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { UsageGroup, UsageSum } from '../../ledger/usage.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/json.ts';
+import { isTagName } from '../http/metadata.ts';
+import { time, recordFilterOf } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+import { usageFilter } from './usage.ts';
+
+const dayMs = 86_400_000;
+/** Length of the period in days: the default without `after`, and the limit. */
+const presetDays = 30;
+const daysMax = 366;
+const rowsMax = 10_000;
+const groupsMax = 5;
+const groups = ['day', 'model', 'key', 'type'] as const;
+const groupRule = `must be up to ${groupsMax} different names of ${groups.join(', ')} and metadata.<name>`;
+
+const groupBy = z
+  .string()
+  .max(400)
+  .transform((text) => text.split(',').map((name) => name.trim()))
+  .refine((names) => names.length <= groupsMax && new Set(names).size === names.length, groupRule)
+  .refine((names): names is UsageGroup[] => names.every(isGroup), groupRule);
+
+function isGroup(name: string): name is UsageGroup {
+  const [, tag] = /^metadata\.(.*)$/.exec(name) ?? [];
+  return tag === undefined ? groups.some((group) => group === name) : isTagName(tag);
+}
+
+const query = z.strictObject({
+  groupBy: groupBy.prefault('day').meta({
+    description:
+      'Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5.',
+    example: 'day,model,metadata.team',
+  }),
+  ...usageFilter,
+  format: z
+    .enum(['json', 'csv'])
+    .optional()
+    .meta({ description: 'Format of the response; overrides the Accept header.' }),
+});
+
+const sums = {
+  requests: z.int().meta({ description: 'Jobs and chats, including those that were not charged.' }),
+  credits: z.number().meta({ description: 'Credits charged.' }),
+  inputTokens: z.int(),
+  outputTokens: z.int(),
+};
+const line = z.object({
+  day: z.iso.date().optional(),
+  model: z.string().nullable().optional(),
+  keyId: z.string().optional(),
+  type: z.string().optional(),
+  metadata: z.record(z.string(), z.string().nullable()).optional(),
+  ...sums,
+});
+type Line = z.infer<typeof line>;
+const summary = z
+  .object({ after: time, before: time, rows: z.array(line), total: z.object(sums) })
+  .meta({ id: 'UsageSummary' });
+
+/** Endpoint that returns the sums. */
+export const usageSummary = section('Usage', {
+  getUsageSummary: defineEndpoint({
+    route: 'GET /api/v1/usage/summary',
+    scope: 'usage:read',
+    summary: 'Sum up usage by day, model, key, type or tags',
+    description:
+      `Covers the time from \`after\` (default: ${presetDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
+      'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
+    request: { query },
+    answer: z.unknown(),
+    answers: { 200: { description: 'The sums; as text/csv only the rows.', schema: summary } },
+    async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
+      const { afterMs, beforeMs, ...filter } = periodOf(recordFilterOf(selection));
+      const sumsByGroup = await sumUsage(caller.organizationId, {
+        ...filter,
+        type: selection.type,
+        status: selection.status,
+        afterMs,
+        beforeMs,
+        groupBy: by,
+        limit: rowsMax + 1,
+      });
+      if (sumsByGroup.length > rowsMax) {
+        throw refusal(
+          'groupBy',
+          `gives more than ${rowsMax} rows: use fewer names or a shorter period`,
+        );
+      }
+      ctx.vary('Accept');
+      if (isCsvRequested(ctx, format)) {
+        ctx.set('Content-Type', 'text/csv; charset=utf-8');
+        ctx.body = csvOf(by, sumsByGroup);
+        return undefined;
+      }
+      return {
+        after: isoTime(afterMs),
+        before: isoTime(beforeMs),
+        rows: sumsByGroup.map((sum) => lineOf(by, sum)),
+        total: sumsOf(totalOf(sumsByGroup)),
+      };
+    },
+  }),
+});
+
+function refusal(path: string, message: string): GatewayError {
+  return fieldError('INVALID_REQUEST', path, message);
+}
+
+/** Returns a filter with its period in Unix ms. @throws GatewayError INVALID_REQUEST */
+function periodOf<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
+  filter: Filter,
+): Filter & { afterMs: number; beforeMs: number } {
+  const beforeMs = filter.beforeMs ?? Date.now();
+  const afterMs = filter.afterMs ?? beforeMs - presetDays * dayMs;
+  if (afterMs >= beforeMs) throw refusal('after', 'must be earlier than before');
+  if (beforeMs - afterMs > daysMax * dayMs) {
+    throw refusal('after', `must be at most ${daysMax} days before the end`);
+  }
+  return { ...filter, afterMs, beforeMs };
+}
+
+function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | undefined): boolean {
+  return format === undefined ? ctx.accepts('json', 'text/csv') === 'text/csv' : format === 'csv';
+}
+
+type Sums = Omit<UsageSum, 'keys'>;
+
+function totalOf(rows: readonly UsageSum[]): Sums {
+  const total = { requests: 0, chargedMicro: 0, inputTokens: 0, outputTokens: 0 };
+  for (const row of rows) {
+    total.requests += row.requests;
+    total.chargedMicro += row.chargedMicro;
+    total.inputTokens += row.inputTokens;
+    total.outputTokens += row.outputTokens;
+  }
+  return total;
+}
+
+function sumsOf({ chargedMicro, requests, inputTokens, outputTokens }: Sums) {
+  return { requests, credits: creditsFromMicro(chargedMicro), inputTokens, outputTokens };
+}
+
+function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
+  const named = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
+  const tags = named.filter(([group]) => group.startsWith('metadata.'));
+  const others = named.filter(([group]) => !group.startsWith('metadata.'));
+  return {
+    ...Object.fromEntries(others.map(([group, key]) => [nameOf(group), key])),
+    ...(tags.length > 0 && {
+      metadata: Object.fromEntries(tags.map(([group, key]) => [group.slice(9), key])),
+    }),
+    ...sumsOf(row),
+  };
+}
+
+function nameOf(group: string): string {
+  return group === 'key' ? 'keyId' : group;
+}
+
+/** Formats rows as CSV (RFC 4180). */
+function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
+  const head = [...by.map(nameOf), ...Object.keys(sums)];
+  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(sumsOf(row))]);
+  return [head, ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('');
+}
+
+/**
+ * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in spreadsheets with
+ * another separator, and a text that looks like a formula begins with an apostrophe.
+ */
+function cellOf(value: string | number | null): string {
+  if (typeof value !== 'string') return String(value ?? '');
+  const inert = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
+  return `"${inert.replaceAll('"', '""')}"`;
+}

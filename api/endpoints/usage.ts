@@ -1,0 +1,140 @@
+/** GET /api/v1/usage: balance, six-hour window and usage records of the organization (spec §4.4, design §5). */
+import { z } from 'zod';
+import type { UsagePage, UsageRecord } from '../../ledger/usage.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { isoTime } from '../../domain/json.ts';
+import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+/** Query parameters that filter usage. */
+export const usageFilter = {
+  ...recordFilter,
+  type: jobType
+    .optional()
+    .meta({ description: 'Only this type: `chat`, or the type of a Studio job.' }),
+  status: z.enum(['reserved', 'charged', 'released']).optional(),
+};
+const query = z.strictObject({
+  ...usageFilter,
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z
+    .string()
+    .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
+    .optional()
+    .meta({ description: '`nextCursor` of the previous page.' }),
+});
+
+const usageRecord = z
+  .object({
+    id: z.string(),
+    type: z.string().meta({ description: '`chat`, or the type of the Studio job.' }),
+    model: z.string().nullable(),
+    status: z.enum(['reserved', 'charged', 'released']),
+    credits: z
+      .number()
+      .meta({ description: 'Credits charged; 0 if the status is `reserved` or `released`.' }),
+    inputTokens: z.int().optional(),
+    outputTokens: z.int().optional(),
+    jobId: z.string().optional(),
+    keyId: z.string().nullable(),
+    requestId: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()).meta({ description: 'The tags of the request.' }),
+    createdAt: time,
+  })
+  .meta({ id: 'UsageRecord' });
+
+/** Schema of the balance and the six-hour window, in credits. */
+export const accountSchema = z.object({
+  credits: z.number().meta({ description: 'Available balance.' }),
+  balance: z.object({ available: z.number(), reserved: z.number(), total: z.number() }),
+  window: z
+    .object({
+      limit: z.number().nullable(),
+      used: z.number(),
+      remaining: z.number().nullable(),
+      startedAt: time.nullable(),
+      resetAt: time.nullable(),
+    })
+    .meta({
+      description: 'Studio credits used per six hours; `limit` is null if there is no limit.',
+    }),
+});
+
+/** Endpoint that returns the balance and a page of records. */
+export const usage = section('Usage', {
+  getUsage: defineEndpoint({
+    route: 'GET /api/v1/usage',
+    scope: 'usage:read',
+    summary: 'Get balance, window and usage records, newest first',
+    request: { query },
+    answer: accountSchema.extend({
+      storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
+        description:
+          'Storage of uploaded files, in bytes. An unused upload URL counts as the largest file that it accepts.',
+      }),
+      usage: z.array(usageRecord),
+      hasMore: z.boolean(),
+      nextCursor: z.string().nullable(),
+    }),
+    async handle({ caller, query: selection }, { usageReads, uploads }) {
+      const { organizationId } = caller;
+      const [page, { limit, used }] = await Promise.all([
+        usageReads.page(organizationId, {
+          limit: selection.limit,
+          cursor: selection.cursor,
+          type: selection.type,
+          status: selection.status,
+          ...recordFilterOf(selection),
+        }),
+        uploads.quotaOf(organizationId),
+      ]);
+      return {
+        ...accountView(page.account),
+        storage: { limit, used, remaining: Math.max(0, limit - used) },
+        usage: page.records.map(recordView),
+        hasMore: page.nextCursor !== null,
+        nextCursor: page.nextCursor,
+      };
+    },
+  }),
+});
+
+/** Returns the balance and the six-hour window in credits, for callers and for operators. */
+export function accountView(account: UsagePage['account']): z.infer<typeof accountSchema> {
+  const available = creditsFromMicro(account.posted - account.reserved);
+  const usedMicro = account.window?.used ?? 0;
+  const { windowLimit, window } = account;
+  return {
+    credits: available,
+    balance: {
+      available,
+      reserved: creditsFromMicro(account.reserved),
+      total: creditsFromMicro(account.posted),
+    },
+    window: {
+      limit: windowLimit === null ? null : creditsFromMicro(windowLimit),
+      used: creditsFromMicro(usedMicro),
+      remaining:
+        windowLimit === null ? null : creditsFromMicro(Math.max(0, windowLimit - usedMicro)),
+      startedAt: isoTime(window?.startedAtMs ?? null),
+      resetAt: isoTime(window?.resetAtMs ?? null),
+    },
+  };
+}
+
+function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
+  return {
+    id: record.id,
+    type: record.type,
+    model: record.model,
+    status: record.status,
+    credits: creditsFromMicro(record.chargedMicro),
+    ...(record.inputTokens !== null && { inputTokens: record.inputTokens }),
+    ...(record.outputTokens !== null && { outputTokens: record.outputTokens }),
+    ...(record.jobId !== null && { jobId: record.jobId }),
+    keyId: record.keyId,
+    requestId: record.requestId,
+    metadata: record.metadata ?? {},
+    createdAt: isoTime(record.createdAtMs),
+  };
+}

@@ -1,0 +1,86 @@
+/**
+ * Metrics port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from
+ * the callers' port and listens on the loopback interface unless METRICS_HOST says otherwise.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { collectDefaultMetrics } from 'prom-client';
+import { assert } from '../domain/errors.ts';
+import type { Config } from './config.ts';
+import type { Metrics } from './metrics.ts';
+import { checkReadiness, type Readiness } from './readiness.ts';
+
+interface MetricsServerOptions {
+  metrics: Metrics;
+  readiness: Readiness;
+  /** URL of the Temporal SDK's own metrics; only workers have it. */
+  sdkMetricsUrl?: string | null;
+}
+
+/** A listening metrics port. */
+export interface MetricsServer {
+  port: number;
+  close: () => Promise<void>;
+}
+
+const sdkTimeoutMs = 2000;
+
+/** Opens the port of METRICS_PORT; returns null without it. */
+export async function openMetricsServer(
+  config: Config,
+  options: MetricsServerOptions,
+): Promise<MetricsServer | null> {
+  if (config.METRICS_PORT === undefined) return null;
+  // Metrics of Node, which are sampled all the time and therefore only registered with a port.
+  collectDefaultMetrics({ register: options.metrics.registry });
+  const server = createServer((request, response) => {
+    void answer(options, request.url ?? '', response).catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(config.METRICS_PORT, config.METRICS_HOST, resolve);
+  });
+  const address = server.address();
+  assert(typeof address === 'object' && address, 'the server listens on a port');
+  return { port: address.port, close: () => closeServer(server) };
+}
+
+async function answer(
+  options: MetricsServerOptions,
+  url: string,
+  response: ServerResponse,
+): Promise<void> {
+  const path = url.split('?', 1)[0];
+  if (path === '/metrics') {
+    const text = `${await options.metrics.page()}${await sdkMetrics(options.sdkMetricsUrl ?? null)}`;
+    response.writeHead(200, { 'content-type': options.metrics.registry.contentType }).end(text);
+  } else if (path === '/healthz') {
+    sendJson(response, 200, { status: 'ok' });
+  } else if (path === '/readyz') {
+    const { ready, ...report } = await checkReadiness(options.readiness);
+    sendJson(response, ready ? 200 : 503, report);
+  } else sendJson(response, 404, { error: 'NOT_FOUND' });
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** Appends the SDK's metrics to the page, so that one scrape reads both. */
+async function sdkMetrics(url: string | null): Promise<string> {
+  if (url === null) return '';
+  try {
+    const page = await fetch(url, { signal: AbortSignal.timeout(sdkTimeoutMs) });
+    return page.ok ? await page.text() : '';
+  } catch {
+    // If the SDK's metrics cannot be read, the page contains only the gateway's.
+    return '';
+  }
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  server.closeAllConnections();
+  await closed;
+}
