@@ -17,6 +17,8 @@ export interface ToolCall {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
+  /** Data that the provider requires back with the call: Google's thought signature. */
+  extra_content?: JsonObject | null;
 }
 
 /** Message of the conversation. */
@@ -25,6 +27,10 @@ export interface ChatMessage {
   content?: string | ContentPart[] | null;
   name?: string;
   refusal?: string | null;
+  /** Reasoning of an earlier answer as text, and as the parts that its provider can verify. */
+  reasoning_content?: string;
+  reasoning_details?: JsonObject[];
+  extra_content?: JsonObject;
   tool_calls?: ToolCall[];
   tool_call_id?: string;
 }

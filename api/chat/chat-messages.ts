@@ -22,30 +22,40 @@ export const toolName = z
 /** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
 export const notTaken = (reason: string) => z.null(`is not supported: ${reason}`).optional();
 
+type Given<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
+
+/** Returns an object without its null and undefined fields, because no provider accepts `null` in all fields. */
+export function given<Fields extends object>(fields: Fields): Given<Fields> {
+  const entries = Object.entries(fields).filter(([, value]) => value != null);
+  // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
+  return Object.fromEntries(entries) as Given<Fields>;
+}
+
 /** Highest number of base64 characters of a file: the size limit of a request. */
 export const dataMax = 20 * 1024 * 1024;
 const data = z.string().min(1).max(dataMax);
-const imageUrl = z.strictObject({
+const imageUrl = z.object({
   url: data,
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
 
 /** Text part. */
-export const textPart = z.strictObject({ type: z.literal('text'), text });
+export const textPart = z.object({ type: z.literal('text'), text });
 /** Image part: an https URL or a base64 data URI. */
-export const imagePart = z.strictObject({
+export const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
 });
 /** Audio part. */
-export const audioPart = z.strictObject({
+export const audioPart = z.object({
   type: z.literal('input_audio'),
-  input_audio: z.strictObject({ data, format: z.enum(['wav', 'mp3']) }),
+  input_audio: z.object({ data, format: z.enum(['wav', 'mp3']) }),
 });
 /** Document part. Ids of files at a provider are rejected, because those files belong to the operator. */
-export const filePart = z.strictObject({
+export const filePart = z.object({
   type: z.literal('file'),
-  file: z.strictObject({
+  file: z.object({
+    file_id: notTaken('send the file itself in file_data'),
     file_data: data.startsWith('data:', 'must be a data URI'),
     filename: z.string().max(255).optional(),
   }),
@@ -107,21 +117,22 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   }
 }
 
-/** Fields of answers, which clients send back and providers do not accept. */
-const answerOnly = new Set([
-  'audio',
-  'function_call',
-  'annotations',
-  'reasoning_content',
-  'parsed',
-]);
+interface WireMessage {
+  role: string;
+  reasoning?: string | null;
+  reasoning_content?: string | null;
+}
 
-/** Converts a parsed message: drops null fields and fields of answers, and turns the developer role into system. */
-export function toMessage(wire: { role: string }): ChatMessage {
-  const fields = Object.entries(wire).filter(
-    ([field, value]) => value != null && !answerOnly.has(field),
-  );
-  const role = wire.role === 'developer' ? 'system' : wire.role;
+/**
+ * Converts a parsed message: drops null fields, turns the developer role into system, and collects the reasoning in
+ * one field, which providers name differently.
+ */
+export function toMessage({ reasoning, ...wire }: WireMessage): ChatMessage {
+  const fields = {
+    ...wire,
+    role: wire.role === 'developer' ? 'system' : wire.role,
+    reasoning_content: wire.reasoning_content ?? reasoning,
+  };
   // oxlint-disable-next-line no-unsafe-type-assertion -- the schemas have validated the message
-  return { ...Object.fromEntries(fields), role } as ChatMessage;
+  return given(fields) as ChatMessage;
 }

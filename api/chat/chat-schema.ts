@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
-import { anyJson, anyJsonObject, recordOf } from '../http/body-schema.ts';
+import { anyJsonObject, recordOf } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
 import {
   name,
@@ -38,66 +38,63 @@ const messagesMax = 4096;
 /** Highest number of parts of a message. */
 const partsMax = 1024;
 const toolCallsMax = 256;
-const textContent = z.union(
-  [text, z.array(textPart).min(1).max(partsMax)],
-  'must be a string or an array of text parts',
-);
-const userContent = z.union(
-  [
-    text,
-    z
-      .array(z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart]))
-      .min(1)
-      .max(partsMax),
-  ],
-  'must be a string or a non-empty array of parts: text, image_url, input_audio, file',
-);
-const refusalPart = z.strictObject({ type: z.literal('refusal'), refusal: text });
-const assistantContent = z.union(
-  [
-    text,
-    z
-      .array(z.discriminatedUnion('type', [textPart, refusalPart]))
-      .min(1)
-      .max(partsMax),
-  ],
-  'must be a string or a non-empty array of text parts',
-);
-const toolCall = z.strictObject({
+const textContent = z.union([text, z.array(textPart).min(1).max(partsMax)]);
+const userContent = z.union([
+  text,
+  z
+    .array(
+      z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart], {
+        error: 'must be one of text, image_url, input_audio, file',
+      }),
+    )
+    .min(1)
+    .max(partsMax),
+]);
+const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
+const assistantContent = z.union([
+  text,
+  z
+    .array(
+      z.discriminatedUnion('type', [textPart, refusalPart], {
+        error: 'must be one of text, refusal',
+      }),
+    )
+    .min(1)
+    .max(partsMax),
+]);
+const toolCall = z.object({
   id: name,
   type: z.literal('function'),
-  function: z.strictObject({ name, arguments: text }),
-  // Streamed calls carry their index; clients send back what they collected.
-  index: z.int().optional(),
+  function: z.object({ name, arguments: text }),
+  extra_content: anyJsonObject.nullish(),
 });
 
 const system = { content: textContent, name: name.nullish() };
-const systemMessage = z.strictObject({ role: z.literal('system'), ...system });
-const developerMessage = z.strictObject({ role: z.literal('developer'), ...system });
-const userMessage = z.strictObject({
+const systemMessage = z.object({ role: z.literal('system'), ...system });
+const developerMessage = z.object({ role: z.literal('developer'), ...system });
+const userMessage = z.object({
   role: z.literal('user'),
   content: userContent,
   name: name.nullish(),
 });
 const assistantMessage = z
-  .strictObject({
+  .object({
     role: z.literal('assistant'),
     content: assistantContent.nullish(),
     name: name.nullish(),
     refusal: text.nullish(),
     tool_calls: z.array(toolCall).min(1).max(toolCallsMax).nullish(),
-    // Fields of answers, because a caller may send an answer back unchanged.
-    audio: z.null().optional(),
-    function_call: z.null().optional(),
-    annotations: z.array(anyJson).max(partsMax).nullish(),
+    // Fields of answers, because a caller may send an answer back unchanged. Other fields of answers are dropped.
+    reasoning: text.nullish(),
     reasoning_content: text.nullish(),
-    parsed: anyJson.optional(),
+    reasoning_details: z.array(anyJsonObject).max(partsMax).nullish(),
+    extra_content: anyJsonObject.nullish(),
   })
   .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
     path: ['content'],
     message: 'is required unless there are tool_calls',
   });
-const toolMessage = z.strictObject({
+const toolMessage = z.object({
   role: z.literal('tool'),
   content: textContent,
   tool_call_id: name,
@@ -112,13 +109,7 @@ const serviceMessage = z.discriminatedUnion(
 );
 const anyMessage = z.discriminatedUnion(
   'role',
-  [
-    systemMessage.strip(),
-    developerMessage.strip(),
-    userMessage.strip(),
-    assistantMessage.strip(),
-    toolMessage.strip(),
-  ],
+  [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
   { error: allRoles },
 );
 
@@ -149,9 +140,9 @@ export const common = {
   metadata: metadata.nullish(),
 };
 
-const tool = z.strictObject({
-  type: z.literal('function'),
-  function: z.strictObject({
+const tool = z.object({
+  type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
+  function: z.object({
     name: toolName,
     description: text.optional(),
     parameters: anyJsonObject.optional(),
@@ -161,16 +152,16 @@ const tool = z.strictObject({
 const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required']),
-    z.strictObject({ type: z.literal('function'), function: z.strictObject({ name }) }),
+    z.object({ type: z.literal('function'), function: z.object({ name }) }),
   ],
   'must be none, auto, required or {type: "function", function: {name}}',
 );
 const responseFormat = z.discriminatedUnion(
   'type',
   [
-    z.strictObject({ type: z.literal('text') }),
-    z.strictObject({ type: z.literal('json_object') }),
-    z.strictObject({ type: z.literal('json_schema'), json_schema: anyJsonObject }),
+    z.object({ type: z.literal('text') }),
+    z.object({ type: z.literal('json_object') }),
+    z.object({ type: z.literal('json_schema'), json_schema: anyJsonObject }),
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
@@ -196,15 +187,35 @@ export const openaiOnly = {
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
   stream_options: z
-    .strictObject({
+    .object({
       include_usage: z.boolean().nullish(),
       include_obfuscation: z.boolean().nullish(),
     })
     .nullish(),
 };
 
-/** Fields that are rejected, because ignoring them would change the answer. */
+/** Reason for rejecting a preference of providers: each model has one provider, with that provider’s terms. */
+const oneProvider = notTaken('each model here has one provider');
+/**
+ * Preferences of providers, as OpenRouter's clients send them. Those that promise something about the data, the provider or
+ * the price are rejected; the others are dropped.
+ */
+const provider = z.object({
+  data_collection: z
+    .literal('allow', 'must be allow: how a provider uses data is not controlled here')
+    .nullish(),
+  zdr: z
+    .literal(false, 'must be false: how a provider keeps data is not controlled here')
+    .nullish(),
+  only: oneProvider,
+  ignore: oneProvider,
+  quantizations: oneProvider,
+  max_price: notTaken('GET /api/v1/models lists the prices'),
+});
+
+/** Fields that are rejected, because ignoring them would change the answer or break a promise. */
 const notDropped = {
+  provider: provider.nullish(),
   audio: notTaken('answers are only text'),
   web_search_options: notTaken('web search is not available'),
   functions: notTaken('use tools'),
@@ -226,6 +237,7 @@ const ownFields: ReadonlySet<string> = new Set([
   'modalities',
   'service_tier',
   'metadata',
+  'provider',
 ]);
 
 function toRequest(wire: Wire): ChatRequest {

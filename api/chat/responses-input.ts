@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
-import { dataMax, name, notTaken, text } from './chat-messages.ts';
+import { dataMax, given, name, notTaken, text } from './chat-messages.ts';
 
 const itemsMax = 4096;
 const partsMax = 1024;
@@ -102,15 +102,6 @@ export const input = z.union([
 ]);
 type Input = z.infer<typeof input>;
 type Item = Exclude<Input, string>[number];
-
-type Given<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
-
-/** Returns an object without its null and undefined fields, because no provider accepts `null` in all fields. */
-export function given<Fields extends object>(fields: Fields): Given<Fields> {
-  const entries = Object.entries(fields).filter(([, value]) => value != null);
-  // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
-  return Object.fromEntries(entries) as Given<Fields>;
-}
 
 /** Converts items to messages. A text of the assistant and the calls after it become one message. */
 export function toMessages(items: Input): ChatMessage[] {

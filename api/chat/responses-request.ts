@@ -8,9 +8,9 @@ import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
-import { name, notTaken, text, toolName } from './chat-messages.ts';
+import { given, name, notTaken, text, toolName } from './chat-messages.ts';
 import { common, openaiOnly, type ChatRequest } from './chat-schema.ts';
-import { given, input, resend, toMessages } from './responses-input.ts';
+import { input, resend, toMessages } from './responses-input.ts';
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),

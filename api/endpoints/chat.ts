@@ -52,8 +52,18 @@ const completionAnswer = z.looseObject({
   tried,
 });
 
+/** Schema of the headers of a chat's response. */
+export const chatHeaders = z.object({
+  'X-Ignored-Fields': z.string().optional().meta({
+    description:
+      'Names of the fields of the request that were ignored, because they are not known here.',
+    example: 'plugins, provider.order',
+  }),
+});
+
 const answered = (schema: z.ZodType): AnswerParts => ({
   description: 'The answer; with `stream: true`, as server-sent events that end with `[DONE]`.',
+  headers: chatHeaders,
   schema,
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });

@@ -11,7 +11,8 @@ import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../identity/operators.ts';
 import { authenticate, authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
-import { parseBody } from '../http/body.ts';
+import { readJson } from '../http/body.ts';
+import { ignoredFields } from '../http/ignored-fields.ts';
 import { parseWith } from '../http/parsing.ts';
 import { foldMetadata } from '../http/metadata.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -110,7 +111,10 @@ async function bodyOf(ctx: Context, { scope, request }: Endpoint): Promise<unkno
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
-  const parsed = await parseBody(ctx, body, bodyBytesMax ?? bytesMaxOf(scope));
+  const sent = await readJson(ctx, bodyBytesMax ?? bytesMaxOf(scope));
+  const parsed = parseWith(body, sent);
+  const ignored = ignoredFields(body, sent);
+  if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
   return scope === 'admin' ? withActor(parsed, ctx.state.operator) : parsed;
 }
 

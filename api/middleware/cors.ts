@@ -9,6 +9,7 @@ import type Koa from 'koa';
 export const exposedHeaders: readonly string[] = [
   'X-Request-Id',
   'X-Job-Id',
+  'X-Ignored-Fields',
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
   'X-RateLimit-Reset',

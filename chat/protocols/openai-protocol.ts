@@ -1,47 +1,22 @@
 /**
- * OpenAI chat-completions, spoken by most providers under their own base URLs. Answers are already in our
- * words: streamed events are relayed as they came.
+ * OpenAI's chat completions, which most providers serve under their own base URLs. Answers already have the internal
+ * format.
  *
  * Sources: the types of the `openai` client, the providers' API references.
  */
 import { z } from 'zod';
-import type { ChatModel } from '../../catalog/chat-model.ts';
 import { upstreamRefused } from '../upstream-failures.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
+import { encodeOpenai, openaiBoundField } from './openai-request.ts';
 import {
   parseObject,
   tokenCount,
   type ChatAnswer,
-  type ChatCall,
   type ChatProtocol,
   type StreamReader,
   type StreamStep,
 } from './protocol.ts';
-
-/** Where providers differ from each other in what we ask of them ourselves. */
-interface Dialect {
-  /** OpenAI's reasoning models refuse `max_tokens`; many others know nothing else. */
-  boundField: 'max_tokens' | 'max_completion_tokens';
-  /** Whether usage must be asked for in a stream; the others send it anyway. */
-  asksForUsage: boolean;
-  /** Field of ours → the provider's name of it. */
-  renamed: Readonly<Record<string, string>>;
-}
-
-const usual: Dialect = { boundField: 'max_tokens', asksForUsage: true, renamed: {} };
-const modern: Dialect = { ...usual, boundField: 'max_completion_tokens' };
-const dialects: Readonly<Record<string, Dialect>> = {
-  openai: modern,
-  xai: modern,
-  groq: modern,
-  cerebras: modern,
-  mistral: { ...usual, asksForUsage: false, renamed: { seed: 'random_seed' } },
-};
-
-function dialectOf(model: ChatModel): Dialect {
-  return dialects[model.provider] ?? usual;
-}
 
 const errorShape = z.object({
   error: z.union([
@@ -59,8 +34,8 @@ const errorShape = z.object({
 export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
-  encode,
-  boundField: (model) => dialectOf(model).boundField,
+  encode: encodeOpenai,
+  boundField: openaiBoundField,
   decode,
   createReader: createOpenaiReader,
   failureOf: ({ status, body, retryAfter }) =>
@@ -75,20 +50,6 @@ function wordsOf(body: unknown): { message: string; code: string; param: string 
     code: String(error?.code ?? error?.type ?? ''),
     param: error?.param ?? '',
   };
-}
-
-function encode({ model, body, stream }: ChatCall): Record<string, unknown> {
-  const dialect = dialectOf(model);
-  const request: Record<string, unknown> = { model: model.upstreamModel };
-  for (const [field, value] of Object.entries(body)) {
-    request[dialect.renamed[field] ?? field] = value;
-  }
-  if (stream) {
-    request['stream'] = true;
-    // Without it a stream ends without usage, and we would have to guess what it cost.
-    if (dialect.asksForUsage) request['stream_options'] = { include_usage: true };
-  }
-  return request;
 }
 
 /**

@@ -50,6 +50,9 @@ const faultNames = [
   'no-usage',
   'counted-input', // counted-input:100000 = so many tokens of input, whatever they were
   'lying-usage', // ten times the truth; lying-usage:-1 = that many times
+  'tool-rounds', // tool-rounds:2 calls tools twice, one after the other, before it answers
+  'parallel-calls', // parallel-calls:2 calls a tool twice at once
+  'preface', // writes a sentence before its tool calls
 ] as const;
 
 /** The name of a fault. */

@@ -172,8 +172,8 @@ describe('a chat', () => {
         messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }],
         model: 'gpt-4o',
       },
-      'messages.0.content',
-      expect.stringMatching(/^must be a string or a non-empty array of parts/),
+      'messages.0.content.0.image_url.url',
+      expect.stringMatching(/^must be a string of .* characters \(received 5\)/),
     ],
   ])('%j: %s %s', async (body, path, words) => {
     const answer = await gateway.call('/api/v1/chat', { body });

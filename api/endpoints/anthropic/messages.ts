@@ -4,7 +4,7 @@ import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { messagesRequest } from '../../chat/messages-request.ts';
 import { idempotencyHeader } from '../../idempotency/claims.ts';
-import { chatBodyBytesMax, chatErrors } from '../chat.ts';
+import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
 import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
 
 const message = z.looseObject({
@@ -55,6 +55,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     answers: {
       200: {
         description: 'The message; with `stream: true`, its server-sent events.',
+        headers: chatHeaders,
         schema: message,
         event: z.object({ event: z.string(), data: z.string() }),
       },

@@ -4,7 +4,7 @@ import { answerChat } from '../../chat/chat-answers.ts';
 import { responsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequest } from '../../chat/responses-request.ts';
 import { idempotencyHeader } from '../../idempotency/claims.ts';
-import { chatBodyBytesMax, chatErrors } from '../chat.ts';
+import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { inTheirWords } from './finished-job.ts';
 
@@ -80,6 +80,7 @@ export const createResponse = defineEndpoint({
   answers: {
     200: {
       description: 'The response; with `stream: true`, its server-sent events.',
+      headers: chatHeaders,
       schema: response,
       event: z.object({ event: z.string(), data: z.string() }),
     },

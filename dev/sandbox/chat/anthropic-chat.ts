@@ -1,8 +1,14 @@
-/** Anthropic Messages, spoken by the sandbox. Source: the types of `@anthropic-ai/sdk`. */
-import { randomUUID } from 'node:crypto';
+/** Anthropic's Messages API in the sandbox. Source: the types of `@anthropic-ai/sdk`, Anthropic's API reference. */
 import { z } from 'zod';
-import type { Conversation, Script, Told, Wording } from './script.ts';
+import { answerOf, wordingOf } from './anthropic-answers.ts';
+import type { PromptCache } from './prompt-cache.ts';
+import type { Conversation, Told } from './script.ts';
 
+const cacheControl = {
+  cache_control: z
+    .strictObject({ type: z.literal('ephemeral'), ttl: z.enum(['5m', '1h']).optional() })
+    .optional(),
+};
 const source = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('base64'),
@@ -11,35 +17,70 @@ const source = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('url'), url: z.url() }),
 ]);
+const textBlock = z.strictObject({
+  type: z.literal('text'),
+  text: z.string().min(1),
+  ...cacheControl,
+});
+const imageBlock = z.strictObject({ type: z.literal('image'), source, ...cacheControl });
 const block = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('text'), text: z.string().min(1) }),
-  z.strictObject({ type: z.literal('image'), source }),
-  z.strictObject({ type: z.literal('document'), source }),
+  textBlock,
+  imageBlock,
+  z.strictObject({
+    type: z.literal('document'),
+    source,
+    title: z.string().optional(),
+    ...cacheControl,
+  }),
+  z.strictObject({
+    type: z.literal('thinking'),
+    thinking: z.string(),
+    signature: z.string().startsWith('sig_', 'Invalid `signature` in `thinking` block'),
+  }),
+  z.strictObject({ type: z.literal('redacted_thinking'), data: z.string().min(1) }),
   z.strictObject({
     type: z.literal('tool_use'),
     id: z.string().min(1),
     name: z.string(),
     input: z.record(z.string(), z.unknown()),
+    ...cacheControl,
   }),
   z.strictObject({
     type: z.literal('tool_result'),
     tool_use_id: z.string().min(1),
-    content: z.string(),
+    content: z.union([
+      z.string(),
+      z.array(z.discriminatedUnion('type', [textBlock, imageBlock])).min(1),
+    ]),
+    is_error: z.boolean().optional(),
+    ...cacheControl,
   }),
 ]);
-/** Strict: what Anthropic does not know, it refuses. */
+/** Strict, because Anthropic rejects fields that it does not know. */
 const messagesRequest = z.strictObject({
   model: z.string().min(1),
   max_tokens: z.int().positive(),
   messages: z
     .array(z.strictObject({ role: z.enum(['user', 'assistant']), content: z.array(block).min(1) }))
     .min(1),
-  system: z.string().optional(),
+  system: z.union([z.string(), z.array(textBlock)]).optional(),
   stream: z.boolean().optional(),
   temperature: z.number().min(0).max(1).optional(),
   top_p: z.number().optional(),
+  top_k: z.int().optional(),
   stop_sequences: z.array(z.string()).optional(),
   metadata: z.strictObject({ user_id: z.string() }).optional(),
+  thinking: z
+    .discriminatedUnion('type', [
+      z.strictObject({
+        type: z.literal('enabled'),
+        budget_tokens: z.int().min(1024),
+        display: z.string().optional(),
+      }),
+      z.strictObject({ type: z.literal('adaptive'), display: z.string().optional() }),
+      z.strictObject({ type: z.literal('disabled') }),
+    ])
+    .optional(),
   tools: z
     .array(
       z.strictObject({
@@ -47,6 +88,7 @@ const messagesRequest = z.strictObject({
         description: z.string().optional(),
         input_schema: z.looseObject({ type: z.literal('object') }),
         strict: z.boolean().optional(),
+        ...cacheControl,
       }),
     )
     .optional(),
@@ -58,15 +100,29 @@ const messagesRequest = z.strictObject({
       z.looseObject({ type: z.literal('tool'), name: z.string() }),
     ])
     .optional(),
-  output_config: z.looseObject({}).optional(),
+  output_config: z
+    .strictObject({
+      effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).optional(),
+      format: z.strictObject({ type: z.literal('json_schema'), schema: z.unknown() }).optional(),
+    })
+    .optional(),
+  ...cacheControl,
 });
 
 type MessagesRequest = z.infer<typeof messagesRequest>;
 type Block = z.infer<typeof block>;
+type Turn = MessagesRequest['messages'][number];
 
 function textOf(one: Block): string {
   if (one.type === 'text') return one.text;
-  return one.type === 'tool_result' ? one.content : '';
+  if (one.type !== 'tool_result') return '';
+  return typeof one.content === 'string' ? one.content : one.content.map(textOf).join(' ');
+}
+
+function imagesOf(one: Block): number {
+  if (one.type === 'image') return 1;
+  if (one.type !== 'tool_result' || typeof one.content === 'string') return 0;
+  return one.content.filter(({ type }) => type === 'image').length;
 }
 
 function toolChoiceOf({ tool_choice: choice }: MessagesRequest): Conversation['toolChoice'] {
@@ -75,23 +131,119 @@ function toolChoiceOf({ tool_choice: choice }: MessagesRequest): Conversation['t
   return choice?.type ?? 'auto';
 }
 
-/** Reads a request; a string says what is wrong with it. */
-export function readAnthropic(body: unknown): Told | string {
+/** Models before Claude 4.6 think within a budget; from Opus 4.7 on, models know only adaptive thinking. */
+const takesOnlyBudget = (model: string): boolean => /-4-5/.test(model);
+const takesOnlyAdaptive = (model: string): boolean =>
+  /-4-[78]|-5|fable/.test(model) && !takesOnlyBudget(model);
+/** Models that always think, so that no tool can be forced. */
+const alwaysThinks = (model: string): boolean => /fable-5-|(opus|sonnet)-5-5/.test(model);
+
+/** Returns the reason why Anthropic rejects the thinking of a request; null if it does not. */
+function faultOf(request: MessagesRequest): string | null {
+  const { model, thinking, messages, tool_choice: choice } = request;
+  const forced = choice?.type === 'any' || choice?.type === 'tool';
+  const isOn = thinking !== undefined && thinking.type !== 'disabled';
+  if (forced && alwaysThinks(model)) {
+    return 'tool_choice: type "tool" and "any" are not supported for this model.';
+  }
+  if (thinking?.type === 'disabled' && alwaysThinks(model)) return 'thinking: cannot be disabled';
+  if (thinking?.type === 'adaptive' && takesOnlyBudget(model)) {
+    return 'adaptive thinking is not supported on this model';
+  }
+  if (thinking?.type === 'enabled' && takesOnlyAdaptive(model)) {
+    return '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive".';
+  }
+  if (!isOn) return null;
+  if (forced) return 'Thinking may not be enabled when tool_choice forces tool use.';
+  if (request.temperature !== undefined && request.temperature !== 1) {
+    return '`temperature` may only be set to 1 when thinking is enabled.';
+  }
+  if (thinking.type !== 'enabled') return null;
+  if (thinking.budget_tokens >= request.max_tokens) {
+    return '`max_tokens` must be greater than `thinking.budget_tokens`.';
+  }
+  const calls = currentTurn(messages).find(({ content }) => content.some(isCall));
+  return !calls || /thinking/.test(calls.content[0]?.type ?? '')
+    ? null
+    : 'Expected `thinking` or `redacted_thinking`, but found `tool_use`.';
+}
+
+function isCall({ type }: Block): boolean {
+  return type === 'tool_use';
+}
+
+/** Returns the assistant turns after the last message of the user that is not only tool results. */
+function currentTurn(messages: readonly Turn[]): readonly Turn[] {
+  const start = messages.findLastIndex(
+    ({ role, content }) => role === 'user' && content.some(({ type }) => type !== 'tool_result'),
+  );
+  return messages.slice(start + 1).filter(({ role }) => role === 'assistant');
+}
+
+function questionOf(messages: readonly Turn[]): string {
+  const texts = messages
+    .filter(({ role }) => role === 'user')
+    .map(({ content }) =>
+      content
+        .filter(({ type }) => type === 'text')
+        .map(textOf)
+        .join(' '),
+    );
+  return texts.findLast((text) => text !== '') ?? '';
+}
+
+/** Looks up the text until the last cache breakpoint; with one on the request, all text. */
+function cacheOf(request: MessagesRequest, cache: PromptCache): Conversation['cache'] {
+  const system = typeof request.system === 'string' ? [] : (request.system ?? []);
+  const blocks = [...system, ...request.messages.flatMap(({ content }) => content)];
+  const last = request.cache_control
+    ? blocks.length - 1
+    : blocks.findLastIndex((one) => 'cache_control' in one && one.cache_control !== undefined);
+  return cache.lookUp(
+    blocks
+      .slice(0, last + 1)
+      .map(textOf)
+      .join(' '),
+  );
+}
+
+function talkOf(request: MessagesRequest, cache: PromptCache): Conversation {
+  const { messages, thinking, system = '' } = request;
+  const blocks = messages.flatMap(({ content }) => content);
+  const last = messages.at(-1)?.content ?? [];
+  const head = typeof system === 'string' ? system : system.map(textOf).join(' ');
+  const isShown =
+    thinking?.type === 'enabled' ||
+    (thinking?.type === 'adaptive' && thinking.display === 'summarized');
+  return {
+    model: request.model,
+    text: last.map(textOf).join(' '),
+    question: questionOf(messages),
+    allText: [head, ...blocks.map(textOf)].join(' '),
+    images: blocks.reduce((sum, one) => sum + imagesOf(one), 0),
+    tools: (request.tools ?? []).map((tool) => ({
+      name: tool.name,
+      parameters: tool.input_schema,
+    })),
+    toolChoice: toolChoiceOf(request),
+    rounds: currentTurn(messages).filter(({ content }) => content.some(isCall)).length,
+    afterTool: last.some(({ type }) => type === 'tool_result'),
+    maxTokens: request.max_tokens,
+    stops: request.stop_sequences ?? [],
+    schema: request.output_config?.format?.schema ?? null,
+    reasons: isShown ? 'shown' : thinking?.type === 'adaptive' ? 'hidden' : 'no',
+    cache: cacheOf(request, cache),
+  };
+}
+
+/** Reads a request; a string is the reason for rejecting it. */
+export function readAnthropic(body: unknown, cache: PromptCache): Told | string {
   const parsed = messagesRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
-  const blocks = request.messages.flatMap(({ content }) => content);
-  const last = request.messages.at(-1)?.content ?? [];
-  const talk: Conversation = {
-    model: request.model,
-    text: last.map(textOf).join(' '),
-    allText: [request.system ?? '', ...blocks.map(textOf)].join(' '),
-    images: blocks.filter(({ type }) => type === 'image').length,
-    tools: request.tools ?? [],
-    toolChoice: toolChoiceOf(request),
-    afterTool: last.some(({ type }) => type === 'tool_result'),
-    maxTokens: request.max_tokens,
-  };
+  const fault = faultOf(request);
+  if (fault !== null) return fault;
+  const talk = talkOf(request, cache);
   return {
     talk,
     stream: request.stream ?? false,
@@ -100,72 +252,7 @@ export function readAnthropic(body: unknown): Told | string {
   };
 }
 
-const stopReasons = { end: 'end_turn', length: 'max_tokens', tool: 'tool_use' } as const;
-
-function toolUseOf({ toolCall }: Script) {
-  return toolCall && { type: 'tool_use', id: 'toolu_sandbox_1', ...toolCall };
-}
-
-function answerOf(talk: Conversation, script: Script) {
-  const toolUse = toolUseOf(script);
-  return {
-    id: `msg_${randomUUID()}`,
-    type: 'message',
-    role: 'assistant',
-    model: talk.model,
-    content: [toolUse ?? { type: 'text', text: script.pieces.join('') }],
-    stop_reason: stopReasons[script.stop],
-    stop_sequence: null,
-    ...(script.usage && {
-      usage: { input_tokens: script.usage.input, output_tokens: script.usage.output },
-    }),
-  };
-}
-
-function event(data: { type: string; [field: string]: unknown }): string {
-  return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
-}
-
-function wordingOf(talk: Conversation, script: Script): Wording {
-  const { usage } = script;
-  const toolUse = toolUseOf(script);
-  const message = {
-    id: `msg_${randomUUID()}`,
-    type: 'message',
-    role: 'assistant',
-    model: talk.model,
-    content: [],
-    stop_reason: null,
-    stop_sequence: null,
-    ...(usage && { usage: { input_tokens: usage.input, output_tokens: 1 } }),
-  };
-  const first = toolUse ? { ...toolUse, input: {} } : { type: 'text', text: '' };
-  const json = JSON.stringify(script.toolCall?.input);
-  const deltas = toolUse
-    ? [json.slice(0, 5), json.slice(5)].map((text) => ({
-        type: 'input_json_delta',
-        partial_json: text,
-      }))
-    : script.pieces.map((text) => ({ type: 'text_delta', text }));
-  return {
-    start:
-      event({ type: 'message_start', message }) +
-      event({ type: 'content_block_start', index: 0, content_block: first }) +
-      event({ type: 'ping' }),
-    chunks: deltas.map((delta) => event({ type: 'content_block_delta', index: 0, delta })),
-    end:
-      event({ type: 'content_block_stop', index: 0 }) +
-      event({
-        type: 'message_delta',
-        delta: { stop_reason: stopReasons[script.stop], stop_sequence: null },
-        ...(usage && { usage: { output_tokens: usage.output } }),
-      }) +
-      event({ type: 'message_stop' }),
-    error: event({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
-  };
-}
-
-/** Anthropic's error envelope. */
+/** Makes Anthropic's error envelope. */
 export function anthropicError(status: number, message: string) {
   const types: Record<number, string> = {
     401: 'authentication_error',

@@ -5,6 +5,7 @@ import { retryAfterOf, type Fault, type FaultBook } from '../faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
 import { openaiError, readOpenai } from './openai-chat.ts';
+import { PromptCache } from './prompt-cache.ts';
 import { writeScript, type Told } from './script.ts';
 import { streamScript } from './stream.ts';
 
@@ -17,8 +18,8 @@ interface ChatOptions {
 interface Protocol {
   name: string;
   authorized: (exchange: Exchange, apiKey: string) => boolean;
-  /** Reads a request; a string says what is wrong with it. */
-  read: (body: unknown) => Told | string;
+  /** Reads a request; a string is the reason for rejecting it. */
+  read: (body: unknown, cache: PromptCache) => Told | string;
   error: (status: number, message: string) => unknown;
 }
 
@@ -67,6 +68,7 @@ const witnessedMax = 200;
 /** The routes of both protocols, and of the witness. */
 export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Route[] {
   const witnessed: { protocol: string; body: unknown }[] = [];
+  const cache = new PromptCache();
 
   async function answer(exchange: Exchange, told: Told, faults: readonly Fault[]): Promise<void> {
     const script = writeScript(told.talk, faults);
@@ -89,7 +91,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       return;
     }
     const body = await readJson(exchange);
-    const told = protocol.read(body);
+    const told = protocol.read(body, cache);
     witnessed.push({ protocol: protocol.name, body });
     if (witnessed.length > witnessedMax) witnessed.shift();
     if (typeof told === 'string') {
@@ -97,7 +99,8 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       answerJson(exchange, { status: 400, body: protocol.error(400, told) });
       return;
     }
-    const faults = book.forSubmit(`${protocol.name}/${told.talk.model}`, body, told.talk.text);
+    const { model, question } = told.talk;
+    const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
     if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRefused += 1;
     else await answer(exchange, told, faults);
   };

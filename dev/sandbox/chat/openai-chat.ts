@@ -1,14 +1,49 @@
-/** OpenAI chat-completions, spoken by the sandbox. Source: the types of the `openai` client. */
-import { randomUUID } from 'node:crypto';
+/**
+ * OpenAI's chat completions in the sandbox, as OpenAI, Google, Mistral, DeepSeek, Moonshot AI and Xiaomi serve them: each
+ * with what it alone requires. Sources: the types of the `openai` client, the providers' API references.
+ */
 import { z } from 'zod';
-import type { Conversation, Script, Told, Wording } from './script.ts';
+import { answerOf, wordingOf, type OpenaiTalk } from './openai-answers.ts';
+import type { PromptCache } from './prompt-cache.ts';
+import type { Conversation, Told } from './script.ts';
 
-const part = z.looseObject({ type: z.string(), text: z.string().optional() });
-const message = z.looseObject({
+const part = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), text: z.string() }),
+  z.strictObject({ type: z.literal('refusal'), refusal: z.string() }),
+  z.strictObject({
+    type: z.literal('image_url'),
+    image_url: z.strictObject({ url: z.string(), detail: z.string().optional() }),
+  }),
+  z.strictObject({
+    type: z.literal('input_audio'),
+    input_audio: z.strictObject({ data: z.string(), format: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('file'),
+    file: z.strictObject({ file_data: z.string(), filename: z.string().optional() }),
+  }),
+]);
+const extraContent = z.looseObject({
+  google: z.looseObject({ thought_signature: z.string().optional() }).optional(),
+});
+const toolCall = z.strictObject({
+  id: z.string().min(1),
+  type: z.literal('function'),
+  function: z.strictObject({ name: z.string(), arguments: z.string() }),
+  extra_content: extraContent.optional(),
+});
+/** Strict, because these providers reject fields that they do not know. */
+const message = z.strictObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
   content: z.union([z.string(), z.array(part)]).nullish(),
+  name: z.string().optional(),
+  refusal: z.string().nullish(),
+  tool_calls: z.array(toolCall).optional(),
+  tool_call_id: z.string().optional(),
+  extra_content: extraContent.optional(),
+  reasoning_content: z.string().optional(),
 });
-/** What OpenAI would refuse is refused: the gateway must not send it. */
+/** Schema of requests that OpenAI accepts. */
 const completionRequest = z.looseObject({
   model: z.string().min(1),
   messages: z.array(message).min(1),
@@ -17,7 +52,27 @@ const completionRequest = z.looseObject({
   max_tokens: z.int().positive().nullish(),
   max_completion_tokens: z.int().positive().nullish(),
   n: z.int().positive().nullish(),
-  tools: z.array(z.looseObject({ function: z.looseObject({ name: z.string() }) })).nullish(),
+  stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  reasoning_effort: z.string().nullish(),
+  response_format: z
+    .looseObject({
+      type: z.string(),
+      json_schema: z.looseObject({ name: z.string(), schema: z.unknown().optional() }).optional(),
+    })
+    .nullish(),
+  tools: z
+    .array(
+      z.strictObject({
+        type: z.literal('function'),
+        function: z.strictObject({
+          name: z.string(),
+          description: z.string().optional(),
+          parameters: z.unknown().optional(),
+          strict: z.boolean().nullish(),
+        }),
+      }),
+    )
+    .nullish(),
   tool_choice: z
     .union([
       z.enum(['auto', 'none', 'required']),
@@ -29,17 +84,13 @@ const completionRequest = z.looseObject({
 type CompletionRequest = z.infer<typeof completionRequest>;
 type Message = z.infer<typeof message>;
 
-/** A request that can be answered. */
-interface OpenaiTalk {
-  talk: Conversation;
-  /** Where a stream says it: in a chunk of its own when asked, or, as Mistral does, in the last one. */
-  usage: 'own chunk' | 'last chunk' | 'none';
-  choices: number;
-}
+const isGoogle = (model: string): boolean => model.startsWith('gemini');
+/** Makers whose models return their reasoning as `reasoning_content`, and require it back with tool calls. */
+const returnsReasoning = (model: string): boolean => /^(deepseek|kimi|mimo)/.test(model);
 
 function textOf({ content }: Message): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((one) => one.text ?? '').join(' ');
+  return (content ?? []).map((one) => (one.type === 'text' ? one.text : '')).join(' ');
 }
 
 function imagesOf({ content }: Message): number {
@@ -50,28 +101,97 @@ function toolChoiceOf({ tool_choice: choice }: CompletionRequest): Conversation[
   return typeof choice === 'object' && choice ? { name: choice.function.name } : (choice ?? 'auto');
 }
 
-/** Reads a request; a string says what is wrong with it. */
-export function readOpenai(body: unknown): Told | string {
+/** Returns the messages after the last one of the user: the current turn. */
+function currentTurn(messages: readonly Message[]): readonly Message[] {
+  return messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
+}
+
+/** Returns the reason why a provider rejects a conversation; null if it does not. */
+function faultOf({ model, messages }: CompletionRequest): string | null {
+  for (const { role, tool_calls: calls, ...fields } of currentTurn(messages)) {
+    if (role !== 'assistant' || !calls) continue;
+    const [first] = calls;
+    const signature = first?.extra_content?.google?.thought_signature ?? '';
+    if (isGoogle(model) && !model.startsWith('gemini-2') && !/^(sig_|skip_)/.test(signature)) {
+      return 'Function call is missing a thought_signature in functionCall parts.';
+    }
+    if (returnsReasoning(model) && fields.reasoning_content === undefined) {
+      return 'thinking is enabled but reasoning_content is missing in assistant tool call message';
+    }
+  }
+  for (const { tool_calls: calls = [], ...fields } of messages) {
+    const isForeign = fields.extra_content ?? calls.find((call) => call.extra_content);
+    if (isForeign && !isGoogle(model)) return "Unrecognized request argument: 'extra_content'";
+    if (fields.reasoning_content !== undefined && !returnsReasoning(model)) {
+      return "Unrecognized request argument: 'reasoning_content'";
+    }
+  }
+  return null;
+}
+
+function schemaOf({ response_format: format }: CompletionRequest): unknown {
+  if (format?.type === 'json_schema') return format.json_schema?.schema ?? {};
+  const properties = { text: { type: 'string' } };
+  return format?.type === 'json_object' ? { type: 'object', properties } : null;
+}
+
+function reasonsOf({
+  model,
+  reasoning_effort: effort,
+}: CompletionRequest): Conversation['reasons'] {
+  if (returnsReasoning(model)) return 'shown';
+  return effort != null && effort !== 'none' && model.startsWith('gpt-5') ? 'hidden' : 'no';
+}
+
+/** Fewest tokens of a system message that OpenAI keeps in its cache of prompts. */
+const cachedTokensMin = 1024;
+
+function cacheOf({ messages }: CompletionRequest, cache: PromptCache): Conversation['cache'] {
+  const system = messages.filter(({ role }) => role === 'system').map(textOf);
+  const { read } = cache.lookUp(system.join(' '));
+  return { read: read >= cachedTokensMin ? read : 0, write: 0 };
+}
+
+function talkOf(request: CompletionRequest, cache: PromptCache): Conversation {
+  const { messages } = request;
+  const last = messages.at(-1);
+  const question = messages.findLast(({ role }) => role === 'user');
+  return {
+    model: request.model,
+    text: last ? textOf(last) : '',
+    question: question ? textOf(question) : '',
+    allText: messages.map(textOf).join(' '),
+    images: messages.reduce((sum, one) => sum + imagesOf(one), 0),
+    tools: (request.tools ?? []).map(({ function: { name, parameters } }) => ({
+      name,
+      parameters,
+    })),
+    toolChoice: toolChoiceOf(request),
+    rounds: currentTurn(messages).filter((one) => one.tool_calls).length,
+    afterTool: last?.role === 'tool',
+    maxTokens: request.max_completion_tokens ?? request.max_tokens ?? null,
+    stops: [request.stop ?? []].flat(),
+    schema: schemaOf(request),
+    reasons: reasonsOf(request),
+    cache: cacheOf(request, cache),
+  };
+}
+
+/** Reads a request; a string is the reason for rejecting it. */
+export function readOpenai(body: unknown, cache: PromptCache): Told | string {
   const parsed = completionRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
   if (request.stream_options && !request.stream) return 'stream_options needs stream';
   const mistral = /^(mistral|ministral|codestral)/.test(request.model);
   if (mistral && request.stream_options) return 'stream_options: Extra inputs are not permitted';
-  const last = request.messages.at(-1);
+  const fault = faultOf(request);
+  if (fault !== null) return fault;
   const told: OpenaiTalk = {
     usage: mistral ? 'last chunk' : request.stream_options?.include_usage ? 'own chunk' : 'none',
     choices: request.n ?? 1,
-    talk: {
-      model: request.model,
-      text: last ? textOf(last) : '',
-      allText: request.messages.map(textOf).join(' '),
-      images: request.messages.reduce((sum, one) => sum + imagesOf(one), 0),
-      tools: (request.tools ?? []).map((tool) => ({ name: tool.function.name })),
-      toolChoice: toolChoiceOf(request),
-      afterTool: last?.role === 'tool',
-      maxTokens: request.max_completion_tokens ?? request.max_tokens ?? null,
-    },
+    signs: isGoogle(request.model),
+    talk: talkOf(request, cache),
   };
   return {
     talk: told.talk,
@@ -81,79 +201,7 @@ export function readOpenai(body: unknown): Told | string {
   };
 }
 
-const finishReasons = { end: 'stop', length: 'length', tool: 'tool_calls' } as const;
-
-function usageOf({ usage }: Script, choices: number) {
-  if (!usage) return undefined;
-  const output = usage.output * choices;
-  return {
-    prompt_tokens: usage.input,
-    completion_tokens: output,
-    total_tokens: usage.input + output,
-  };
-}
-
-function toolCallsOf({ toolCall }: Script) {
-  if (!toolCall) return undefined;
-  const call = { name: toolCall.name, arguments: JSON.stringify(toolCall.input) };
-  return [{ id: 'call_sandbox_1', type: 'function', function: call }];
-}
-
-function head(model: string, object: string) {
-  const created = Math.floor(Date.now() / 1000);
-  return { id: `chatcmpl-${randomUUID()}`, object, created, model };
-}
-
-function answerOf({ talk, choices }: OpenaiTalk, script: Script) {
-  const toolCalls = toolCallsOf(script);
-  const usage = usageOf(script, choices);
-  return {
-    ...head(talk.model, 'chat.completion'),
-    choices: Array.from({ length: choices }, (_, index) => ({
-      index,
-      message: {
-        role: 'assistant',
-        content: toolCalls ? null : script.pieces.join(''),
-        refusal: null,
-        ...(toolCalls && { tool_calls: toolCalls }),
-      },
-      logprobs: null,
-      finish_reason: finishReasons[script.stop],
-    })),
-    ...(usage && { usage }),
-  };
-}
-
-function event(data: unknown): string {
-  return `data: ${JSON.stringify(data)}\n\n`;
-}
-
-function wordingOf({ talk, usage: where, choices }: OpenaiTalk, script: Script): Wording {
-  const names = head(talk.model, 'chat.completion.chunk');
-  const nothingYet = where === 'own chunk' ? { usage: null } : {};
-  const all = Array.from({ length: choices }, (_, index) => index);
-  const chunk = (delta: unknown, reason: string | null = null, extra: object = nothingYet) =>
-    all
-      .map((index) => {
-        const choice = { index, delta, logprobs: null, finish_reason: reason };
-        return event({ ...names, choices: [choice], ...extra });
-      })
-      .join('');
-  const calls = toolCallsOf(script)?.map((call, index) => ({ index, ...call }));
-  const usage = usageOf(script, choices);
-  const inLast = where === 'last chunk' && usage ? { usage } : nothingYet;
-  const ownChunk = where === 'own chunk' && usage ? event({ ...names, choices: [], usage }) : '';
-  return {
-    start: chunk({ role: 'assistant', content: '' }),
-    chunks: calls
-      ? [chunk({ tool_calls: calls })]
-      : script.pieces.map((content) => chunk({ content })),
-    end: `${chunk({}, finishReasons[script.stop], inLast)}${ownChunk}data: [DONE]\n\n`,
-    error: event({ error: { message: 'The server had an error', type: 'server_error' } }),
-  };
-}
-
-/** OpenAI's error envelope. */
+/** Makes OpenAI's error envelope. */
 export function openaiError(status: number, text: string) {
   const type = status === 401 ? 'authentication_error' : 'invalid_request_error';
   return {
