@@ -2245,6 +2245,7 @@ export interface components {
                     /** @constant */
                     type: "file";
                     file: {
+                        file_id?: null;
                         /** Format: starts_with */
                         file_data: string;
                         filename?: string;
@@ -2273,13 +2274,12 @@ export interface components {
                         name: string;
                         arguments: string;
                     };
-                    index?: number;
+                    extra_content?: Record<string, never> | null;
                 }[] | null;
-                audio?: null;
-                function_call?: null;
-                annotations?: unknown[] | null;
+                reasoning?: string | null;
                 reasoning_content?: string | null;
-                parsed?: unknown;
+                reasoning_details?: Record<string, never>[] | null;
+                extra_content?: Record<string, never> | null;
             })[];
             model: string;
             /** @description Fallback models, called in this order if `model` or the fallback before fails. */
@@ -2358,6 +2358,7 @@ export interface components {
                     /** @constant */
                     type: "file";
                     file: {
+                        file_id?: null;
                         /** Format: starts_with */
                         file_data: string;
                         filename?: string;
@@ -2386,13 +2387,12 @@ export interface components {
                         name: string;
                         arguments: string;
                     };
-                    index?: number;
+                    extra_content?: Record<string, never> | null;
                 }[] | null;
-                audio?: null;
-                function_call?: null;
-                annotations?: unknown[] | null;
+                reasoning?: string | null;
                 reasoning_content?: string | null;
-                parsed?: unknown;
+                reasoning_details?: Record<string, never>[] | null;
+                extra_content?: Record<string, never> | null;
             } | {
                 /** @constant */
                 role: "tool";
@@ -2466,6 +2466,14 @@ export interface components {
             stream_options?: {
                 include_usage?: boolean | null;
                 include_obfuscation?: boolean | null;
+            } | null;
+            provider?: {
+                data_collection?: "allow" | null;
+                zdr?: false | null;
+                only?: null;
+                ignore?: null;
+                quantizations?: null;
+                max_price?: null;
             } | null;
             audio?: null;
             web_search_options?: null;

@@ -434,6 +434,7 @@ class Content2(TypedDict):
 
 
 class File1(TypedDict):
+    file_id: NotRequired[None]
     file_data: str
     filename: NotRequired[str]
 
@@ -468,7 +469,7 @@ class ToolCall(TypedDict):
     id: str
     type: Literal['function']
     function: Function
-    index: NotRequired[int]
+    extra_content: NotRequired[dict[str, Any] | None]
 
 
 class Messages2(TypedDict):
@@ -477,11 +478,10 @@ class Messages2(TypedDict):
     name: NotRequired[str | None]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ToolCall] | None]
-    audio: NotRequired[None]
-    function_call: NotRequired[None]
-    annotations: NotRequired[list[Any] | None]
+    reasoning: NotRequired[str | None]
     reasoning_content: NotRequired[str | None]
-    parsed: NotRequired[Any]
+    reasoning_details: NotRequired[list[dict[str, Any]] | None]
+    extra_content: NotRequired[dict[str, Any] | None]
 
 
 class ChatRequest(TypedDict):
@@ -569,7 +569,7 @@ class ToolCall1(TypedDict):
     id: str
     type: Literal['function']
     function: Function
-    index: NotRequired[int]
+    extra_content: NotRequired[dict[str, Any] | None]
 
 
 class Messages6(TypedDict):
@@ -578,11 +578,10 @@ class Messages6(TypedDict):
     name: NotRequired[str | None]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ToolCall1] | None]
-    audio: NotRequired[None]
-    function_call: NotRequired[None]
-    annotations: NotRequired[list[Any] | None]
+    reasoning: NotRequired[str | None]
     reasoning_content: NotRequired[str | None]
-    parsed: NotRequired[Any]
+    reasoning_details: NotRequired[list[dict[str, Any]] | None]
+    extra_content: NotRequired[dict[str, Any] | None]
 
 
 class Messages7(TypedDict):
@@ -630,6 +629,15 @@ class StreamOptions(TypedDict):
     include_obfuscation: NotRequired[bool | None]
 
 
+class Provider(TypedDict):
+    data_collection: NotRequired[Literal['allow'] | None]
+    zdr: NotRequired[Literal[False] | None]
+    only: NotRequired[None]
+    ignore: NotRequired[None]
+    quantizations: NotRequired[None]
+    max_price: NotRequired[None]
+
+
 class ChatCompletionsRequest(TypedDict):
     messages: list[Messages3 | Messages4 | Messages5 | Messages6 | Messages7]
     model: str
@@ -663,6 +671,7 @@ class ChatCompletionsRequest(TypedDict):
     modalities: NotRequired[list[Literal['text']] | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[StreamOptions | None]
+    provider: NotRequired[Provider | None]
     audio: NotRequired[None]
     web_search_options: NotRequired[None]
     functions: NotRequired[None]
