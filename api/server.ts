@@ -88,8 +88,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // The load balancer sends requests until its next readiness check, so the process keeps serving for DRAIN_DELAY_MS.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
-      // Clients that follow jobs are disconnected, so that they reconnect to another process.
-      news.interrupt();
+      // Clients that follow jobs are disconnected, so that they reconnect to another process. Requests that wait for a job
+      // receive it as it is, because a client whose connection breaks would send the request again, as another job.
+      news.drain();
       await closeServer(server);
       await news.close();
       // All chats have ended with their connections; their charges must be written before the pool closes.

@@ -137,6 +137,9 @@ export const gatewayVariables = {
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
+  /** Ends before the timeout of OpenAI's clients (600 s), after which they send the request again, as another job. */
+  COMPATIBLE_WAIT_MS: count(0, 600_000).default(590_000),
+  COMPATIBLE_KEEPALIVE_MS: count(50, 60_000).default(15_000),
   /** Time for which a started job may be undecided; then the response is 503 with its id. */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),

@@ -124,7 +124,7 @@ export function errorAnswers(logger: Logger): Middleware {
       await next();
       if (ctx.status === 404 && ctx.body === undefined) throw noRoute(ctx);
     } catch (error) {
-      const gatewayError = error instanceof GatewayError ? error : translate(error);
+      const gatewayError = gatewayErrorOf(error);
       if (gatewayError.status >= 500) {
         logger.error({ error, code: gatewayError.code }, 'request.failed');
       }
@@ -149,7 +149,9 @@ function noRoute(ctx: Context): GatewayError {
   return new GatewayError('METHOD_NOT_ALLOWED');
 }
 
-function translate(error: unknown): GatewayError {
+/** Returns the error of a response for any thrown error. */
+export function gatewayErrorOf(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
   if (isDatabaseAway(error)) {
     return new GatewayError('SERVICE_UNAVAILABLE', undefined, {
       retryAfterSeconds: 2,

@@ -120,24 +120,37 @@ export function createAdmission(deps: AdmissionDeps) {
       }
     },
 
-    /** Waits until the job ends, at most `waitMs` milliseconds; returns its row, or null if it has none. */
+    /**
+     * Waits until the job ends, at most `waitMs` milliseconds, or until the process stops; returns the job's row, or null if it
+     * has none.
+     */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
-    /**
-     * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest after five seconds. The
-     * response of the provider decides whether the job is canceled.
-     * @throws GatewayError JOB_ALREADY_DONE
-     */
-    async cancel(organizationId: string, job: JobRecord): Promise<JobRecord> {
-      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-      try {
-        await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
-      } catch (error) {
-        if (!(error instanceof WorkflowNotFoundError)) throw error;
-      }
-      return (await awaitEnd(deps, { organizationId, jobId: job.id }, cancelWaitMs)) ?? job;
-    },
+    /** Requests the cancellation of a job (`cancel`). */
+    cancel: (organizationId: string, job: JobRecord) => cancel(deps, organizationId, job),
+
+    /** Whether the process stops, so that no request may wait. */
+    isDraining: () => deps.news.isDraining,
   };
+}
+
+/**
+ * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest after five seconds. The
+ * response of the provider decides whether the job is canceled.
+ * @throws GatewayError JOB_ALREADY_DONE
+ */
+async function cancel(
+  deps: AdmissionDeps,
+  organizationId: string,
+  job: JobRecord,
+): Promise<JobRecord> {
+  if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+  try {
+    await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
+  return (await awaitEnd(deps, { organizationId, jobId: job.id }, cancelWaitMs)) ?? job;
 }
 
 async function awaitEnd(
@@ -152,7 +165,7 @@ async function awaitEnd(
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
       const leftMs = deadlineAtMs - performance.now();
-      if (!job || job.status !== 'queued' || leftMs <= 0) return job;
+      if (!job || job.status !== 'queued' || leftMs <= 0 || deps.news.isDraining) return job;
       await untilEnd(news, leftMs);
     }
   } finally {

@@ -66,6 +66,7 @@ export async function openJobNews(deps: NewsDeps) {
   }
 
   const interrupt = (): void => announce('interrupted');
+  let isDraining = false;
   const stopListening = await listen(deps, receive, interrupt);
   const timer = setInterval(() => {
     const ids = topics.awaited();
@@ -81,6 +82,16 @@ export async function openJobNews(deps: NewsDeps) {
     watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
     /** Notifies all watchers that they may miss changes from now on. */
     interrupt,
+    /** Interrupts the watchers, and ends every `next` that waits: the process stops, so no request may wait for a job. */
+    drain(): void {
+      isDraining = true;
+      interrupt();
+      topics.wake();
+    },
+    /** Whether the process stops. */
+    get isDraining(): boolean {
+      return isDraining;
+    },
     async close(): Promise<void> {
       clearInterval(timer);
       await stopListening();
@@ -141,6 +152,8 @@ async function listen(
 /** Makes the topics, one per job; a new subscription does not receive earlier events. */
 function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
+  /** Functions that end a waiting `next`. */
+  const wakes = new Set<() => void>();
 
   function subscribe(jobId: string): JobSubscription {
     const topic = topics.get(jobId) ?? new Set();
@@ -161,7 +174,9 @@ function createTopics() {
               clearTimeout(timer);
               resolve();
             };
+            wakes.add(wake);
           });
+          if (wake) wakes.delete(wake);
         }
         return queue.shift() ?? null;
       },
@@ -177,6 +192,7 @@ function createTopics() {
     publish: (event: JobEvent): void => {
       for (const receive of topics.get(event.id) ?? []) receive(event);
     },
+    wake: (): void => wakes.forEach((wake) => wake()),
     /** Returns the ids of the jobs that have a subscription. */
     awaited: () => [...topics.keys()],
   };

@@ -52,34 +52,69 @@ interface Started {
   waitMs: number;
 }
 
+/** Format and wait of a Studio request. */
+export interface RequestReader {
+  capability: Capability;
+  /** Reads the request body; absent: the capability's own format. */
+  readBody?: ReadRequestOf;
+  /** Longest wait for the end of the job, in milliseconds; absent: SYNC_WAIT_MS. */
+  waitMaxMs?: number;
+}
+
+/** Started job of a request. */
+interface StartedJob {
+  jobId: string;
+  /**
+   * Waits for the end of the job as long as the caller prefers; `waited` is false for an asynchronous request. To be called
+   * once.
+   * @throws GatewayError SERVICE_UNAVAILABLE
+   */
+  ended: () => Promise<{ job: JobRecord; waited: boolean }>;
+}
+
 /**
- * Starts the job of a Studio request, or finds the job of the first request with its Idempotency-Key, and waits for its end
- * as long as the caller prefers; `waited` is false for an asynchronous request. `readBody` reads the request body; absent:
- * the capability's own format.
+ * Starts the job of a Studio request, or finds the job of the first request with its Idempotency-Key.
+ * @throws GatewayError for a rejected request
+ */
+export async function startJob(
+  ctx: Context,
+  reader: RequestReader,
+  services: Services,
+): Promise<StartedJob> {
+  const { organizationId } = ctx.state.caller;
+  const { jobId, replayed, news, waitMs } = await start(ctx, reader, services);
+  return {
+    jobId,
+    async ended() {
+      const job = await services.admission.awaitByFew({ organizationId, jobId, news }, waitMs);
+      if (!job) {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
+          retryAfterSeconds: 2,
+        });
+      }
+      // Asynchronous callers always get 202; a replay may return the result.
+      return { job, waited: waitMs > 0 || replayed };
+    },
+  };
+}
+
+/**
+ * Starts the job of a Studio request and waits for its end (`startJob`).
  * @throws GatewayError for a rejected request
  */
 export async function submitJob(
   ctx: Context,
-  { capability, readBody = readRequest }: { capability: Capability; readBody?: ReadRequestOf },
+  reader: RequestReader,
   services: Services,
 ): Promise<{ job: JobRecord; waited: boolean }> {
-  const started = await start(ctx, { capability, readBody }, services);
-  const { jobId, replayed, news, waitMs } = started;
-  const { organizationId } = ctx.state.caller;
-  const job = await services.admission.awaitByFew({ organizationId, jobId, news }, waitMs);
-  if (!job) {
-    throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
-      retryAfterSeconds: 2,
-    });
-  }
-  // Asynchronous callers always get 202; a replay may return the result.
-  return { job, waited: waitMs > 0 || replayed };
+  const { ended } = await startJob(ctx, reader, services);
+  return ended();
 }
 
 /** Starts the job of a request, or finds it by its claim. The claim is read before any input is resolved. */
 async function start(
   ctx: Context,
-  { capability, readBody }: { capability: Capability; readBody: ReadRequestOf },
+  { capability, readBody = readRequest, waitMaxMs }: RequestReader,
   services: Services,
 ): Promise<Started> {
   const files: RequestFile[] = [];
@@ -89,7 +124,7 @@ async function start(
     const { request, webhookUrl, metadata } = read;
     const waitMs = answersLater(capability, request)
       ? 0
-      : preferredWaitMs(ctx, services.config.SYNC_WAIT_MS);
+      : preferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
     const options = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
     const hold = await services.claims.hold(ctx, {
       path: capability.path,

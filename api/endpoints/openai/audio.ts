@@ -3,6 +3,7 @@
  * as the audio, a transcript as JSON, text or subtitles.
  */
 import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
@@ -17,10 +18,11 @@ import { bareHeaders, studioHeaders, fileErrors } from '../studio.ts';
 import {
   artifactsOf,
   bytesOf,
-  finishedJob,
   jobErrors,
   requestOf,
   finishedAnswer,
+  sendJson,
+  startedJob,
 } from './finished-job.ts';
 
 /** Schema of the fields of a transcription's `data` that responses contain. */
@@ -178,7 +180,7 @@ export const audioSpeech = defineEndpoint({
   async handle({ ctx, body }, services) {
     findByAnyName([voiceover], body.model);
     const { input: text, voice } = body;
-    const job = await finishedJob(
+    const started = await startedJob(
       ctx,
       {
         capability: voiceoverGenerate,
@@ -186,6 +188,7 @@ export const audioSpeech = defineEndpoint({
       },
       services,
     );
+    const job = await started.completed();
     const { stream, sizeBytes, contentType } = await bytesOf(artifactsOf(job)[0], services);
     ctx.type = contentType;
     ctx.length = sizeBytes;
@@ -259,10 +262,17 @@ export const audioTranscriptions = defineEndpoint({
     const readBody = readRecording((requested) => {
       format = requested;
     });
-    const job = await finishedJob(ctx, { capability: audioTranscribe, readBody }, services);
-    const transcript = transcriptData.parse(await services.view.result(job));
+    const job = await startedJob(ctx, { capability: audioTranscribe, readBody }, services);
     const { type, show } = transcriptFormats[format];
+    const transcriptOf = async (done: JobRecord) =>
+      show(transcriptData.parse(await services.view.result(done)));
+    if (type === 'application/json') {
+      const toJson = async function* (done: JobRecord) {
+        yield await transcriptOf(done);
+      };
+      return sendJson(ctx, job, { toJson, services });
+    }
+    ctx.body = await transcriptOf(await job.completed());
     ctx.type = type;
-    ctx.body = show(transcript);
   },
 });

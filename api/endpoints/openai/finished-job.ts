@@ -3,7 +3,8 @@
  * endpoint. The response is the job's result, or an error with the status URL of the job. Errors have the field names
  * of OpenAI's API.
  */
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -13,18 +14,19 @@ import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import { idempotencyKeyOf } from '../../idempotency/claims.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { submitJob } from '../../studio/job-submission.ts';
-import type { ReadRequest, ReadRequestOf } from '../../studio/request-draft.ts';
+import { gatewayErrorOf, openaiError } from '../../middleware/errors.ts';
+import { type RequestReader, startJob } from '../../studio/job-submission.ts';
+import type { ReadRequest } from '../../studio/request-draft.ts';
 import type { AnswerParts } from '../endpoint.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
 
 /** Error codes of requests that wait for their job. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
 
-/** Makes the description of a response with the result of a finished job. */
+/** Makes the description of a response with the result of a finished job as JSON (`sendJson`). */
 export const finishedAnswer = (description: string, schema: z.ZodType): AnswerParts => ({
-  description,
-  headers: bareHeaders,
+  description: `${description} After 15 seconds the response begins with blanks, and lacks the headers with the credits.`,
+  headers: bareHeaders.partial(),
   schema,
 });
 
@@ -34,32 +36,95 @@ export function requestOf(capability: Capability, fields: object): ReadRequest {
   return { request, webhookUrl: null, metadata: null };
 }
 
+/** Job that was started for one of these endpoints. */
+interface AwaitedJob {
+  /**
+   * Waits for the end of the job, and returns it completed. The headers of the response are not sent before. To be called
+   * once.
+   * @throws GatewayError the failure of the job, or JOB_NOT_DONE when the wait times out
+   */
+  completed: () => Promise<JobRecord>;
+}
+
 /**
- * Starts the job of a request and waits for its end.
- * @throws GatewayError errors that reject the request, the failure of the job, or JOB_NOT_DONE when the wait times out
+ * Starts the job of a request.
+ * @throws GatewayError errors that reject the request
  */
-export async function finishedJob(
+export async function startedJob(
   ctx: Context,
-  reader: { capability: Capability; readBody: ReadRequestOf },
+  reader: Omit<RequestReader, 'waitMaxMs'>,
   services: Composition,
-): Promise<JobRecord> {
-  const { job } = await inTheirWords(() => submitJob(ctx, reader, services));
-  const { view } = services;
-  ctx.set('X-Job-Id', job.id);
-  refuseFailed(job);
-  tellCredits(ctx, view.credits(job));
-  if (job.status !== 'completed') {
-    const { jobId, statusUrl } = view.ticket(job);
-    // The clients retry automatically. A retry with an Idempotency-Key finds this job; without one it creates another
-    // job.
-    ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
-    throw new GatewayError(
-      'JOB_NOT_DONE',
-      'The job continues. Send the request again with the same Idempotency-Key, or poll statusUrl.',
-      { body: { jobId, statusUrl }, retryAfterSeconds: 2 },
-    );
+): Promise<AwaitedJob> {
+  const { config, view } = services;
+  const waiting = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
+  const { jobId, ended } = await inTheirWords(() => startJob(ctx, waiting, services));
+  ctx.set('X-Job-Id', jobId);
+  return {
+    async completed() {
+      const { job } = await ended();
+      refuseFailed(job);
+      if (!ctx.headerSent) tellCredits(ctx, view.credits(job));
+      if (job.status === 'completed') return job;
+      // The clients retry automatically. A retry with an Idempotency-Key finds this job; without one it creates another
+      // job.
+      if (!ctx.headerSent) ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
+      const { statusUrl } = view.ticket(job);
+      throw new GatewayError(
+        'JOB_NOT_DONE',
+        'The job continues. Send the request again with the same Idempotency-Key, or poll statusUrl.',
+        { body: { jobId, statusUrl }, retryAfterSeconds: 2 },
+      );
+    },
+  };
+}
+
+/**
+ * Sends the JSON of a job when it is completed. If that takes longer than COMPATIBLE_KEEPALIVE_MS, the response begins with
+ * status 200 and blanks, which JSON allows, so that proxies keep the connection. A failure after that is a text that is not
+ * JSON (`CODE: message`, then the error body), so that every client fails to parse it instead of taking it for a result.
+ */
+export async function sendJson(
+  ctx: Context,
+  { completed }: AwaitedJob,
+  {
+    toJson,
+    services,
+  }: { toJson: (job: JobRecord) => AsyncIterable<string>; services: Composition },
+): Promise<void> {
+  const { requestId } = ctx.state;
+  const { config, logger } = services;
+  const keepaliveMs = config.COMPATIBLE_KEEPALIVE_MS;
+  const completion = completed();
+  // If the client disconnects, nothing awaits the completion.
+  completion.catch(() => {});
+  const job = await within(completion, keepaliveMs);
+  async function* late(): AsyncGenerator<string> {
+    try {
+      let done: JobRecord | null = null;
+      while (!done) {
+        yield ' ';
+        done = await within(completion, keepaliveMs);
+      }
+      yield* toJson(done);
+    } catch (error) {
+      const failure = gatewayErrorOf(error);
+      logger.error({ error, code: failure.code }, 'request.failed_late');
+      yield `${failure.code}: ${failure.message}\n${JSON.stringify(openaiError(failure, requestId))}\n`;
+    }
   }
-  return job;
+  ctx.status = 200;
+  ctx.type = 'json';
+  ctx.body = Readable.from(job ? toJson(job) : late(), { objectMode: false });
+}
+
+/** Waits for a promise at most `waitMs` milliseconds; returns null if it is still pending. */
+async function within<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
+  const timer = new AbortController();
+  try {
+    return await Promise.race([promise, sleep(waitMs, null, { signal: timer.signal })]);
+  } finally {
+    timer.abort();
+  }
 }
 
 /** Returns the artifacts of a job in their order. */

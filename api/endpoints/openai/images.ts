@@ -1,5 +1,4 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
-import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
@@ -15,7 +14,6 @@ import { ratioOf } from '../../../studio/presentation.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';
-import type { Context } from '../../context.ts';
 import { receiveForm } from '../../http/multipart.ts';
 import { parseWith } from '../../http/parsing.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';
@@ -25,10 +23,11 @@ import {
   artifactsOf,
   bytesOf,
   finishedAnswer,
-  finishedJob,
   jobErrors,
   requestOf,
   inTheirWords,
+  sendJson,
+  startedJob,
 } from './finished-job.ts';
 
 /** Fields of both requests; other fields are ignored. */
@@ -109,32 +108,31 @@ const imagesAnswer = z
 
 const shown = z.object({ images: z.array(z.object({ url: z.url() })) });
 
-/** Sends the images of a job. They are streamed from the storage, so that none is in memory as a whole. */
-async function answerImages(
-  ctx: Context,
-  { job, format }: { job: JobRecord; format: ImageRequest['response_format'] },
-  services: Pick<Composition, 'storage' | 'view'>,
-): Promise<void> {
+interface ImagesDeps {
+  format: ImageRequest['response_format'];
+  services: Composition;
+}
+
+/** Returns the JSON of a job's images. They are streamed from the storage, so that none is in memory as a whole. */
+async function* imagesJson(
+  job: JobRecord,
+  { format, services }: ImagesDeps,
+): AsyncGenerator<string> {
   const { images } = shown.parse(await services.view.result(job));
-  const artifacts = artifactsOf(job);
   const created = Math.floor((job.completed_at ?? job.created_at) / 1000);
-  async function* json(): AsyncGenerator<string> {
-    yield `{"created":${created},"data":[`;
-    for (const [index, artifact] of artifacts.entries()) {
-      const url = images[index]?.url ?? '';
-      yield index === 0 ? '{' : ',{';
-      if (format !== 'b64_json') yield `"url":${JSON.stringify(url)}`;
-      if (format !== 'url') {
-        yield format === 'b64_json' ? '"b64_json":"' : ',"b64_json":"';
-        yield* base64Of(artifact, services);
-        yield '"';
-      }
-      yield '}';
+  yield `{"created":${created},"data":[`;
+  for (const [index, artifact] of artifactsOf(job).entries()) {
+    const url = images[index]?.url ?? '';
+    yield index === 0 ? '{' : ',{';
+    if (format !== 'b64_json') yield `"url":${JSON.stringify(url)}`;
+    if (format !== 'url') {
+      yield format === 'b64_json' ? '"b64_json":"' : ',"b64_json":"';
+      yield* base64Of(artifact, services);
+      yield '"';
     }
-    yield ']}';
+    yield '}';
   }
-  ctx.type = 'json';
-  ctx.body = Readable.from(json(), { objectMode: false });
+  yield ']}';
 }
 
 /** Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces can be joined. */
@@ -173,12 +171,14 @@ export const imagesGenerations = defineEndpoint({
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
     const fields = await inTheirWords(() => ownImageFields(body, model, model.generate));
-    const job = await finishedJob(
+    const job = await startedJob(
       ctx,
       { capability: imageGenerate, readBody: (_, capability) => requestOf(capability, fields) },
       services,
     );
-    return answerImages(ctx, { job, format: body.response_format }, services);
+    const format = body.response_format;
+    const toJson = (done: JobRecord) => imagesJson(done, { format, services });
+    return sendJson(ctx, job, { toJson, services });
   },
 });
 
@@ -265,7 +265,8 @@ export const imagesEdits = defineEndpoint({
     const readBody = readEdit((fields) => {
       format = fields.response_format;
     });
-    const job = await finishedJob(ctx, { capability: imageEdit, readBody }, services);
-    return answerImages(ctx, { job, format }, services);
+    const job = await startedJob(ctx, { capability: imageEdit, readBody }, services);
+    const toJson = (done: JobRecord) => imagesJson(done, { format, services });
+    return sendJson(ctx, job, { toJson, services });
   },
 });

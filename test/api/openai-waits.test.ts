@@ -1,0 +1,141 @@
+/**
+ * OpenAI's endpoints with jobs that take longer than SYNC_WAIT_MS: JSON responses begin with blanks, the other responses
+ * hold their headers. The waits are short here: COMPATIBLE_WAIT_MS and COMPATIBLE_KEEPALIVE_MS are 590 and 15 seconds.
+ */
+import OpenAI, { APIError, toFile } from 'openai';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+
+const gateway = useGateway({
+  latencyMs: 20,
+  env: { SYNC_WAIT_MS: '500', COMPATIBLE_WAIT_MS: '20000', COMPATIBLE_KEEPALIVE_MS: '300' },
+});
+let caller: TestCaller;
+let client: OpenAI;
+let sent = 0;
+
+beforeEach(async () => {
+  sent = 0;
+  caller = await gateway.newCaller({ credits: 1000 });
+  client = new OpenAI({
+    apiKey: caller.key,
+    baseURL: `${gateway.url}/v1`,
+    maxRetries: 2,
+    fetch: (url, init) => {
+      // The client reads a data URL to find out what `fetch` supports.
+      if (typeof url !== 'string' || url.startsWith('http')) sent += 1;
+      return fetch(url, init);
+    },
+  });
+});
+
+/** Returns the last ledger entry of each job of the caller, in order of the jobs. */
+async function lastEntries(): Promise<string[]> {
+  const rows = await gateway.database.query<{ kind: string }>(
+    `SELECT DISTINCT ON (reservation_id) kind FROM ledger_entry
+      WHERE organization_id = $1 AND kind <> 'grant' ORDER BY reservation_id, sequence DESC`,
+    [caller.organizationId],
+  );
+  return rows.map(({ kind }) => kind);
+}
+
+const generate = (body: object, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(`${gateway.url}/v1/images/generations`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${caller.key}`,
+      'content-type': 'application/json',
+      ...headers,
+    },
+    body: JSON.stringify(body),
+  });
+
+describe('a JSON response', () => {
+  it('of a job that takes long begins with blanks, and contains the images', async () => {
+    const { data } = await client.images.generate({ prompt: '[[slow:2s]] a pier' });
+    expect(data?.[0]?.b64_json?.length).toBeGreaterThan(100);
+    expect([sent, await lastEntries()]).toEqual([1, ['charge']]);
+    const response = await generate({ prompt: '[[slow:2s]] a pier', response_format: 'url' });
+    const text = await response.text();
+    expect(text).toMatch(/^ {3,}\{"created":/);
+    expect(response.headers.get('x-job-id')).toMatch(/^job_/);
+    expect(response.headers.get('content-type')).toContain('application/json');
+  });
+
+  it('of an edit begins with blanks too', async () => {
+    const image = await toFile(await discPicture(200, 150), 'a.png', { type: 'image/png' });
+    const { data } = await client.images.edit({ image, prompt: '[[slow:2s]] add a hat' });
+    expect([data?.length, sent]).toEqual([1, 1]);
+  });
+
+  it('is a transcript', async () => {
+    const spoken = await client.audio.speech.create({
+      model: 'eleven_multilingual_v2',
+      voice: 'adam',
+      input: 'One two three.',
+    });
+    const file = await toFile(Buffer.from(await spoken.arrayBuffer()), 'talk.mp3');
+    const words = await client.audio.transcriptions.create({ model: 'scribe_v2', file });
+    expect(words.text.length).toBeGreaterThan(3);
+  });
+
+  it('of a job that fails late cannot be parsed, is sent once, and names the error', async () => {
+    const failure = await client.images
+      .generate({ prompt: '[[slow:1s]] [[policy]] a pier' })
+      .catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(SyntaxError);
+    expect([sent, await lastEntries()]).toEqual([1, ['release']]);
+    const late = await generate({ prompt: '[[slow:1s]] [[policy]] a pier' });
+    const [line = '', body = ''] = (await late.text()).trim().split('\n');
+    expect([late.status, line]).toEqual([200, expect.stringMatching(/^CONTENT_POLICY: .+/)]);
+    expect(JSON.parse(body)).toMatchObject({
+      error: { code: 'CONTENT_POLICY' },
+      jobId: expect.stringMatching(/^job_/),
+    });
+  });
+
+  it('of a job that is not done in time names the job', async () => {
+    const late = await generate({ prompt: '[[slow:4s]] a pier' }, { prefer: 'wait=1' });
+    const [line = '', body = '{}'] = (await late.text()).trim().split('\n');
+    expect(line).toMatch(/^JOB_NOT_DONE: /);
+    const { jobId }: { jobId: string } = JSON.parse(body);
+    await gateway.untilDone(jobId, caller.key);
+    expect(await lastEntries()).toEqual(['charge']);
+  });
+});
+
+describe('speech', () => {
+  const speak = (input: string) =>
+    client.audio.speech.create({ model: 'eleven_multilingual_v2', voice: 'rachel', input });
+
+  it('that takes long is the audio file', async () => {
+    const response = await speak('[[slow:2s]] Welcome to the harbour.');
+    const bytes = Buffer.from(await response.arrayBuffer());
+    expect([bytes.length, sent]).toEqual([Number(response.headers.get('content-length')), 1]);
+    expect(await lastEntries()).toEqual(['charge']);
+  });
+
+  it('that fails late has the status of its error', async () => {
+    const failure = await speak('[[slow:1s]] [[policy]] Welcome.').catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(APIError);
+    expect(failure).toMatchObject({ status: 400, code: 'CONTENT_POLICY' });
+  });
+
+  it('that waits when the process stops is told not to send the request again', async () => {
+    const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
+    const there = client.withOptions({ baseURL: `http://127.0.0.1:${port}/v1` });
+    const waiting = there.audio.speech
+      .create({ model: 'eleven_multilingual_v2', voice: 'rachel', input: '[[slow:6s]] Welcome.' })
+      .catch((error: unknown) => error);
+    await expect.poll(lastEntries).toEqual(['reserve']);
+    child.kill('SIGTERM');
+    expect(await waiting).toMatchObject({ status: 409, code: 'JOB_NOT_DONE' });
+    expect(sent).toBe(1);
+    const [job] = await gateway.database.query<{ id: string }>(
+      'SELECT id FROM job WHERE organization_id = $1',
+      [caller.organizationId],
+    );
+    await gateway.untilDone(job?.id ?? '', caller.key);
+  });
+});
