@@ -5968,7 +5968,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The images. */
+            /** @description The images. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6013,7 +6013,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The images. */
+            /** @description The images. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6090,7 +6090,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The transcript. */
+            /** @description The transcript. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
             200: {
                 headers: {
                     [name: string]: unknown;
