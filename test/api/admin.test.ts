@@ -23,7 +23,7 @@ interface ListBody<Row = Record<string, unknown>> {
 
 const by = { actor: 'olga', reason: 'ticket 7' };
 let adminKey: string;
-const gateway = useGateway({ latencyMs: 20 });
+const gateway = useGateway();
 beforeAll(async () => {
   adminKey = gateway.config.ADMIN_API_KEY;
 });

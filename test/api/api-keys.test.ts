@@ -25,7 +25,7 @@ interface KeyBody {
 }
 
 const path = '/api/v1/api-keys';
-const gateway = useGateway({}, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>
   gateway.newCaller({ credits: 100, ...options });

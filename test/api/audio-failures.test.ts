@@ -1,23 +1,21 @@
 /** What a provider that answers at once can do wrong: per capability, who pays and how often it is asked. */
 import { randomUUID } from 'node:crypto';
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type StudioBody, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type StudioBody } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
   const encoder = await createMp3Encoder();
   encoder.configure({ sampleRate: 22_050, channels: 1, bitrate: 32 });
   const sound = new Float32Array(22_050).map((_, index) => Math.sin(index * 0.1));
   speech = Uint8Array.from([...Uint8Array.from(encoder.encode([sound])), ...encoder.finalize()]);
-  gateway = await startGateway({ latencyMs: 10 });
 });
 afterEach(async () => {
   await gateway.sandbox.clearFaults();
   await gateway.expectSettled();
 });
-afterAll(() => gateway.close());
 
 type Send = (words: string) => Promise<{ status: number; body: StudioBody }>;
 const post =

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { during } from '../harness/during.ts';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
@@ -31,7 +31,7 @@ interface Timeline {
 
 const imagePath = '/api/v1/studio/image/generate';
 const receiver = during(startWebhookReceiver);
-const gateway = useGateway(() => ({
+const gateway = useOwnGateway(() => ({
   admittedOrigins: [receiver.origin],
   latencyMs: 20,
   sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },

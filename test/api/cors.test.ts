@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { exposedHeaders } from '../../api/middleware/cors.ts';
-import { useGateway } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
 import { ofCallers } from '../harness/endpoints.ts';
 
 const ours = 'https://studio.example';
 const theirs = 'https://elsewhere.example';
 
-const gateway = useGateway(
+const gateway = useOwnGateway(
   {
     env: { CORS_ORIGINS: `${ours},http://localhost:5173`, RATE_LIMIT_PER_MINUTE: '20' },
     latencyMs: 20,

@@ -5,7 +5,8 @@
 import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {

@@ -1,15 +1,13 @@
 /** What the gateway delivers, decoded from end to end by ffmpeg: no error, and as long as promised. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { decode, findFfmpeg } from '../harness/ffmpeg.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let ffmpeg: string;
 beforeAll(async () => {
-  [gateway, ffmpeg] = await Promise.all([startGateway(), findFfmpeg()]);
+  ffmpeg = await findFfmpeg();
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 interface Media {
   url: string;

@@ -1,9 +1,10 @@
 /** What a provider delivers is held against the plan before the charge, and what came is charged. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { useGateway, type SpawnedProcess } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 let worker: SpawnedProcess;
-const gateway = useGateway({ worker: false, latencyMs: 10 });
+const gateway = useOwnGateway({ worker: false, latencyMs: 10 });
 beforeAll(async () => {
   worker = await gateway.spawn('worker', { LOG_LEVEL: 'warn' });
 });

@@ -5,7 +5,7 @@ import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/endpoints.ts';
 
-const gateway = useGateway({ worker: false }, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 const text = async (path: string): Promise<string> => (await fetch(gateway.url + path)).text();
 

@@ -3,7 +3,7 @@
  * a program applies them. An estimate moves nothing.
  */
 import * as fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { imageSizes } from '../../catalog/image-model.ts';
 import type { ParameterRules } from '../../catalog/model-parameters.ts';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
@@ -14,9 +14,8 @@ import {
   type Estimate,
   type PriceRuleView,
 } from '../../api/studio/prices.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
 
 type Body = Record<string, unknown>;
 interface ChatEstimate {
@@ -31,19 +30,11 @@ interface ChatEstimate {
 const pictureInput = { width: 1500, height: 1000, durationSeconds: 0 };
 const filmInput = { width: 1280, height: 640, durationSeconds: 3 };
 
-let gateway: TestGateway;
-let media: MediaServer;
+const gateway = useGateway({ credits: 1_000_000, settled: 'last' });
 let pictureUrl: string;
 let filmUrl: string;
 let speechUrl: string;
 beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({
-    admittedOrigins: [media.origin],
-    latencyMs: 10,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    credits: 1_000_000,
-  });
   const { width, height, durationSeconds } = filmInput;
   const film = await createFilms(createTones({ tiny: true })).film({
     width,
@@ -53,14 +44,13 @@ beforeAll(async () => {
     seed: 0,
     hasAudio: false,
   });
-  filmUrl = media.put('/film.mp4', Buffer.from(film.bytes));
+  filmUrl = gateway.media.put('/film.mp4', Buffer.from(film.bytes));
   // Only the provider reads it.
-  speechUrl = media.put('/talk.mp3', Buffer.alloc(100));
-  pictureUrl = media.put('/disc.png', await discPicture(pictureInput.width, pictureInput.height));
-});
-afterAll(async () => {
-  await gateway.close();
-  media.close();
+  speechUrl = gateway.media.put('/talk.mp3', Buffer.alloc(100));
+  pictureUrl = gateway.media.put(
+    '/disc.png',
+    await discPicture(pictureInput.width, pictureInput.height),
+  );
 });
 
 const estimateOf = async (path: string, body: object, key?: string) =>
@@ -272,9 +262,11 @@ describe('an estimate', () => {
     expect((await estimateOf(path, { prompt: 'a bay' }, narrow.key)).status).toBe(403);
     const wrong = await estimateOf(path, { prompt: 'a bay', model: 'nano-bananna' });
     expect(wrong.body.error).toBe('UNKNOWN_MODEL');
-    const dead = await estimateOf('/studio/image/upscale', { imageUrl: `${media.origin}/no.png` });
+    const dead = await estimateOf('/studio/image/upscale', {
+      imageUrl: `${gateway.media.origin}/no.png`,
+    });
     expect(dead.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
-    const all = { operation: 'upscale', imageUrls: [`${media.origin}/no.png`] };
+    const all = { operation: 'upscale', imageUrls: [`${gateway.media.origin}/no.png`] };
     const batch = await estimateOf('/studio/image/batch', all);
     expect(batch.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
   });

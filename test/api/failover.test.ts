@@ -1,19 +1,10 @@
 /** A second real route: asked only when the first certainly did not take the call (design §3.6). */
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, pixelsOf } from '../harness/media.ts';
-import { startMediaServer } from '../harness/media-server.ts';
 
-const media = during(startMediaServer);
-const gateway = useGateway(
-  () => ({
-    admittedOrigins: [media.origin],
-    env: { OUTCOME_WAIT_MS: '1500' },
-  }),
-  'last',
-);
+const gateway = useGateway({ settled: 'last' });
 
 const image = (tool: string, body: object) =>
   gateway.call(`/api/v1/studio/image/${tool}`, { body });
@@ -104,8 +95,8 @@ describe('a first route that certainly takes no call', () => {
     const answer = await image('edit', {
       prompt: 'a lake on the right',
       model: 'alpha-image-2',
-      imageUrls: [media.put('/disc.png', await discPicture(edge, edge))],
-      maskUrl: media.put('/mask.png', mask),
+      imageUrls: [gateway.media.put('/disc.png', await discPicture(edge, edge))],
+      maskUrl: gateway.media.put('/mask.png', mask),
     });
     expect(answer.status).toBe(200);
     expect((await endpoints('a lake on the right')).join()).toContain('images/edits');

@@ -3,19 +3,28 @@
  * error table; none reaches the ledger, none pollutes a prototype, none makes a server error.
  */
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { portion } from '../harness/slow.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 /** Without credits: should a body be taken after all, it costs nothing. */
 let poor: string;
+let rowsBefore: string | undefined;
 beforeAll(async () => {
-  gateway = await startGateway({ worker: true });
   ({ key: poor } = await gateway.newCaller({ credits: 0 }));
+  rowsBefore = await countRows();
 });
-afterAll(() => gateway.close());
+
+/** Returns the number of rows that an accepted body would add to. */
+async function countRows(): Promise<string | undefined> {
+  const [row] = await gateway.database.query<{ count: string }>(
+    `SELECT (SELECT count(*) FROM reservation) + (SELECT count(*) FROM idempotency_claim)
+       + (SELECT count(*) FROM ledger_entry WHERE kind <> 'grant') AS count`,
+  );
+  return row?.count;
+}
 
 const word = (size: number): string => 'x'.repeat(size);
 const nested = (depth: number, open: string, close: string): string =>
@@ -347,11 +356,7 @@ describe('hostile bodies', () => {
   });
 
   it('left nothing behind: no reservation, no entry, no claim', async () => {
-    const rows = await gateway.database.query<{ count: string }>(
-      `SELECT (SELECT count(*) FROM reservation) + (SELECT count(*) FROM idempotency_claim)
-         + (SELECT count(*) FROM ledger_entry WHERE kind <> 'grant') AS count`,
-    );
-    expect(rows[0]?.count).toBe('0');
+    expect(await countRows()).toBe(rowsBefore);
     await gateway.expectSettled();
   });
 });

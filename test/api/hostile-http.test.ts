@@ -1,17 +1,15 @@
 /** Requests that abuse HTTP itself, byte by byte over a socket: smuggling, junk, slowness, injection. */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 /** Opened first, looked at last: what is slow takes its time beside the other tests. */
 let slow: { socket: Socket; lasted: Promise<number> }[];
 beforeAll(async () => {
-  gateway = await startGateway();
   slow = Array.from({ length: 200 }, (_, index) => openSlow(index));
 });
-afterAll(() => gateway.close());
 
 const host = (): string => new URL(gateway.url).host;
 const socketTo = (): Socket => {

@@ -1,10 +1,8 @@
 /** /studio/image/edit, /studio/image/upscale, /studio/image/remove-background and /studio/image/batch. */
 import sharp from 'sharp';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, pixelsOf } from '../harness/media.ts';
-import { startMediaServer } from '../harness/media-server.ts';
 
 interface ToolBody {
   success: boolean;
@@ -30,10 +28,9 @@ interface Batch {
 }
 
 let disc: string;
-const media = during(startMediaServer);
-const gateway = useGateway(() => ({ admittedOrigins: [media.origin] }));
+const gateway = useGateway();
 beforeAll(async () => {
-  disc = media.put('/disc.png', await discPicture(320, 200));
+  disc = gateway.media.put('/disc.png', await discPicture(320, 200));
 });
 afterEach(() => gateway.sandbox.clearFaults());
 
@@ -83,7 +80,7 @@ describe('POST /studio/image/edit', () => {
       prompt: 'a garden on the right',
       model: 'alpha-image-2',
       imageUrls: [disc],
-      maskUrl: media.put('/mask.png', mask),
+      maskUrl: gateway.media.put('/mask.png', mask),
     });
     expect(answer.status).toBe(200);
     const [shown] = answer.body.data.images;
@@ -96,7 +93,7 @@ describe('POST /studio/image/edit', () => {
     const before = await available();
     const answer = await image('edit', {
       prompt: 'add a hat',
-      imageUrls: [`${media.origin}/missing.png`],
+      imageUrls: [`${gateway.media.origin}/missing.png`],
     });
     expect(answer.status).toBe(400);
     expect(answer.body.error).toBe('PROVIDER_REJECTED_INPUT');
@@ -179,8 +176,8 @@ describe('POST /studio/image/upscale', () => {
     ['is not there', '/gone.png', undefined],
     ['is no picture', '/text.png', Buffer.from('hello')],
   ])('refuses an input that %s before anything is reserved', async (_name, path, bytes) => {
-    if (bytes) media.put(path, bytes);
-    const imageUrl = `${media.origin}${path}`;
+    if (bytes) gateway.media.put(path, bytes);
+    const imageUrl = `${gateway.media.origin}${path}`;
     const submits = await gateway.sandbox.submits({ match: 'topaz/upscale/image' });
     const answer = await image('upscale', { imageUrl });
     expect(answer.status).toBe(400);
@@ -195,7 +192,7 @@ describe('POST /studio/image/upscale', () => {
       error: 'INVALID_INPUT_URL',
       details: [{ path: 'imageUrl' }],
     });
-    const large = media.put('/large.png', await discPicture(2500, 2000));
+    const large = gateway.media.put('/large.png', await discPicture(2500, 2000));
     const answer = await image('upscale', { imageUrl: large, scaleFactor: 4 });
     expect(answer.body).toMatchObject({
       error: 'INVALID_REQUEST',
@@ -261,7 +258,9 @@ describe('POST /studio/image/remove-background', () => {
 describe('POST /studio/image/batch', () => {
   const pictures = async (count: number, name: string): Promise<string[]> => {
     const bytes = await discPicture(64, 64);
-    return Array.from({ length: count }, (_, index) => media.put(`/${name}-${index}.png`, bytes));
+    return Array.from({ length: count }, (_, index) =>
+      gateway.media.put(`/${name}-${index}.png`, bytes),
+    );
   };
 
   it('works on every picture, in order', async () => {
@@ -309,7 +308,7 @@ describe('POST /studio/image/batch', () => {
 
   it('enlarges, alone failing what cannot be read; a failed second step is not paid for', async () => {
     const [good = '', broken = ''] = await pictures(2, 'steps');
-    const missing = `${media.origin}/steps-missing.png`;
+    const missing = `${gateway.media.origin}/steps-missing.png`;
     await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail:422', times: 1 });
     const before = await available();
     const answer = await image('batch', {
@@ -357,8 +356,8 @@ describe('POST /studio/image/batch', () => {
 
   it('enlarges what is a picture, where another is none or too large', async () => {
     const [good = ''] = await pictures(1, 'alone');
-    const text = media.put('/no-picture.png', Buffer.from('no picture at all'));
-    const imageUrls = [text, good, `${media.origin}/alone-missing.png`];
+    const text = gateway.media.put('/no-picture.png', Buffer.from('no picture at all'));
+    const imageUrls = [text, good, `${gateway.media.origin}/alone-missing.png`];
     const body = { operation: 'upscale', imageUrls, scaleFactor: 6 };
     const answer = await image('batch', body);
     expect(answer.status).toBe(200);
@@ -370,7 +369,7 @@ describe('POST /studio/image/batch', () => {
   });
 
   it('is refused as a whole, before anything is reserved, when nothing can be read', async () => {
-    const imageUrls = ['https://10.0.0.1/x.png', `${media.origin}/gone.png`];
+    const imageUrls = ['https://10.0.0.1/x.png', `${gateway.media.origin}/gone.png`];
     const answer = await image('batch', { operation: 'upscale', imageUrls });
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
     expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls.0', 'imageUrls.1']);
@@ -379,7 +378,7 @@ describe('POST /studio/image/batch', () => {
 
   it('fails as a whole, released, when nothing succeeded', async () => {
     const before = await available();
-    const imageUrls = [`${media.origin}/none-1.png`, `${media.origin}/none-2.png`];
+    const imageUrls = [`${gateway.media.origin}/none-1.png`, `${gateway.media.origin}/none-2.png`];
     const answer = await image('batch', { operation: 'remove-background', imageUrls });
     expect(answer.body.error).toBe('PROVIDER_REJECTED_INPUT');
     expect(await available()).toBe(before);

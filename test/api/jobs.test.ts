@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({ latencyMs: 300 });
+const gateway = useGateway();
 
 const path = '/api/v1/studio/image/generate';
 const start = (prompt: string, extra: object = {}) =>

@@ -32,7 +32,7 @@ interface UploadUrl {
 const listPath = '/api/v1/storage/files';
 const imagePath = '/api/v1/studio/image/generate';
 let png: Buffer<ArrayBuffer>;
-const gateway = useGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+const gateway = useGateway();
 beforeAll(async () => {
   png = Buffer.from(
     await sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })

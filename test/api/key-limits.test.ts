@@ -39,7 +39,7 @@ interface Refusal {
 
 const keysPath = '/api/v1/api-keys';
 const imagePrice = 3.9;
-const gateway = useGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+const gateway = useGateway();
 
 const make = (caller: TestCaller, limit: unknown) =>
   gateway.call<KeyBody>(keysPath, { key: caller.key, body: { name: 'limited', limit } });

@@ -11,10 +11,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   startGateway,
   type Answer,
-  type SpawnedProcess,
   type TestCaller,
   type TestGateway,
 } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 import { discPicture } from '../harness/media.ts';
 
 const upscale = '/api/v1/studio/image/upscale';

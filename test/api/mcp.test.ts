@@ -2,21 +2,17 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
 import { untilHolds } from '../harness/until.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 const clients: Client[] = [];
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
-});
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()));
   await untilHolds(() => gateway.expectSettled());
-  await gateway.close();
 });
 
 async function connect(key: string = gateway.caller.key): Promise<Client> {

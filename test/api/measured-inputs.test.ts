@@ -1,9 +1,6 @@
 /** What a price was measured on is what the provider gets: foreign inputs are copied, once. */
-import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
 
 interface ToolBody {
@@ -20,46 +17,20 @@ interface ToolBody {
   details: { path: string }[];
 }
 
-let gateway: TestGateway;
-let host: Server;
-let origin: string;
-/** A host that answers each request for a path as the test says. */
-const answers = new Map<string, (response: ServerResponse, count: number) => void>();
-const asked = new Map<string, number>();
-beforeAll(async () => {
-  host = createServer((request, response) => {
-    const path = request.url ?? '';
-    const count = (asked.get(path) ?? 0) + 1;
-    asked.set(path, count);
-    response.on('error', () => {});
-    const answer = answers.get(path);
-    if (answer) answer(response, count);
-    else response.writeHead(404).end();
-  });
-  host.listen(0, '127.0.0.1');
-  await once(host, 'listening');
-  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
-  gateway = await startGateway({ admittedOrigins: [origin], latencyMs: 10 });
-});
-afterEach(async () => {
-  await gateway.sandbox.clearFaults();
-  await gateway.expectSettled();
-});
-afterAll(async () => {
-  await gateway.close();
-  host.close();
-  host.closeAllConnections();
-});
+const gateway = useGateway();
+afterEach(() => gateway.sandbox.clearFaults());
 
 /** A URL that shows the first bytes to who asks first, and the others to everybody later. */
 function swapped(path: string, first: Buffer, later: Buffer): string {
-  answers.set(path, (response, count) => void response.end(count === 1 ? first : later));
-  return `${origin}${path}`;
+  return gateway.media.serve(
+    path,
+    (response, count) => void response.end(count === 1 ? first : later),
+  );
 }
 
 /** Shows these bytes to everybody. */
 function shown(path: string, bytes: Buffer): void {
-  answers.set(path, (response) => void response.end(bytes));
+  gateway.media.serve(path, (response) => void response.end(bytes));
 }
 
 const tool = (path: string, body: object, key?: string) =>
@@ -82,10 +53,10 @@ describe('a host that shows us one file and the provider another', () => {
     expect(answer.status, answer.body.message).toBe(200);
     expect(answer.body.data).toMatchObject({ width: 400, height: 400 });
     expect(answer.body.credits).toMatchObject({ used: service === 'service_a' ? 8 : 2 });
-    expect(asked.get(`/${service}.png`)).toBe(1);
+    expect(gateway.media.requests(`/${service}.png`)).toBe(1);
     const [submit] = await gateway.sandbox.submits({ jobId: (await jobs())[0]?.id ?? '' });
     expect(submit?.body['image_url']).toContain(`${gateway.url}/`);
-    expect(JSON.stringify(submit?.body)).not.toContain(origin);
+    expect(JSON.stringify(submit?.body)).not.toContain(gateway.media.origin);
   });
 
   it('sells no longer film', async () => {
@@ -106,7 +77,7 @@ describe('a host that shows us one file and the provider another', () => {
       billing: { reserved: 8, charged: 8 },
       result: { durationSeconds: 4 },
     });
-    expect(asked.get('/film.mp4')).toBe(1);
+    expect(gateway.media.requests('/film.mp4')).toBe(1);
     // Two films are made for it.
   });
 
@@ -118,10 +89,10 @@ describe('a host that shows us one file and the provider another', () => {
       imageUrls: [imageUrl, imageUrl],
     });
     expect(answer.body.data.results.map(({ success }) => success)).toEqual([true, true]);
-    expect(asked.get('/twice.png')).toBe(1);
+    expect(gateway.media.requests('/twice.png')).toBe(1);
     const [job] = await jobs();
     for (const { body } of await gateway.sandbox.submits({ jobId: job?.id ?? '' })) {
-      expect(JSON.stringify(body)).not.toContain(origin);
+      expect(JSON.stringify(body)).not.toContain(gateway.media.origin);
     }
     const outputs = await gateway.database.query<{ width: number }>(
       `SELECT (a->>'width')::float8 AS width FROM job,
@@ -136,10 +107,17 @@ describe('a copy', () => {
   it('of a request that is refused is removed: too large a result, no credits', async () => {
     const before = (await copies()).length;
     shown('/huge.png', await discPicture(3000, 2500));
-    const large = await tool('image/upscale', { imageUrl: `${origin}/huge.png`, scaleFactor: 4 });
+    const large = await tool('image/upscale', {
+      imageUrl: `${gateway.media.origin}/huge.png`,
+      scaleFactor: 4,
+    });
     expect(large.body.error).toBe('INVALID_REQUEST');
     const poor = await gateway.newCaller({ credits: 1 });
-    const refused = await tool('image/upscale', { imageUrl: `${origin}/huge.png` }, poor.key);
+    const refused = await tool(
+      'image/upscale',
+      { imageUrl: `${gateway.media.origin}/huge.png` },
+      poor.key,
+    );
     expect(refused.status).toBe(402);
     expect(await copies()).toHaveLength(before);
   });
@@ -147,7 +125,10 @@ describe('a copy', () => {
   it('is kept while its job is open, and goes when it is settled', async () => {
     shown('/kept.png', await discPicture(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:3s', times: 1 });
-    const asking = await tool('image/upscale', { imageUrl: `${origin}/kept.png`, async: true });
+    const asking = await tool('image/upscale', {
+      imageUrl: `${gateway.media.origin}/kept.png`,
+      async: true,
+    });
     const { jobId } = asking.body.data;
     const [storageKey = ''] = await copiesOf(jobId);
     const { storage, copies: kept } = gateway.api.services;
@@ -178,7 +159,10 @@ describe('a copy', () => {
   it('can be read by nobody through the API', async () => {
     shown('/mine.png', await discPicture(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:1s', times: 1 });
-    const asking = await tool('image/upscale', { imageUrl: `${origin}/mine.png`, async: true });
+    const asking = await tool('image/upscale', {
+      imageUrl: `${gateway.media.origin}/mine.png`,
+      async: true,
+    });
     const { jobId } = asking.body.data;
     const [storageKey = ''] = await copiesOf(jobId);
     await gateway.untilDone(jobId);
@@ -196,12 +180,12 @@ describe('a copy', () => {
   ])('of a picture %s is not made', async (name, sizeBytes, told) => {
     const before = (await copies()).length;
     const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(sizeBytes)]);
-    answers.set(`/${told}.png`, (response) => {
+    gateway.media.serve(`/${told}.png`, (response) => {
       if (told) response.setHeader('content-length', bytes.length);
       response.write(bytes);
       response.end();
     });
-    const answer = await tool('image/upscale', { imageUrl: `${origin}/${told}.png` });
+    const answer = await tool('image/upscale', { imageUrl: `${gateway.media.origin}/${told}.png` });
     expect(answer.body.error, name).toBe('INVALID_INPUT_URL');
     expect(answer.body.message).toContain('more than 26214400 bytes');
     expect(await copies()).toHaveLength(before);
@@ -209,7 +193,7 @@ describe('a copy', () => {
 
   it('of what is no picture ends with its first bytes', async () => {
     let sentBytes = 0;
-    answers.set('/endless', (response) => {
+    gateway.media.serve('/endless', (response) => {
       const chunk = Buffer.alloc(64 * 1024, 'text');
       const more = () => {
         sentBytes += chunk.length;
@@ -218,7 +202,7 @@ describe('a copy', () => {
       response.on('drain', more);
       more();
     });
-    const answer = await tool('image/upscale', { imageUrl: `${origin}/endless` });
+    const answer = await tool('image/upscale', { imageUrl: `${gateway.media.origin}/endless` });
     expect(answer.body.message).toBe('imageUrl: must be a PNG, JPEG, WebP or GIF');
     expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
   });

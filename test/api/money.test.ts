@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-const gateway = useGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+const gateway = useGateway();
 
 const path = '/api/v1/studio/image/generate';
 /** Credits of one nano-banana image. */

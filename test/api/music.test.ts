@@ -4,7 +4,7 @@ import type { CreditsBlock } from '../../domain/credits.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
-const gateway = useGateway({ latencyMs: 20 });
+const gateway = useGateway();
 
 interface Song {
   jobId: string;

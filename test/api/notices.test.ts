@@ -2,7 +2,7 @@
 import { Webhook } from 'standardwebhooks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { during } from '../harness/during.ts';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { untilHolds } from '../harness/until.ts';
 
@@ -17,7 +17,7 @@ interface Notices {
 const path = '/api/v1/webhooks/notices';
 const imagePrice = 3.9;
 const receiver = during(startWebhookReceiver);
-const gateway = useGateway(
+const gateway = useOwnGateway(
   () => ({
     admittedOrigins: [receiver.origin],
     latencyMs: 10,

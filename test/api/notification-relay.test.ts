@@ -1,17 +1,11 @@
 /** A verified notification is signaled to its workflow once; until then the provider is asked to repeat it. */
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createRelays } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterAll(async () => {
-  await gateway.close();
-});
+const gateway = useGateway({ settled: 'last' });
 
 const relayOver = (client: Client) =>
   createRelays(gateway.api.services, client, gateway.config).notificationRelay;

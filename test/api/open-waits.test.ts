@@ -4,12 +4,8 @@
  */
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  startGateway,
-  type SpawnedProcess,
-  type TestCaller,
-  type TestGateway,
-} from '../harness/gateway.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 let gateway: TestGateway;
 let api: SpawnedProcess;

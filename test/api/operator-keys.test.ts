@@ -17,7 +17,7 @@ interface Body<Data> {
   details: { path: string }[];
 }
 
-const gateway = useGateway({ latencyMs: 20 }, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 const ask = <Data = Operator>(path: string, key: string, body?: object) =>
   gateway.call<Body<Data>>(`/api/admin/v1${path}`, { key, ...(body && { body }) });

@@ -10,7 +10,7 @@ interface Body {
   details: { path: string }[];
 }
 
-const gateway = useGateway({ latencyMs: 20 }, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 const sessionPath = '/api/admin/v1/session';
 

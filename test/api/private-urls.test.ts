@@ -5,9 +5,9 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 const canaries: Server[] = [];
 let port = 0;
 let heard = 0;
@@ -23,10 +23,8 @@ beforeAll(async () => {
     // Where there is no such address there is nothing to protect.
     if (host !== '127.0.0.1') await listen(host, port).catch(() => 0);
   }
-  gateway = await startGateway();
 });
 afterAll(async () => {
-  await gateway.close();
   for (const server of canaries) server.close();
 });
 

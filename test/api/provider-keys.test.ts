@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({}, 'last');
+const gateway = useGateway({ settled: 'last' });
 
 it('a provider that knows calls by a key knows them by their job', async () => {
   const word = 'a key for a sound';

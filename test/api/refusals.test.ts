@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 
-const gateway = useGateway({ worker: false }, 'last');
+const gateway = useGateway({ settled: 'last' });
 
 const prompt = 'a harbour';
 const libraryWords = /Invalid|expected|, received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;

@@ -3,30 +3,20 @@
  * was deleted, its host is gone and its host is gone. Only the database decides.
  */
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { startGateway, type Answer, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type Answer } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
 
 type Body = Record<string, unknown>;
 
-let gateway: TestGateway;
-let media: MediaServer;
+const gateway = useGateway({ credits: 1_000_000, settled: 'last' });
 let picture: Buffer;
 let film: Buffer;
 let speech: Buffer;
 beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({
-    admittedOrigins: [media.origin],
-    latencyMs: 10,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    credits: 1_000_000,
-    env: { RATE_LIMIT_PER_MINUTE: '600' },
-  });
   picture = await discPicture(600, 400);
   const drawing = { width: 320, height: 180, durationSeconds: 2, prompt: 'x', seed: 0 };
   const made = await createFilms(createTones({ tiny: true })).film({ ...drawing, hasAudio: false });
@@ -36,10 +26,6 @@ beforeAll(async () => {
   const sound = new Float32Array(44_100).map((_, at) => Math.sin(at / 20));
   // The encoder uses its buffer again.
   speech = Buffer.concat([Buffer.from(encoder.encode([sound])), Buffer.from(encoder.finalize())]);
-});
-afterAll(async () => {
-  await gateway.close();
-  media.close();
 });
 
 const inputs = {
@@ -162,14 +148,18 @@ describe('a replay of a finished job', () => {
       withInputs.map(async ({ type, path, example }) => {
         const body = await replaced({ ...example, ...furtherInputs[type] }, (medium) => {
           const { name, bytes } = inputs[medium];
-          return Promise.resolve(media.put(`/${type}-${name}`, bytes()));
+          return Promise.resolve(gateway.media.put(`/${type}-${name}`, bytes()));
         });
         const first = await keyed(path, `url-${type}`, { ...body, async: true });
         return { type, path, body: { ...body, async: true }, jobId: first.body.data.jobId };
       }),
     );
     for (const { jobId } of jobs) await gateway.untilDone(jobId);
-    media.close();
+    for (const { type } of jobs) {
+      for (const { name } of Object.values(inputs)) {
+        gateway.media.serve(`/${type}-${name}`, (response) => void response.destroy());
+      }
+    }
     for (const { type, path, body, jobId } of jobs) {
       const replay = await keyed(path, `url-${type}`, body);
       expect([type, replay.status, replay.body.error]).toEqual([type, 200, undefined]);

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators } from '../harness/endpoints.ts';
 
-const gateway = useGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 /** The cookies of an answer, as a browser sends them back. */
 const cookieOf = ({ headers }: { headers: Headers }): string =>

@@ -6,22 +6,20 @@ import { readdir } from 'node:fs/promises';
 import { request, type ClientRequest } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofEverybody, ofProtocols } from '../harness/endpoints.ts';
 
 const megabyte = 1024 * 1024;
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 let other: TestCaller;
 let usualMs: number;
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
   other = await gateway.newCaller({ credits: 1000 });
   await chatAndJob();
   usualMs = await chatAndJob();
 });
-afterAll(() => gateway.close());
 
 /** Runs a chat and a job of the other organization; returns the time they took together. */
 async function chatAndJob(): Promise<number> {

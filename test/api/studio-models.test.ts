@@ -19,7 +19,7 @@ interface Published {
   }[];
 }
 
-const gateway = useGateway({ worker: false }, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 describe('GET /studio/models', () => {
   it('tells every endpoint, its fields and its models', async () => {

@@ -5,9 +5,9 @@ import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { sweep } from '../../worker/sweeper.ts';
-import { useGateway } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
+const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
 
 /** For workflows of such ids Temporal cannot be asked. */
 const unaskableForm = 'job_unaskable_';

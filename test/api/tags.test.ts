@@ -3,10 +3,8 @@
  * organization ever sees or counts what another one tagged alike.
  */
 import { describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Listed {
   data: { jobId: string; metadata: Record<string, string>; model: string; type: string }[];
@@ -19,12 +17,7 @@ interface UsageBody {
 }
 
 const imagePath = '/api/v1/studio/image/generate';
-const receiver = during(startWebhookReceiver);
-const gateway = useGateway(() => ({
-  admittedOrigins: [receiver.origin],
-  latencyMs: 20,
-  sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-}));
+const gateway = useGateway();
 
 const paint = async (caller: TestCaller, body: object) => {
   const answer = await gateway.call(imagePath, {
@@ -51,11 +44,11 @@ describe('metadata of a Studio job', () => {
     const metadata = { team: 'marketing', 'order.id': 'ä=b "7"' };
     const jobId = await paint(gateway.caller, {
       metadata,
-      webhookUrl: receiver.at('/tagged'),
+      webhookUrl: gateway.receiver.at('/tagged'),
     });
     const { body } = await gateway.call<{ data: object }>(`/api/v1/studio/jobs/${jobId}`);
     expect(body.data).toMatchObject({ metadata, keyId: gateway.caller.keyId });
-    const [told] = await receiver.untilReceived('/tagged');
+    const [told] = await gateway.receiver.untilReceived('/tagged');
     expect(told?.body).toMatchObject({ data: { jobId, metadata } });
     const [record] = (await usage(gateway.caller, '?limit=1')).usage;
     expect(record).toMatchObject({ jobId, metadata });

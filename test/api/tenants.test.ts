@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ settled: 'last' });
 /** Whose objects these are. */
 let owner: TestCaller;
 const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
@@ -34,7 +34,6 @@ async function userKey(organizationId: string, role: string, more: object = {}):
 }
 
 beforeAll(async () => {
-  gateway = await startGateway();
   owner = gateway.caller;
   const generate = '/api/v1/studio/image/generate';
   const done = await gateway.call(generate, { body: { prompt: 'a tall tree', async: true } });
@@ -77,7 +76,6 @@ afterAll(async () => {
   await gateway.call(`/api/v1/studio/jobs/${theirs.waitingJob}/cancel`, { method: 'POST' });
   await gateway.untilDone(theirs.waitingJob);
   await gateway.expectSettled();
-  await gateway.close();
 });
 
 interface Attempt {

@@ -1,29 +1,14 @@
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { createServer, type Server } from 'node:http';
-import { once } from 'node:events';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { CreditsBlock } from '../../domain/credits.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-let files: Server;
-let filesUrl: string;
+const gateway = useGateway();
+let talkUrl: string;
 let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
   speech = await mp3(12.3);
-  files = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'audio/mpeg' }).end(speech);
-  }).listen(0, '127.0.0.1');
-  await once(files, 'listening');
-  const address = files.address();
-  if (typeof address !== 'object' || !address) throw new Error('the server listens');
-  filesUrl = `http://127.0.0.1:${address.port}`;
-  gateway = await startGateway({ latencyMs: 20, admittedOrigins: [filesUrl] });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(async () => {
-  await gateway.close();
-  files.close();
+  talkUrl = gateway.media.put('/talk.mp3', Buffer.from(speech));
 });
 
 interface Word {
@@ -240,7 +225,7 @@ describe('a recording that was uploaded before', () => {
 describe('a recording elsewhere', () => {
   it('is priced by a bound and charged by its length', async () => {
     const accepted = await gateway.call(path, {
-      body: { audioUrl: `${filesUrl}/talk.mp3`, async: true },
+      body: { audioUrl: talkUrl, async: true },
     });
     expect(accepted.status).toBe(202);
     expect(accepted.body.credits.cost).toBeCloseTo(14_400 * secondCredits, 6);

@@ -6,20 +6,17 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, startGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let png: Buffer;
 beforeAll(async () => {
-  gateway = await startGateway();
   png = await sharp({ create: { width: 40, height: 30, channels: 3, background: '#3366cc' } })
     .png()
     .toBuffer();
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 interface UploadUrl {
   fileId: string;

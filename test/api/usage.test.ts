@@ -32,7 +32,7 @@ interface UsageBody {
 }
 
 const path = '/api/v1/usage';
-const gateway = useGateway({ latencyMs: 20 });
+const gateway = useGateway();
 
 const usage = async (caller: TestCaller, query = '', key = caller.key) =>
   (await gateway.call<UsageBody>(`${path}${query}`, { key })).body;

@@ -1,10 +1,8 @@
 /** /studio/video/generate, /studio/video/upscale and /studio/video/remove-background. */
 import { createHash } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, filmFacts } from '../harness/media.ts';
-import { startMediaServer } from '../harness/media-server.ts';
 
 interface VideoJob {
   success: boolean;
@@ -22,12 +20,7 @@ interface VideoJob {
   details: { path: string; message: string }[];
 }
 
-const media = during(startMediaServer);
-const gateway = useGateway(() => ({
-  admittedOrigins: [media.origin],
-  credits: 100_000,
-  env: { OUTCOME_WAIT_MS: '20000' },
-}));
+const gateway = useGateway({ credits: 100_000 });
 afterEach(() => gateway.sandbox.clearFaults());
 
 const video = (tool: string, body: object) =>
@@ -84,7 +77,7 @@ describe('POST /studio/video/generate', () => {
   );
 
   it('begins with a picture, or follows references', async () => {
-    const imageUrl = media.put('/first.png', await discPicture(600, 400));
+    const imageUrl = gateway.media.put('/first.png', await discPicture(600, 400));
     const fromImage = await make('generate', {
       prompt: 'it rolls away',
       imageUrl,
@@ -178,10 +171,10 @@ describe('tools for finished films', () => {
     padding.writeUInt32BE(padding.length);
     padding.write('free', 4, 'latin1');
     const padded = Buffer.concat([film, padding]);
-    const videoUrl = media.put('/padded.mp4', padded);
+    const videoUrl = gateway.media.put('/padded.mp4', padded);
     const job = await make('upscale', { videoUrl });
     expect(job).toMatchObject({ status: 'completed', result: { width: 1708, height: 960 } });
-    expect(media.sentBytes('/padded.mp4')).toBe(padded.length);
+    expect(gateway.media.sentBytes('/padded.mp4')).toBe(padded.length);
   });
 
   it.each([
@@ -190,7 +183,7 @@ describe('tools for finished films', () => {
     ['half a film', null],
   ])('refuses %s before anything is reserved', async (name, bytes) => {
     const path = `/${name.replaceAll(' ', '-')}.mp4`;
-    const videoUrl = media.put(path, bytes ?? film.subarray(0, film.length / 2));
+    const videoUrl = gateway.media.put(path, bytes ?? film.subarray(0, film.length / 2));
     const submits = await gateway.sandbox.submits({ match: 'topaz/upscale/video' });
     const answer = await video('upscale', { videoUrl });
     expect(answer.status).toBe(400);
@@ -210,7 +203,7 @@ describe('tools for finished films', () => {
   });
 
   it('does not measure again, nor run again, what is replayed', async () => {
-    const videoUrl = media.put('/once.mp4', film);
+    const videoUrl = gateway.media.put('/once.mp4', film);
     const headers = { 'idempotency-key': 'one-upscale' };
     const post = () =>
       gateway.call<VideoJob>('/api/v1/studio/video/upscale', { body: { videoUrl }, headers });
@@ -218,11 +211,11 @@ describe('tools for finished films', () => {
     expect(first.status).toBe(202);
     const { jobId } = first.body.data;
     await gateway.untilDone(jobId);
-    const sent = media.sentBytes('/once.mp4');
+    const sent = gateway.media.sentBytes('/once.mp4');
     const second = await post();
     expect(second.headers.get('idempotent-replayed')).toBe('true');
     expect(second.status).toBe(200);
-    expect(media.sentBytes('/once.mp4')).toBe(sent);
+    expect(gateway.media.sentBytes('/once.mp4')).toBe(sent);
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
@@ -230,11 +223,11 @@ describe('tools for finished films', () => {
     const headers = { 'idempotency-key': 'mended' };
     const post = () =>
       gateway.call<VideoJob>('/api/v1/studio/video/upscale', {
-        body: { videoUrl: `${media.origin}/later.mp4` },
+        body: { videoUrl: `${gateway.media.origin}/later.mp4` },
         headers,
       });
     expect((await post()).status).toBe(400);
-    media.put('/later.mp4', film);
+    gateway.media.put('/later.mp4', film);
     const mended = await post();
     expect(mended.status).toBe(202);
     await gateway.untilDone(mended.body.data.jobId);

@@ -4,26 +4,18 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../dev/stack/free-port.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-let gateway: TestGateway;
-let port: number;
+const gateway = useGateway({ settled: 'last' });
 let directory: string;
 beforeAll(async () => {
-  port = await freePort();
   // Where it finds the packages of this project.
   await mkdir(`${root}.cache`, { recursive: true });
   directory = await mkdtemp(`${root}.cache/receiver-`);
-  gateway = await startGateway({
-    admittedOrigins: [`http://127.0.0.1:${port}`],
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-  });
 });
 afterAll(async () => {
-  await gateway.close();
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -32,10 +24,13 @@ it('takes what the gateway sends, and nothing else', async () => {
   const [, snippet = ''] = /```js\n(.+?)```/s.exec(text) ?? [];
   expect(snippet).toContain('webhook.verify');
   await writeFile(`${directory}/receiver.mjs`, snippet);
+  // The snippet listens where the gateway may send webhooks to.
+  await gateway.receiver.down();
+  const { port } = new URL(gateway.receiver.origin);
   const told = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
   const child = fork(`${directory}/receiver.mjs`, {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-    env: { PATH: process.env['PATH'], WEBHOOK_SECRET: told.body.secret, PORT: String(port) },
+    env: { PATH: process.env['PATH'], WEBHOOK_SECRET: told.body.secret, PORT: port },
   });
   let said = '';
   child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
@@ -58,4 +53,5 @@ it('takes what the gateway sends, and nothing else', async () => {
   expect(forged.status).toBe(400);
   child.kill('SIGKILL');
   await once(child, 'exit');
+  await gateway.receiver.up();
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '1500' } });
+const gateway = useGateway();
 
 const start = async (prompt: string): Promise<string> => {
   const answer = await gateway.call('/api/v1/studio/image/generate', {

@@ -7,12 +7,8 @@ import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  startGateway,
-  type SpawnedProcess,
-  type TestCaller,
-  type TestGateway,
-} from '../harness/gateway.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 import { ofCallers, ofOperators } from '../harness/endpoints.ts';
 import { until } from '../harness/until.ts';
 

@@ -6,7 +6,7 @@ import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
 let caller: TestCaller;
 let client: Anthropic;
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 /** A client as its documentation makes it: the key as `x-api-key`, the host as it is. */
 async function newClient(base = '', credits = 1000): Promise<void> {

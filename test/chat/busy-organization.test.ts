@@ -1,20 +1,17 @@
 /**
  * An organization whose chats go through several processes at once pays for each once, and for no more than it has.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let bases: string[];
 beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
   const { port } = await gateway.spawn('api', { API_PORT: '0' });
   bases = [gateway.url, `http://127.0.0.1:${port}`];
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 async function chat(caller: TestCaller, content: string, base = gateway.url): Promise<number> {
   const answer = await fetch(`${base}/api/v1/chat`, {

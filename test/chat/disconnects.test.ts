@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 interface Wanted {
   content: string;

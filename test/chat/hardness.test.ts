@@ -9,7 +9,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { bodyOf, openChat, textOf, type WantedChat } from './raw-chat.ts';
@@ -22,7 +22,7 @@ const slowReaders = Number(process.env['SLOW_READERS'] ?? (isWhole ? 20 : 8));
 const keepaliveMs = 150;
 const checkpointMs = 200;
 
-const gateway = useGateway({
+const gateway = useOwnGateway({
   worker: false,
   env: {
     CHAT_CHECKPOINT_MS: String(checkpointMs),

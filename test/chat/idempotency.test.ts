@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 const bodyOf = (content: string, more: object = {}) => ({
   model: 'gpt-4o',

@@ -6,14 +6,13 @@ import OpenAI, {
   PermissionDeniedError,
 } from 'openai';
 import type { ChatCompletionChunk, ChatCompletionTool } from 'openai/resources';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 import { settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let client: OpenAI;
 beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
   client = new OpenAI({
     apiKey: gateway.caller.key,
     baseURL: `${gateway.url}/api/v1`,
@@ -24,7 +23,6 @@ afterEach(async () => {
   await settledChatsOf(gateway, gateway.caller);
   await gateway.expectSettled();
 });
-afterAll(() => gateway.close());
 
 const say = (content: string) => [{ role: 'user' as const, content }];
 const weather: ChatCompletionTool = {

@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 /** A client as it comes (two retries), that tells how often it asked. */
 function clientOf(caller: TestCaller, options: { maxRetries?: number; timeout?: number } = {}) {

@@ -12,7 +12,7 @@ import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
 let caller: TestCaller;
 let client: OpenAI;
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 afterEach(() => gateway.expectSettled());
 
 async function newClient(credits = 1000): Promise<void> {

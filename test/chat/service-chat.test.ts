@@ -4,7 +4,7 @@ import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 interface ChatResponse {
   id: string;

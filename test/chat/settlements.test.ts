@@ -6,7 +6,7 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf } from './raw-chat.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 interface Answer {
   creditsConsumed: number;

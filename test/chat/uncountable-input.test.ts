@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf } from './chat-account.ts';
 
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 interface ChatBody {
   content: string;

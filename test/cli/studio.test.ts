@@ -2,19 +2,16 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { studio } from './studio.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let directory: string;
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
   directory = await mkdtemp(join(tmpdir(), 'cli-test-'));
 });
-afterEach(() => gateway.expectSettled());
 afterAll(async () => {
-  await gateway.close();
   await rm(directory, { recursive: true, force: true });
 });
 

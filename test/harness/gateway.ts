@@ -1,37 +1,21 @@
 /**
- * A gateway for one test file: fresh database and storage, a sandbox process, an API and Temporal workers in the
- * process of the test, and further API or worker processes for tests that start or kill them.
+ * The gateway of a test file. Files that take the ordinary settings share one gateway per vitest worker, each with an
+ * organization of its own; `useOwnGateway` is for files that change settings, hold back workers or break what is shared.
  */
-import { knownProviders } from '../../providers/registry.ts';
-import { sandboxedProviders } from './variables.ts';
-import assert from 'node:assert/strict';
-import { fork, type ChildProcess } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, expect, inject } from 'vitest';
-import { runAudit } from '../../ledger/audit.ts';
-import type { Services } from '../../activities/services.ts';
-import { startApi, type Api } from '../../api/server.ts';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import type { Scope } from '../../api/identity/access.ts';
 import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
-import { loadConfig, type Config } from '../../platform/config.ts';
-import { createLogger } from '../../platform/logger.ts';
-import { freePort } from '../../dev/stack/free-port.ts';
-import { compileCache } from '../../dev/stack/node-service.ts';
-import { connectWorkers, installRuntime } from '../../worker/runtime.ts';
-import { startStudioWorkers } from '../../worker/studio-worker.ts';
-import { checkResponses } from './check-responses.ts';
-import { createTestDatabase, type TestDatabase } from './database.ts';
+import { runAudit } from '../../ledger/audit.ts';
 import { during } from './during.ts';
-import { startSandbox, type TestSandbox } from './sandbox.ts';
+import {
+  startFurtherApi,
+  startParts,
+  type GatewayOptions,
+  type RunningGateway,
+} from './running-gateway.ts';
 import { untilHolds } from './until.ts';
 
 /** An organization of a test, with a key. */
@@ -83,14 +67,8 @@ interface CallOptions {
   body?: unknown;
 }
 
-/** The gateway of a test file. */
-export interface TestGateway {
-  url: string;
-  api: Api;
-  config: Config;
-  env: Record<string, string>;
-  database: TestDatabase;
-  sandbox: TestSandbox;
+/** A gateway with the callers of a test file. */
+export interface TestGateway extends RunningGateway {
   /** The caller whose key `call` uses. */
   caller: TestCaller;
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
@@ -100,23 +78,6 @@ export interface TestGateway {
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
   /** The audit may find nothing, and no reservation may be left open. */
   expectSettled: () => Promise<void>;
-  /** Another process of this gateway (`api/main.ts` or `worker/main.ts`), ready. */
-  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<SpawnedProcess>;
-  close: () => Promise<void>;
-}
-
-/** A line of a process's log. */
-export type LogLine = Record<string, unknown> & { msg: string };
-
-/** A process of the gateway that a test may end as it likes. */
-export interface SpawnedProcess {
-  child: ChildProcess;
-  /** Where an API process listens; 0 for a worker. */
-  port: number;
-  /** Where it serves its metrics; 0 without METRICS_PORT. */
-  metricsPort: number;
-  /** What it has logged so far. */
-  lines: LogLine[];
 }
 
 interface CallerOptions {
@@ -127,46 +88,21 @@ interface CallerOptions {
   expiresAtMs?: number;
 }
 
-interface GatewayOptions {
-  env?: Record<string, string>;
-  /** How long the sandbox takes for an image. */
-  latencyMs?: number;
-  sandboxEnv?: Record<string, string>;
-  /** False: no workers in the process of the test, which spawns its own. */
-  worker?: boolean;
+/** Credits of the first caller. */
+interface FirstCaller {
   credits?: number;
-  /** Further origins that inputs may be read from although they are private. */
-  admittedOrigins?: readonly string[];
 }
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
-const logger = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent');
-let runtimeInstalled = false;
+/** Starts a gateway of its own for a test file, which closes it in `afterAll`. */
+export async function startGateway({
+  credits,
+  ...options
+}: GatewayOptions & FirstCaller = {}): Promise<TestGateway> {
+  return withCallers(await startParts(options), credits);
+}
 
-/** Starts a gateway; close it in `afterAll`. */
-export async function startGateway(options: GatewayOptions = {}): Promise<TestGateway> {
-  if (!runtimeInstalled) installRuntime(logger);
-  runtimeInstalled = true;
-  const directory = await mkdtemp(join(tmpdir(), 'gateway-test-'));
-  const [database, sandbox] = await Promise.all([
-    createTestDatabase(),
-    startSandbox({
-      dataDir: join(directory, 'sandbox'),
-      ...(options.latencyMs !== undefined && { latencyMs: options.latencyMs }),
-      ...(options.sandboxEnv && { env: options.sandboxEnv }),
-    }),
-  ]);
-  const apiPort = await freePort();
-  const url = `http://127.0.0.1:${apiPort}`;
-  const env = {
-    ...environment({ database, sandbox, directory, url, apiPort }),
-    ALLOW_PRIVATE_NETWORK_ORIGINS: [sandbox.url, url, ...(options.admittedOrigins ?? [])].join(),
-    ...options.env,
-  };
-  const config = loadConfig(knownProviders, env);
-  const api = await startApi({ config, logger, observe: checkResponses });
-  const stopWorkers = options.worker === false ? null : await startWorkers(config, api.services);
-  const children: ChildProcess[] = [];
+async function withCallers(parts: RunningGateway, credits = 10_000): Promise<TestGateway> {
+  const { api, config, database, url } = parts;
 
   async function newCaller(wanted: CallerOptions): Promise<TestCaller> {
     const { pool, ledger } = api.services;
@@ -191,7 +127,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     });
     return { ...made, ...key };
   }
-  const caller = await newCaller({ credits: options.credits ?? 10_000 });
+  const caller = await newCaller({ credits: credits });
 
   async function call<Body = StudioBody>(
     path: string,
@@ -215,12 +151,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
   }
 
   return {
-    url,
-    api,
-    config,
-    env,
-    database,
-    sandbox,
+    ...parts,
+    receiver: parts.receiver.below(`/${caller.organizationId}`),
     caller,
     call,
     newCaller,
@@ -231,6 +163,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
       }
     },
     async expectSettled() {
+      await api.services.chat.drained();
       const { checks } = await runAudit({ databaseUrl: database.url, pool: api.services.pool });
       expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
       // A chat is settled after its answer has left.
@@ -240,113 +173,58 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
         ),
       );
     },
-    async spawn(script, extra = {}) {
-      const child = fork(join(root, script, 'main.ts'), {
-        stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-        env: { PATH: process.env['PATH'], ...compileCache, ...env, LOG_LEVEL: 'fatal', ...extra },
-      });
-      children.push(child);
-      const lines: LogLine[] = [];
-      createInterface({ input: child.stdout ?? assert.fail('stdout is a pipe') }).on(
-        'line',
-        (line) => lines.push(JSON.parse(line) as LogLine),
-      );
-      const [message] = await Promise.race([
-        once(child, 'message'),
-        once(child, 'exit').then(([code]) => {
-          throw new Error(`${script} exited with ${code} before it was ready`);
-        }),
-      ]);
-      const { port, metricsPort } = message as { port?: number; metricsPort?: number | null };
-      return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines };
-    },
-    async close() {
-      await Promise.all(children.map(endChild));
-      // A call that hangs at the sandbox would keep the workers from stopping for a minute.
-      await Promise.all([stopWorkers?.(), sandbox.stop()]);
-      await api.close();
-      await database.drop();
-      await rm(directory, { recursive: true, force: true });
-    },
   };
 }
 
+/** The time at which a file checks that no reservation is open and no promise of the ledger is broken. */
+type Settled = 'each' | 'last' | 'never';
+
+/** The gateway of this vitest worker; null before the first file and after a file that left it unsettled. */
+let shared: Promise<RunningGateway> | null = null;
+
+interface SharedOptions extends FirstCaller {
+  settled?: 'each' | 'last';
+  /** Settings of an API of the file's own, which uses the shared database, sandbox and workers. */
+  env?: Record<string, string>;
+}
+
 /**
- * The gateway of a test file, there during its tests. Nothing may be left open, and no promise broken, after each test;
- * after the last where tests build on each other. Options that depend on what else is there are made when that is.
+ * Returns the gateway that the files of a vitest worker share, filled in before the first test. The file has a caller
+ * of its own; rows of other files are in the database.
  */
-export function useGateway(
-  options: GatewayOptions | (() => GatewayOptions) = {},
-  settled: 'each' | 'last' | 'never' = 'each',
+export function useGateway({ credits, settled = 'each', env }: SharedOptions = {}): TestGateway {
+  const gateway = {} as TestGateway;
+  beforeAll(async () => {
+    const parts = await (shared ??= startParts({}));
+    const own = env ? await startFurtherApi(parts, env) : parts;
+    Object.assign(gateway, await withCallers(own, credits));
+  });
+  if (settled === 'each') afterEach(() => gateway.expectSettled());
+  afterAll(async () => {
+    await gateway.sandbox.clearFaults();
+    const failure = await gateway.expectSettled().catch((error: unknown) => error);
+    await (env ? gateway.close() : gateway.endSpawned());
+    if (failure === undefined) return;
+    const unsettled = await shared;
+    shared = null;
+    await unsettled?.close();
+    throw failure;
+  });
+  return gateway;
+}
+
+/**
+ * Returns a gateway with settings of its own, there during the tests of a file. Options that depend on what else is
+ * there are made when that is.
+ */
+export function useOwnGateway(
+  options: (GatewayOptions & FirstCaller) | (() => GatewayOptions & FirstCaller) = {},
+  settled: Settled = 'each',
 ): TestGateway {
   const gateway = during(() => startGateway(typeof options === 'function' ? options() : options));
-  const expectSettled = async (): Promise<void> => {
-    await gateway.api.services.chat.drained();
-    await gateway.expectSettled();
-  };
+  const expectSettled = (): Promise<void> => gateway.expectSettled();
   if (settled === 'each') afterEach(expectSettled);
   // Hooks of this kind run from the last to the first: before the gateway is closed.
   if (settled === 'last') afterAll(expectSettled);
   return gateway;
-}
-
-/** Starts workers with the services of the API; returns a function that stops them. */
-async function startWorkers(config: Config, services: Services): Promise<() => Promise<void>> {
-  const connection = await connectWorkers(config);
-  const workers = await startStudioWorkers({ config, connection, services });
-  return async () => {
-    workers.shutdown();
-    await workers.done.catch(() => {});
-    await connection.close();
-  };
-}
-
-async function endChild(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-}
-
-interface Parts {
-  database: TestDatabase;
-  sandbox: TestSandbox;
-  directory: string;
-  url: string;
-  apiPort: number;
-}
-
-function secret(): string {
-  return randomBytes(32).toString('base64url');
-}
-
-function environment(parts: Parts): Record<string, string> {
-  return {
-    DATABASE_URL: parts.database.url,
-    DATABASE_POOL_MAX: '8',
-    TEMPORAL_ADDRESS: inject('temporalAddress'),
-    // All test files share a server; their queues must not meet.
-    TASK_QUEUE_PREFIX: `${randomUUID().slice(0, 8)}-`,
-    API_PORT: String(parts.apiPort),
-    PUBLIC_BASE_URL: parts.url,
-    STORAGE_DIR: join(parts.directory, 'storage'),
-    STORAGE_SECRET: secret(),
-    KEY_PEPPER: secret(),
-    WEBHOOK_SECRET: secret(),
-    WEBHOOK_SIGNING_SECRET: secret(),
-    WEBHOOK_RETRY_DELAYS_MS: '200,200,200',
-    WEBHOOK_TIMEOUT_MS: '2000',
-    ADMIN_API_KEY: secret(),
-    FAL_KEY: parts.sandbox.falKey,
-    ...sandboxedProviders(parts.sandbox.url),
-    SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
-    SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
-    SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
-    OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
-    ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
-    RATE_LIMIT_PER_MINUTE: '100000',
-    POLL_RATE_LIMIT_PER_MINUTE: '100000',
-    FIRST_CHECK_MAX_MS: '1000',
-    OUTCOME_WAIT_MS: '8000',
-    LOG_LEVEL: 'silent',
-  };
 }

@@ -1,6 +1,6 @@
 /** A stranger's web server with pictures and films on it, for inputs by URL. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A running media server. */
@@ -8,16 +8,31 @@ export interface MediaServer {
   origin: string;
   /** Puts bytes under a path; `ranges: false`: the server answers every range with the whole file. */
   put: (path: string, bytes: Buffer, options?: { ranges?: boolean }) => string;
+  /** Answers the nth request for a path (from 1) as the test says. */
+  serve: (path: string, answer: (response: ServerResponse, count: number) => void) => string;
   /** Bytes sent so far for a path. */
   sentBytes: (path: string) => number;
+  /** Requests so far for a path that `serve` answers. */
+  requests: (path: string) => number;
   close: () => void;
 }
 
 /** Starts it on a free port. */
 export async function startMediaServer(): Promise<MediaServer> {
   const files = new Map<string, { bytes: Buffer; ranges: boolean; sentBytes: number }>();
+  const answers = new Map<string, (response: ServerResponse, count: number) => void>();
+  const counts = new Map<string, number>();
   const server = createServer((request, response) => {
-    const file = files.get(request.url ?? '');
+    response.on('error', () => {});
+    const path = request.url ?? '';
+    const answer = answers.get(path);
+    if (answer) {
+      const count = (counts.get(path) ?? 0) + 1;
+      counts.set(path, count);
+      answer(response, count);
+      return;
+    }
+    const file = files.get(path);
     if (!file) {
       response.writeHead(404).end();
       return;
@@ -43,9 +58,16 @@ export async function startMediaServer(): Promise<MediaServer> {
   return {
     origin,
     put(path, bytes, { ranges = true } = {}) {
+      answers.delete(path);
       files.set(path, { bytes, ranges, sentBytes: 0 });
       return `${origin}${path}`;
     },
+    serve(path, answer) {
+      counts.set(path, 0);
+      answers.set(path, answer);
+      return `${origin}${path}`;
+    },
+    requests: (path) => counts.get(path) ?? 0,
     sentBytes: (path) => files.get(path)?.sentBytes ?? 0,
     close() {
       server.close();

@@ -34,7 +34,7 @@ import {
 import { createLogger } from '../../platform/logger.ts';
 import { registerSearchAttributes } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
-import { installRuntime } from '../../worker/runtime.ts';
+import { installTestRuntime } from './runtime.ts';
 
 type Name = Exclude<keyof Activities, 'stopDelivery'>;
 
@@ -150,7 +150,7 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
 
 /** Connects to the run's Temporal server and starts workers; close it in `afterAll`. */
 export async function startScriptedJobs(): Promise<ScriptedJobs> {
-  installRuntime(createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'));
+  installTestRuntime(createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'));
   const env = await TestWorkflowEnvironment.createFromExistingServer({
     address: inject('temporalAddress'),
   });

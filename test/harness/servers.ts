@@ -1,5 +1,8 @@
 /** Servers of a whole test run: one Postgres with a migrated template database, one Temporal server. */
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
@@ -16,6 +19,8 @@ declare module 'vitest' {
     /** Connection URL of the template database; replace its name to reach another. */
     templateDatabaseUrl: string;
     temporalAddress: string;
+    /** Directory of the run, for files of gateways; it is removed at the end. */
+    directory: string;
   }
 }
 
@@ -46,7 +51,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await admin.end();
   project.provide('templateDatabaseUrl', postgres.url);
   project.provide('temporalAddress', temporal.address);
+  // A shared gateway ends with its vitest worker, without a chance to remove its files.
+  const directory = await mkdtemp(join(tmpdir(), 'gateway-tests-'));
+  project.provide('directory', directory);
   return async () => {
     await Promise.all([postgres.stop(), temporal.stop()]);
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
   };
 }

@@ -36,6 +36,8 @@ export interface WebhookReceiver {
   /** Stops listening; `up` listens on the same port again. */
   down: () => Promise<void>;
   up: () => Promise<void>;
+  /** The same receiver, with paths below this one. */
+  below: (parent: string) => WebhookReceiver;
   close: () => void;
 }
 
@@ -66,28 +68,32 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   await listen(0);
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
-  const received = (path: string): ReceivedWebhook[] => arrived.get(path) ?? [];
-  return {
-    origin,
-    at(path, reply) {
-      if (reply) replies.set(path, reply);
-      return `${origin}${path}`;
-    },
-    received,
-    async untilReceived(path, count = 1) {
-      await untilHolds(() => expect(received(path).length).toBeGreaterThanOrEqual(count));
-      return received(path);
-    },
-    async down() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-    up: () => listen(port),
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
+  const below = (parent: string): WebhookReceiver => {
+    const received = (path: string): ReceivedWebhook[] => arrived.get(parent + path) ?? [];
+    return {
+      origin,
+      at(path, reply) {
+        if (reply) replies.set(parent + path, reply);
+        return `${origin}${parent}${path}`;
+      },
+      received,
+      async untilReceived(path, count = 1) {
+        await untilHolds(() => expect(received(path).length).toBeGreaterThanOrEqual(count));
+        return received(path);
+      },
+      async down() {
+        const closed = once(server, 'close');
+        server.close();
+        server.closeAllConnections();
+        await closed;
+      },
+      up: () => listen(port),
+      below: (path) => below(parent + path),
+      close() {
+        server.close();
+        server.closeAllConnections();
+      },
+    };
   };
+  return below('');
 }

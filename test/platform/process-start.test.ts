@@ -4,9 +4,9 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { useGateway } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({}, 'never');
+const gateway = useOwnGateway({}, 'never');
 
 /** Runs a process until it ends. */
 function start(script: 'api' | 'worker', env: Record<string, string>) {

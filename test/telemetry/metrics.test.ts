@@ -1,6 +1,7 @@
 /** Metrics, probes and log lines of real processes: an API without workers and a worker beside it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 import { readExpressions, selectorsOf } from '../deploy/expressions.ts';
 import { readPage, sumOf, type Page } from './page.ts';
 

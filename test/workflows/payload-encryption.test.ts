@@ -9,7 +9,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vi
 import { codecAccessWord, dataConverterOf } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
-import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 const key = (id: string): string => `${id}:${randomBytes(32).toString('base64url')}`;
 const [old, young] = [key('old'), key('young')];

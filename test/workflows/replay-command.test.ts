@@ -2,14 +2,14 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime } from '../../worker/runtime.ts';
+import { installTestRuntime } from '../harness/runtime.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { explain, recorderPath, replays } from '../../dev/replay/divergence.ts';
 import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
 import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { readHistories } from '../harness/histories.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -27,11 +27,10 @@ async function replay(args: string[]): Promise<{ status: number; out: string }> 
 }
 
 describe('the command', () => {
-  let gateway: TestGateway;
+  const gateway = useGateway({ settled: 'last' });
   let jobId: string;
   let failedId: string;
   beforeAll(async () => {
-    gateway = await startGateway({ latencyMs: 20 });
     const start = async (prompt: string): Promise<string> => {
       const answer = await gateway.call('/api/v1/studio/image/generate', {
         body: { prompt: `[[slow:500ms]] ${prompt}`, async: true },
@@ -44,14 +43,13 @@ describe('the command', () => {
     jobId = await start('a secret garden of olga@example.com');
     failedId = await start('[[fail:422]] a barren garden');
   });
-  afterAll(() => gateway.close());
 
   it('replays a job by its id, a file, and all that a filter finds', async () => {
-    const queue = `TaskQueue = '${gateway.config.TASK_QUEUE_PREFIX}studio'`;
-    await expect.poll(async () => (await gateway.api.client.workflow.count(queue)).count).toBe(2);
+    const own = `OrganizationId = '${gateway.caller.organizationId}'`;
+    await expect.poll(async () => (await gateway.api.client.workflow.count(own)).count).toBe(2);
     const [one, all, file, unknown, nothing, unread] = [
       await replay([jobId]),
-      await replay(['--query', queue]),
+      await replay(['--query', own]),
       await replay(['test/histories/imageGenerate.failed.json']),
       await replay(['job_gone']),
       await replay([]),
@@ -96,7 +94,7 @@ const planted = `await run(job, { verb: 'markVerifying', summary: 'planted' }, (
   activities.markVerifying(plan.jobId));`;
 
 describe('a change of the job body', () => {
-  beforeAll(() => installRuntime(createLogger('replay', 'silent')));
+  beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
   const before = (line: string, more: string): SourceChange => ({
     file: 'studio-job.ts',
     from: line,

@@ -2,7 +2,7 @@ import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime } from '../../worker/runtime.ts';
+import { installTestRuntime } from '../harness/runtime.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { readHistories, shapeOf, type RecordedHistory } from '../harness/histories.ts';
@@ -24,7 +24,7 @@ const ways = [
   'failed-rejected',
 ].map((way) => `imageGenerate.${way}`);
 const deliveries = ['completed', 'failed'].map((way) => `webhookDelivery.${way}`);
-beforeAll(() => installRuntime(createLogger('replay', 'silent')));
+beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
 
 /** Replays all by one worker; what does not replay, with the reason. */
 async function failuresOf(

@@ -1,0 +1,258 @@
+/**
+ * The parts of a gateway of tests: fresh database and storage, a sandbox process, an API and Temporal workers in the
+ * process of the test, the servers of its callers, and further API or worker processes that tests start and kill.
+ */
+import assert from 'node:assert/strict';
+import { fork, type ChildProcess } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { inject } from 'vitest';
+import type { Services } from '../../activities/services.ts';
+import { startApi, type Api } from '../../api/server.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { compileCache } from '../../dev/stack/node-service.ts';
+import { loadConfig, type Config } from '../../platform/config.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { knownProviders } from '../../providers/registry.ts';
+import { connectWorkers } from '../../worker/runtime.ts';
+import { startStudioWorkers } from '../../worker/studio-worker.ts';
+import { checkResponses } from './check-responses.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
+import { startMediaServer, type MediaServer } from './media-server.ts';
+import { installTestRuntime } from './runtime.ts';
+import { startSandbox, type TestSandbox } from './sandbox.ts';
+import { sandboxedProviders } from './variables.ts';
+import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
+
+/** A running gateway without callers. */
+export interface RunningGateway {
+  url: string;
+  api: Api;
+  config: Config;
+  env: Record<string, string>;
+  database: TestDatabase;
+  sandbox: TestSandbox;
+  /** A public server of media; the gateway may read from it. */
+  media: MediaServer;
+  /** A caller's server; the gateway may send webhooks to it. */
+  receiver: WebhookReceiver;
+  /** Another process of this gateway (`api/main.ts` or `worker/main.ts`), ready. */
+  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<SpawnedProcess>;
+  /** Kills the processes that `spawn` started. */
+  endSpawned: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** A line of a process's log. */
+export type LogLine = Record<string, unknown> & { msg: string };
+
+/** A process of the gateway that a test may end as it likes. */
+export interface SpawnedProcess {
+  child: ChildProcess;
+  /** Where an API process listens; 0 for a worker. */
+  port: number;
+  /** Where it serves its metrics; 0 without METRICS_PORT. */
+  metricsPort: number;
+  /** What it has logged so far. */
+  lines: LogLine[];
+}
+
+/** Settings that differ from those of the shared gateway. */
+export interface GatewayOptions {
+  env?: Record<string, string>;
+  /** Time that the sandbox takes for an image, milliseconds. */
+  latencyMs?: number;
+  sandboxEnv?: Record<string, string>;
+  /** False: no workers in the process of the test, which spawns its own. */
+  worker?: boolean;
+  /** Further origins that inputs may be read from although they are private. */
+  admittedOrigins?: readonly string[];
+}
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const logger = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent');
+
+/** Starts the parts of a gateway. */
+export async function startParts(options: GatewayOptions): Promise<RunningGateway> {
+  installTestRuntime(logger);
+  const directory = await mkdtemp(join(inject('directory'), 'gateway-'));
+  const [database, media, receiver, sandbox] = await Promise.all([
+    createTestDatabase(),
+    startMediaServer(),
+    startWebhookReceiver(),
+    startSandbox({
+      dataDir: join(directory, 'sandbox'),
+      latencyMs: options.latencyMs ?? 20,
+      ...(options.sandboxEnv && { env: options.sandboxEnv }),
+    }),
+  ]);
+  const env = {
+    ...environment({ database, sandbox, directory }),
+    ...(await address([
+      sandbox.url,
+      media.origin,
+      receiver.origin,
+      ...(options.admittedOrigins ?? []),
+    ])),
+    ...options.env,
+  };
+  const { api, config } = await startTestApi(env);
+  const stopWorkers = options.worker === false ? null : await startWorkers(config, api.services);
+  const spawned = spawner(env);
+
+  return {
+    url: `http://127.0.0.1:${api.port}`,
+    api,
+    config,
+    env,
+    database,
+    sandbox,
+    media,
+    receiver,
+    ...spawned,
+    async close() {
+      await spawned.endSpawned();
+      // A call that hangs at the sandbox would keep the workers from stopping for a minute.
+      await Promise.all([stopWorkers?.(), sandbox.stop()]);
+      await api.close();
+      media.close();
+      receiver.close();
+      await database.drop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/**
+ * Starts an API with settings of its own over the database, sandbox and workers of a running gateway. Time limits of jobs
+ * belong to it, because they are in the plan. `close` ends this API only.
+ */
+export async function startFurtherApi(
+  parts: RunningGateway,
+  further: Record<string, string>,
+): Promise<RunningGateway> {
+  const admitted = parts.config.ALLOW_PRIVATE_NETWORK_ORIGINS;
+  const env = { ...parts.env, ...(await address(admitted)), ...further };
+  const { api, config } = await startTestApi(env);
+  const spawned = spawner(env);
+  return {
+    ...parts,
+    url: `http://127.0.0.1:${api.port}`,
+    api,
+    config,
+    env,
+    ...spawned,
+    async close() {
+      await spawned.endSpawned();
+      await api.close();
+    },
+  };
+}
+
+/** Returns the settings of an API on a free port, which may read from these origins and from itself. */
+async function address(admitted: readonly string[]): Promise<Record<string, string>> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    API_PORT: String(port),
+    PUBLIC_BASE_URL: url,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: [...admitted, url].join(),
+  };
+}
+
+async function startTestApi(env: Record<string, string>): Promise<{ api: Api; config: Config }> {
+  const config = loadConfig(knownProviders, env);
+  return { config, api: await startApi({ config, logger, observe: checkResponses }) };
+}
+
+/** Starts processes with these settings. */
+function spawner(env: Record<string, string>): Pick<RunningGateway, 'spawn' | 'endSpawned'> {
+  const children: ChildProcess[] = [];
+  return {
+    async spawn(script, extra = {}) {
+      const child = fork(join(root, script, 'main.ts'), {
+        stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+        env: { PATH: process.env['PATH'], ...compileCache, ...env, LOG_LEVEL: 'fatal', ...extra },
+      });
+      children.push(child);
+      const lines: LogLine[] = [];
+      createInterface({ input: child.stdout ?? assert.fail('stdout is a pipe') }).on(
+        'line',
+        (line) => lines.push(JSON.parse(line) as LogLine),
+      );
+      const [message] = await Promise.race([
+        once(child, 'message'),
+        once(child, 'exit').then(([code]) => {
+          throw new Error(`${script} exited with ${code} before it was ready`);
+        }),
+      ]);
+      const { port, metricsPort } = message as { port?: number; metricsPort?: number | null };
+      return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines };
+    },
+    async endSpawned() {
+      await Promise.all(children.splice(0).map(endChild));
+    },
+  };
+}
+
+/** Starts workers with the services of the API; returns a function that stops them. */
+async function startWorkers(config: Config, services: Services): Promise<() => Promise<void>> {
+  const connection = await connectWorkers(config);
+  const workers = await startStudioWorkers({ config, connection, services });
+  return async () => {
+    workers.shutdown();
+    await workers.done.catch(() => {});
+    await connection.close();
+  };
+}
+
+async function endChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
+
+interface Parts {
+  database: TestDatabase;
+  sandbox: TestSandbox;
+  directory: string;
+}
+
+function secret(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+function environment(parts: Parts): Record<string, string> {
+  return {
+    DATABASE_URL: parts.database.url,
+    DATABASE_POOL_MAX: '8',
+    TEMPORAL_ADDRESS: inject('temporalAddress'),
+    // All test files share a server; their queues must not meet.
+    TASK_QUEUE_PREFIX: `${randomUUID().slice(0, 8)}-`,
+    STORAGE_DIR: join(parts.directory, 'storage'),
+    STORAGE_SECRET: secret(),
+    KEY_PEPPER: secret(),
+    WEBHOOK_SECRET: secret(),
+    WEBHOOK_SIGNING_SECRET: secret(),
+    WEBHOOK_RETRY_DELAYS_MS: '200,200,200',
+    WEBHOOK_TIMEOUT_MS: '2000',
+    ADMIN_API_KEY: secret(),
+    FAL_KEY: parts.sandbox.falKey,
+    ...sandboxedProviders(parts.sandbox.url),
+    SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
+    SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
+    SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
+    OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
+    ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
+    RATE_LIMIT_PER_MINUTE: '100000',
+    POLL_RATE_LIMIT_PER_MINUTE: '100000',
+    FIRST_CHECK_MAX_MS: '1000',
+    OUTCOME_WAIT_MS: '8000',
+    TEMPORAL_UI_ORIGINS: 'http://127.0.0.1:8233',
+    LOG_LEVEL: 'silent',
+  };
+}
