@@ -7,7 +7,7 @@ import { chatsOf, settledChatsOf } from './chat-account.ts';
 
 let caller: TestCaller;
 let client: OpenAI;
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 afterEach(() => gateway.expectSettled());
 
 async function newClient(): Promise<void> {
