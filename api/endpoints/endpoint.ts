@@ -156,3 +156,8 @@ export function defineEndpoint<Parts extends RequestParts, Answer>(
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Endpoint;
 }
+
+/** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
+export function describedPath({ path }: Pick<Endpoint, 'path'>): string {
+  return path.replaceAll(/[:*](\w+)/g, '{$1}');
+}

@@ -3,6 +3,7 @@
  * descriptions and the tests of all endpoints are derived from it.
  */
 import { operators } from './admin/operators.ts';
+import { credits } from './admin/credits.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobStory } from './admin/job-story.ts';
 import { jobs } from './admin/jobs.ts';
@@ -12,6 +13,7 @@ import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { providers } from './admin/providers.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
+import { users } from './admin/users.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
@@ -26,7 +28,8 @@ import { openai } from './openai/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import { pricing } from './pricing.ts';
 import { sessions } from './session.ts';
-import { storageFiles } from './storage.ts';
+import { storedFiles } from './stored-files.ts';
+import { uploadUrls } from './upload-urls.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -47,13 +50,16 @@ export const endpoints: readonly Endpoint[] = [
   ...webhookDeliveries,
   ...openai,
   ...callersWebhooks,
-  ...storageFiles,
+  ...uploadUrls,
+  ...storedFiles,
   ...apiKeys,
   ...sessions,
   ...usage,
   ...usageSummary,
   ...organizations,
+  ...users,
   ...keys,
+  ...credits,
   ...ledger,
   ...jobs,
   ...jobStory,

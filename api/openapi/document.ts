@@ -1,16 +1,19 @@
 /**
- * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec §9), and llms.txt. The
- * webhooks that the service sends are described too.
+ * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec §9).
  */
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
-import { noticeData } from '../../webhooks/notices.ts';
 import { errorTable } from '../../domain/errors.ts';
-import { jobSchema } from '../../studio/job-view.ts';
 import { errorSchemas } from '../middleware/errors.ts';
-import { time } from '../endpoints/fields.ts';
-import { type Endpoint, ownAnswer, type AnswerParts } from '../endpoints/endpoint.ts';
+import {
+  describedPath,
+  type Endpoint,
+  ownAnswer,
+  type AnswerParts,
+} from '../endpoints/endpoint.ts';
+import { llmsTextOf } from './llms-text.ts';
+import { webhookDescriptions } from './webhooks.ts';
 
 /** OpenAPI document as an object, as JSON and as YAML. */
 interface OpenApiDocument {
@@ -49,8 +52,8 @@ export function createDocuments(baseUrl: string, endpoints: readonly Endpoint[])
         webhooks: {},
       }),
     ),
-    /** Returns llms.txt, a description of the API for language models (llmstxt.org); `prices` are lines of a Markdown list. */
-    summary: (prices: readonly string[]) => summaryOf(baseUrl, ofCallers, prices),
+    /** Returns llms.txt; `prices` are lines of a Markdown list. */
+    summary: (prices: readonly string[]) => llmsTextOf(baseUrl, ofCallers, prices),
   };
 }
 
@@ -91,45 +94,9 @@ function buildDocument(endpoints: readonly Endpoint[], frame: Frame): OpenApiDoc
   };
 }
 
-/** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
-export function describedPath({ path }: Pick<Endpoint, 'path'>): string {
-  return path.replaceAll(/[:*](\w+)/g, '{$1}');
-}
-
 function once<Value>(make: () => Value): () => Value {
   let value: Value | undefined;
   return () => (value ??= make());
-}
-
-function summaryOf(
-  baseUrl: string,
-  endpoints: readonly Endpoint[],
-  prices: readonly string[],
-): string {
-  const lines = endpoints.map(
-    (endpoint) => `- ${endpoint.method} ${describedPath(endpoint)}: ${endpoint.summary}`,
-  );
-  return [
-    '# Studio Gateway',
-    '',
-    '> One API for chat and Studio work (image, video, voice, music, sound effects, transcription).',
-    '',
-    `Base URL ${baseUrl}. Send \`Authorization: Bearer <API key>\`. Bodies are JSON. Studio responses are`,
-    '`{success, data, credits}`, or 202 with `data.statusUrl` to poll until `data.done` is true.',
-    `Full description: ${baseUrl}/api/v1/openapi.json`,
-    '',
-    '## Endpoints',
-    '',
-    ...lines,
-    '',
-    '## Prices of the Studio models, in credits',
-    '',
-    'A path plus `/estimate` takes the same body and returns what it would cost, without starting or charging anything.',
-    `Everything, and how to count it: ${baseUrl}/api/v1/pricing`,
-    '',
-    ...prices,
-    '',
-  ].join('\n');
 }
 
 /** Headers of every response of an endpoint that needs a key (spec §8). */
@@ -137,7 +104,7 @@ const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
   'X-RateLimit-Reset': z.int().meta({
-    description: 'Unix seconds when the oldest request of the last minute stops counting.',
+    description: 'Unix seconds when the current minute of the rate limit ends.',
   }),
   'X-Request-Id': z.string(),
 });
@@ -213,72 +180,3 @@ function describeErrors({ errors, errorShape = 'service' }: Endpoint): Record<st
     ]),
   );
 }
-
-const webhookHeaders = z.object({
-  'webhook-id': z
-    .string()
-    .meta({ description: 'Id that is the same for all attempts of one job or notice.' }),
-  'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
-  'webhook-signature': z.string().meta({
-    description: '`v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces.',
-  }),
-});
-
-interface Described {
-  type: string;
-  operationId: string;
-  summary: string;
-  data: z.ZodType;
-}
-
-const described: Described[] = [
-  ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
-    type: `studio.job.${status}`,
-    operationId: `${status}JobWebhook`,
-    summary: `A job is ${status}`,
-    data: jobSchema,
-  })),
-  {
-    type: 'account.balance.low',
-    operationId: 'lowBalanceWebhook',
-    summary: 'The balance is low',
-    data: noticeData['account.balance.low'],
-  },
-  {
-    type: 'key.limit.near',
-    operationId: 'nearKeyLimitWebhook',
-    summary: '80 % of the limit of a key is used',
-    data: noticeData['key.limit.near'],
-  },
-  {
-    type: 'key.limit.reached',
-    operationId: 'reachedKeyLimitWebhook',
-    summary: 'The limit of a key is reached, or a request was rejected because of it',
-    data: noticeData['key.limit.reached'],
-  },
-];
-
-/** Webhooks to a `webhookUrl` and to the URL of notices, by event type. */
-const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
-  described.map(({ type, operationId, summary, data }) => {
-    const schema = z.object({ type: z.literal(type), timestamp: time, data });
-    return [
-      type,
-      {
-        post: {
-          operationId,
-          tags: ['Webhooks'],
-          summary,
-          security: [],
-          requestParams: { header: webhookHeaders },
-          requestBody: { required: true, content: { 'application/json': { schema } } },
-          responses: {
-            '2XX': { description: 'The webhook was received.' },
-            410: { description: 'No more attempts are made.' },
-            default: { description: 'The webhook is sent again later.' },
-          },
-        },
-      },
-    ];
-  }),
-);

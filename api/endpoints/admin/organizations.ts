@@ -1,15 +1,11 @@
-/** Operators: organizations with their status, their credit limit per six hours, and their users. */
+/** Operators: organizations with their status and their credit limit per six hours. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/json.ts';
-import { organizationStatus as status, role } from '../../identity/access.ts';
+import { organizationStatus as status } from '../../identity/access.ts';
 import {
-  createMember,
   createOrganization,
-  listMembers,
   listOrganizations,
-  memberRecord,
-  readMember,
   readOrganization,
   setOrganizationStatus,
   setWindowLimit,
@@ -18,14 +14,12 @@ import {
 import { recordAction } from '../../identity/operators.ts';
 import { plainText } from '../../identity/key-fields.ts';
 import {
-  answerOf,
   authority,
   bareWrite,
   exampleAuthority,
   found,
   foundPage,
   idField,
-  listOf,
   oneOf,
   pageLimit,
   pageOf,
@@ -52,11 +46,6 @@ function organizationView(record: OrganizationRecord): z.infer<typeof organizati
   return organization.parse({ ...isoTimes(record), ...accountView(record) });
 }
 
-const user = answerOf(memberRecord).meta({ id: 'User' });
-
-/** Highest number of users in a list; the oldest are listed. */
-const usersShownMax = 1000;
-
 const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
   defineEndpoint({
     route: `POST ${path}/:organizationId/${verb}`,
@@ -74,48 +63,7 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
     },
   });
 
-const users = {
-  createUser: defineEndpoint({
-    route: `POST ${path}/:organizationId/users`,
-    summary: 'Create a user',
-    request: {
-      params,
-      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
-      example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
-    },
-    answer: oneOf(user),
-    errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, ...write }, { pool }) {
-      const { name, role: roleOfUser } = write.body;
-      const userId = await pool.transaction(async (connection) => {
-        const made = await createMember(connection, { organizationId, name, role: roleOfUser });
-        await recordAction(connection, write, {
-          action: 'user.created',
-          organizationId,
-          subject: made,
-          details: { name, role: roleOfUser },
-        });
-        return made;
-      });
-      return found(isoTimes(await readMember(pool, userId)));
-    },
-  }),
-
-  listUsers: defineEndpoint({
-    route: `GET ${path}/:organizationId/users`,
-    summary: 'List the users of an organization, oldest first',
-    request: { params },
-    answer: listOf(user),
-    errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId } }, { pool }) {
-      await readOrganization(pool, organizationId);
-      const members = await listMembers(pool, organizationId, usersShownMax);
-      return found(members.map(isoTimes));
-    },
-  }),
-};
-
-/** Endpoints on organizations and their users; ledger.ts has those on their credits. */
+/** Endpoints on organizations. */
 export const organizations = section('Organizations', {
   createOrganization: defineEndpoint({
     route: `POST ${path}`,
@@ -205,6 +153,4 @@ export const organizations = section('Organizations', {
       return found(organizationView(await readOrganization(pool, organizationId)));
     },
   }),
-
-  ...users,
 });

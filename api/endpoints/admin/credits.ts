@@ -1,0 +1,79 @@
+/** Operators: grants and take-backs of credits. */
+import { z } from 'zod';
+import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { throwRefusal } from '../../../ledger/refusals.ts';
+import { authority, exampleAuthority, pathId } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+
+const path = '/api/admin/v1/organizations/:organizationId';
+const params = z.object({ organizationId: pathId('organization') });
+
+const creditsRequest = z.strictObject({
+  ...authority,
+  id: z
+    .string()
+    .max(100)
+    .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
+    .meta({
+      description:
+        'Unique id of the grant or take-back; a repeat with the same id moves no credits.',
+    }),
+  credits: z.number().positive().max(1_000_000_000),
+});
+/** Declares an endpoint that moves credits. Grants and take-backs share their ids: one id is one move. */
+const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
+  defineEndpoint({
+    route: `POST ${path}/${way.name}`,
+    summary: way.summary,
+    request: {
+      params,
+      body: creditsRequest,
+      example: { ...exampleAuthority, id: 'invoice-1', credits: 12.5 },
+    },
+    answer: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
+    answers: {
+      200: {
+        description: 'The credits are moved; `available` is the new available balance.',
+        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
+      },
+    },
+    errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
+    async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
+      const { credits, ...moveOfBody } = write.body;
+      const amountMicro = way.sign * microFromCredits(credits);
+      const moved = await ledger.grant({ ...moveOfBody, organizationId, amountMicro });
+      if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
+      if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
+      if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+      // The ledger commits the move together with moves of other requests, so a crash may prevent this record. The
+      // ledger entry has the actor and the reason too, and a repeated request adds the record.
+      await recordAction(pool, write, {
+        action: way.action,
+        organizationId,
+        subject: organizationId,
+        details: { id: moveOfBody.id, credits },
+        actionKey: `grant:${organizationId}:${moveOfBody.id}`,
+      });
+      if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
+      const available = creditsFromMicro(moved.balance.available);
+      return { success: true as const, repeated: moved.repeated, available };
+    },
+  });
+
+/** Endpoints that move credits of an organization. */
+export const credits = section('Credits', {
+  grantCredits: move({
+    name: 'grants',
+    summary: 'Grant credits',
+    action: 'credits.granted',
+    sign: 1,
+  }),
+  takeCreditsBack: move({
+    name: 'take-backs',
+    summary: 'Take back credits that are available',
+    action: 'credits.taken_back',
+    sign: -1,
+  }),
+});

@@ -1,0 +1,65 @@
+/** Operators: users of an organization. */
+import { z } from 'zod';
+import { isoTimes } from '../../../domain/json.ts';
+import { role } from '../../identity/access.ts';
+import {
+  createMember,
+  listMembers,
+  memberRecord,
+  readMember,
+  readOrganization,
+} from '../../identity/organizations.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { plainText } from '../../identity/key-fields.ts';
+import { answerOf, authority, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+
+const path = '/api/admin/v1/organizations';
+const params = z.object({ organizationId: pathId('organization') });
+
+const user = answerOf(memberRecord).meta({ id: 'User' });
+
+/** Highest number of users in a list; the oldest are listed. */
+const usersShownMax = 1000;
+
+/** Endpoints on the users of an organization. */
+export const users = section('Organizations', {
+  createUser: defineEndpoint({
+    route: `POST ${path}/:organizationId/users`,
+    summary: 'Create a user',
+    request: {
+      params,
+      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
+      example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
+    },
+    answer: oneOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const { name, role: roleOfUser } = write.body;
+      const userId = await pool.transaction(async (connection) => {
+        const made = await createMember(connection, { organizationId, name, role: roleOfUser });
+        await recordAction(connection, write, {
+          action: 'user.created',
+          organizationId,
+          subject: made,
+          details: { name, role: roleOfUser },
+        });
+        return made;
+      });
+      return found(isoTimes(await readMember(pool, userId)));
+    },
+  }),
+
+  listUsers: defineEndpoint({
+    route: `GET ${path}/:organizationId/users`,
+    summary: 'List the users of an organization, oldest first',
+    request: { params },
+    answer: listOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId } }, { pool }) {
+      await readOrganization(pool, organizationId);
+      const members = await listMembers(pool, organizationId, usersShownMax);
+      return found(members.map(isoTimes));
+    },
+  }),
+});

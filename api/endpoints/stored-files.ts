@@ -1,0 +1,120 @@
+/** /api/v1/storage/files: artifacts of jobs and uploads of the organization; also deletes the media of a job. */
+import { z } from 'zod';
+import type { KeptFile } from '../../storage/kept-files.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/json.ts';
+import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
+import { found, oneOf, pageOf, pathId, time } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+/** Time for which the URLs of a list are valid, in milliseconds. */
+const urlTtlMs = 24 * 3_600_000;
+const refusesViewers = 'A viewer may not delete files.';
+
+const file = z
+  .object({
+    kind: z
+      .enum(['artifact', 'upload'])
+      .meta({ description: '`artifact`: output of a job; `upload`: uploaded by you.' }),
+    fileId: z
+      .string()
+      .nullable()
+      .meta({ description: 'Id for deleting an upload; null for an artifact.' }),
+    jobId: z.string().nullable().meta({
+      description:
+        'Job of an artifact, which is deleted with the media of the job; null for an upload.',
+    }),
+    storagePath: z.string(),
+    contentType: z.string().nullable(),
+    sizeBytes: z.int().nullable(),
+    filename: z.string().nullable(),
+    complete: z.boolean().meta({
+      description: 'False if an upload URL was created and no file has been uploaded yet.',
+    }),
+    url: z.url().nullable().meta({ description: 'URL of the file, valid until `expiresAt`.' }),
+    expiresAt: time.nullable(),
+    createdAt: time,
+  })
+  .meta({ id: 'File' });
+
+const query = z.strictObject({
+  kind: file.shape.kind.optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z
+    .string()
+    .regex(/^[\w-]{1,250}$/, 'must be the nextCursor of a page')
+    .optional()
+    .meta({ description: '`nextCursor` of the previous page.' }),
+});
+
+/** Endpoints on stored files. */
+export const storedFiles = section('Storage', {
+  listFiles: defineEndpoint({
+    route: 'GET /api/v1/storage/files',
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List files, newest first: job outputs and uploads',
+    request: { query },
+    answer: pageOf(file),
+    async handle({ caller, query: { kind, limit, cursor } }, { keptFiles, storage }) {
+      const page = await keptFiles.list(caller.organizationId, { kind, limit, cursor });
+      const data = await Promise.all(page.files.map((each) => view(each, storage)));
+      return { ...found(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
+    },
+  }),
+
+  deleteFile: defineEndpoint({
+    route: 'DELETE /api/v1/storage/files/:fileId',
+    scope: 'files:delete',
+    refusesViewers,
+    summary: 'Delete an uploaded file',
+    description:
+      'The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.',
+    request: { params: z.object({ fileId: pathId('upload') }) },
+    answer: oneOf(z.object({ fileId: z.string(), deletedAt: time })),
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { fileId } }, { uploads }) {
+      const deletedAtMs = await uploads.delete(fileId, caller.organizationId);
+      if (deletedAtMs === null) throw new GatewayError('NOT_FOUND', 'No such upload.');
+      return found({ fileId, deletedAt: isoTime(deletedAtMs) });
+    },
+  }),
+
+  deleteJobMedia: defineEndpoint({
+    route: 'DELETE /api/v1/studio/jobs/:jobId/media',
+    scope: 'files:delete',
+    refusesViewers,
+    summary: 'Delete the outputs of a job',
+    description:
+      'The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.',
+    request: { params: z.object({ jobId: pathId('job') }) },
+    answer: oneOf(jobSchema).extend({ credits: creditsSchema }),
+    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(
+      { caller: { organizationId }, params: { jobId } },
+      { reads, keptFiles, view: shown },
+    ) {
+      const job = await reads.read(organizationId, jobId);
+      if (!job) throw new GatewayError('JOB_NOT_FOUND');
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      await keptFiles.deleteMedia(jobId);
+      const now = (await reads.read(organizationId, jobId)) ?? job;
+      return { ...found(await shown.resource(now)), credits: shown.credits(now) };
+    },
+  }),
+});
+
+async function view(
+  each: KeptFile,
+  storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
+): Promise<z.infer<typeof file>> {
+  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = each;
+  const expiresAtMs = Date.now() + urlTtlMs;
+  return {
+    ...fields,
+    storagePath: storageKey,
+    url: each.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
+    expiresAt: each.complete ? isoTime(expiresAtMs) : null,
+    createdAt: isoTime(createdAtMs),
+  };
+}

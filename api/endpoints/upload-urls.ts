@@ -1,0 +1,131 @@
+/** POST /api/v1/storage/upload-url: signed URLs for uploads (spec §4.5, design §7). */
+import { z } from 'zod';
+import {
+  mediaTypeOf,
+  mediaTypeOfExtension,
+  mediaTypes,
+  bytesMaxOf,
+  type MediaType,
+} from '../../storage/media.ts';
+import { untypedExtension } from '../../storage/storage.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { isoTime } from '../../domain/json.ts';
+import { received } from '../../domain/field-messages.ts';
+import { time } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const uploadRequest = z.strictObject({
+  filename: z.string().min(1).max(255).optional(),
+  contentType: z.string().min(1).max(127).optional(),
+  size: z.int().min(1).optional(),
+  purpose: z
+    .string()
+    .max(64)
+    .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
+    .optional(),
+});
+
+const uploadUrl = z
+  .object({
+    fileId: z
+      .string()
+      .meta({ description: 'Id of the file, for requests that accept a `fileId`.' }),
+    uploadUrl: z.url(),
+    method: z.literal('PUT'),
+    headers: z
+      .record(z.string(), z.string())
+      .meta({ description: 'Headers to send with the file, unchanged.' }),
+    publicUrl: z.url().meta({
+      description: 'URL from which the file can be read for seven days, without an API key.',
+    }),
+    url: z.url().meta({ description: 'The same as `publicUrl`.' }),
+    storagePath: z.string(),
+    maxBytes: z.int(),
+    expiresAt: time.meta({ description: 'Time until which `uploadUrl` accepts the file, once.' }),
+    publicUrlExpiresAt: time.meta({
+      description: 'Time until which the file can be read from `publicUrl`.',
+    }),
+  })
+  .meta({ id: 'UploadUrl' });
+
+/** Endpoint that creates upload URLs. */
+export const uploadUrls = section('Storage', {
+  createUploadUrl: defineEndpoint({
+    route: 'POST /api/v1/storage/upload-url',
+    scope: 'storage:write',
+    summary: 'Get a signed URL to upload a file',
+    description:
+      'The URL accepts a single PUT with exactly the requested size and type. ' +
+      'Images may have up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
+      'An organization has a storage quota (`storage` of /usage). A file that no request uses for 30 days ' +
+      '(configurable) is deleted.',
+    request: {
+      body: uploadRequest,
+      bodyIsOptional: true,
+      example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
+    },
+    answer: uploadUrl,
+    answers: { 200: 'The URL to upload the file to, and the URL to read it from.' },
+    errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
+    async handle({ caller, body }, { storage, uploads, config }) {
+      const type = typeOf(body);
+      const maxBytes = bytesMaxOf(type?.contentType ?? null);
+      const sizeBytes = body.size ?? null;
+      if (sizeBytes !== null && sizeBytes > maxBytes) {
+        const message = `must be at most ${maxBytes} bytes${received(sizeBytes)}`;
+        throw fieldError('FILE_TOO_LARGE', 'size', message);
+      }
+      const { organizationId, keyId } = caller;
+      const fileId = newId('upload');
+      const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
+      const ttlMs = config.UPLOAD_URL_TTL_MS;
+      const signed = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
+      await uploads.create({
+        id: fileId,
+        organizationId,
+        keyId,
+        storageKey,
+        contentType: type?.contentType ?? null,
+        sizeBytes,
+        bytesMax: sizeBytes ?? maxBytes,
+        filename: body.filename ?? null,
+        purpose: body.purpose ?? null,
+        expiresAtMs: signed.expiresAtMs,
+      });
+      const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
+      const readableUntilMs = Math.floor((Date.now() + readTtlMs) / 1000) * 1000;
+      const publicUrl = await storage.urlOf(storageKey, readTtlMs);
+      return {
+        fileId,
+        uploadUrl: signed.url,
+        method: 'PUT' as const,
+        headers: signed.headers,
+        publicUrl,
+        url: publicUrl,
+        storagePath: storageKey,
+        maxBytes: sizeBytes ?? maxBytes,
+        expiresAt: isoTime(signed.expiresAtMs),
+        publicUrlExpiresAt: isoTime(readableUntilMs),
+      };
+    },
+  }),
+});
+
+/**
+ * Returns the media type of a request, by its `contentType` or the extension of its `filename`; undefined if it has
+ * neither.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
+ */
+function typeOf({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
+  const accepted = mediaTypes.map((type) => type.contentType).join(', ');
+  const refuse = (path: string): never => {
+    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${accepted}`);
+  };
+  if (contentType !== undefined) {
+    return mediaTypeOf(contentType) ?? refuse('contentType');
+  }
+  const [, extension] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
+  if (extension === undefined) return undefined;
+  return mediaTypeOfExtension(extension) ?? refuse('filename');
+}
