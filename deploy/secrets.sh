@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the secrets that docker-compose.yml asks for, in .env (or the file that is named). What is there stays as it is:
-# with another KEY_PEPPER every API key would be lost. With --sandbox, the providers are the bundled sandbox's
-# (deploy/sandbox.env), where nothing else is said of them.
+# Makes the secrets that docker-compose.yml requires, in .env or in the file of the argument. Existing lines stay as they
+# are, because a new KEY_PEPPER would invalidate every API key. With --sandbox, the providers that have no line are those
+# of the bundled sandbox (deploy/sandbox.env).
 set -eu
 sandbox=
 [ "${1:-}" != --sandbox ] || { sandbox=1; shift; }
@@ -11,7 +11,7 @@ touch "$file"
 # Adds a line NAME=value unless there is one.
 add() {
   ! grep -q "^$1=" "$file" || return 0
-  # A last line without an end would swallow the next one.
+  # Without a newline at its end, the last line would be joined with the new one.
   [ -z "$(tail -c 1 "$file")" ] || echo >>"$file"
   echo "$1=$2" >>"$file"
   echo "made $1"
@@ -20,6 +20,11 @@ for name in POSTGRES_PASSWORD S3_ACCESS_KEY_ID S3_SECRET_ACCESS_KEY STORAGE_SECR
   WEBHOOK_SECRET WEBHOOK_SIGNING_SECRET ADMIN_API_KEY GRAFANA_PASSWORD; do
   add "$name" "$(openssl rand -hex 32)"
 done
+# Encrypts prompts in Temporal. The word is part of the address at which the Temporal UI decrypts them
+# (docs/payload-encryption.md).
+add PAYLOAD_KEYS "$(date +%Y-%m-%d):$(openssl rand -base64 32)"
+admin=$(sed -n 's/^ADMIN_API_KEY=//p' "$file")
+add TEMPORAL_CODEC_WORD "$(printf temporal-codec-read | openssl dgst -sha256 -hmac "$admin" -binary | base64 | tr '+/' '-_' | tr -d '=')"
 [ -n "$sandbox" ] || exit 0
 add COMPOSE_PROFILES sandbox
 while IFS='=' read -r name value; do

@@ -26,6 +26,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
     script: ['test/faults/chaos.ts'],
   },
   'check-chart': { about: 'checks the Helm chart', script: ['dev/chart/main.ts'] },
+  'check-compose': {
+    about: 'checks with Docker Compose that every setting reaches every process',
+    script: ['dev/compose/main.ts'],
+  },
   'check-cluster': {
     about: 'runs the processes of docker-compose.yml and breaks them under load',
     script: ['dev/cluster/main.ts'],

@@ -37,6 +37,9 @@ interface AuditCheck {
   subjects: string[];
 }
 
+/** Ids of one kind of finding that a report shows; `found` counts all of them. */
+export const subjectsShownMax = 100;
+
 /** What an audit found. */
 export interface AuditReport {
   clean: boolean;

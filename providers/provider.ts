@@ -3,6 +3,7 @@
  * workflow waits, because it is durable.
  */
 import { z } from 'zod';
+import { assert } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Outbound } from '../platform/outbound.ts';
@@ -127,12 +128,15 @@ interface Definition<Variables extends z.ZodRawShape> {
   name: string;
   /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
-  /** Environment variable with the API key. If it is optional and absent, no route over this provider is used. */
+  /** Optional environment variable with the API key. Without it, no route over this provider is used. */
   key: keyof Variables & string;
   traits: ProviderTraits;
   /** Maximum number of simultaneous calls per worker process. */
   concurrency: (settings: z.infer<z.ZodObject<Variables>>) => number;
-  create: (settings: z.infer<z.ZodObject<Variables>>, parts: ProviderParts) => Provider;
+  create: (
+    settings: z.infer<z.ZodObject<Variables>>,
+    parts: ProviderParts & { apiKey: string },
+  ) => Provider;
   /**
    * Returns the variables that point the provider at the provider sandbox; null if the sandbox does not simulate it.
    */
@@ -159,6 +163,10 @@ export function defineProvider<Variables extends z.ZodRawShape>(
     ...definition,
     isConfigured: (config) => config.PROVIDER_VARIABLES[definition.key] !== undefined,
     concurrency: (config) => definition.concurrency(settingsOf(config)),
-    create: (config, parts) => definition.create(settingsOf(config), parts),
+    create(config, parts) {
+      const apiKey = config.PROVIDER_VARIABLES[definition.key];
+      assert(typeof apiKey === 'string', 'a provider is created only if its key is configured');
+      return definition.create(settingsOf(config), { ...parts, apiKey });
+    },
   };
 }

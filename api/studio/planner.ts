@@ -5,7 +5,7 @@
 import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../providers/provider.ts';
 import { providerDefinitions } from '../../providers/registry.ts';
-import { assert } from '../../domain/errors.ts';
+import { assert, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue, searchAttributes } from '../../jobs/contract.ts';
@@ -59,7 +59,10 @@ export function priceCalls(
   return { priceMicro, calls };
 }
 
-/** Completes a draft to the plan of a job. */
+/**
+ * Completes a draft to the plan of a job.
+ * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has a key
+ */
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
   const priced = priceCalls(config, planned.draft.calls);
@@ -72,13 +75,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     required: call.required,
     firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
-    routes: call.routes
-      .filter(({ provider }) => definitionOf(provider).isConfigured(config))
-      .map((route) => ({
-        ...route,
-        ...definitionOf(route.provider).traits,
-        taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
-      })),
+    routes: routesOf(config, call),
   }));
   return {
     planVersion,
@@ -99,6 +96,20 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+/** Returns the routes over providers that have a key. @throws GatewayError SERVICE_UNAVAILABLE if there is none */
+function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
+  const routes = call.routes
+    .filter(({ provider }) => definitionOf(provider).isConfigured(config))
+    .map((route) => ({
+      ...route,
+      ...definitionOf(route.provider).traits,
+      taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
+    }));
+  if (routes.length > 0) return routes;
+  const names = call.routes.map(({ provider }) => provider).join(' or ');
+  throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${names}.`);
 }
 
 /** Returns the request with the errors of its rejected items, which the response contains; no call is planned for them. */

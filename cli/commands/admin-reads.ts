@@ -157,13 +157,16 @@ function addAudit(admin: Command): void {
         clean: z.boolean(),
         chatLossCredits: z.number(),
         findings: z.array(fields),
+        checks: z.array(z.looseObject({ found: z.number() })),
       });
       const { body, raw } = await session.admin().send(`${root}/audit`, schema);
+      const broken = body.checks.filter(({ found }) => found > 0);
+      const counts = { found: 'found', name: 'finding' };
       const columns = { finding: 'finding', subject: 'subject' };
       session.output.show(raw, () =>
         body.clean
           ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
-          : table(body.findings.map((each) => cellsOf(each, columns))),
+          : `${table(broken.map((each) => cellsOf(each, counts)))}\n${table(body.findings.map((each) => cellsOf(each, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;
     });

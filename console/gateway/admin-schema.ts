@@ -235,7 +235,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Audit the ledger */
+        /**
+         * Audit the ledger
+         * @description `checks` counts all findings; `findings` lists at most 100 ids of each kind.
+         */
         get: operations["audit"];
         put?: never;
         post?: never;

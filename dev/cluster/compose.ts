@@ -1,4 +1,4 @@
-/** What docker-compose.yml says, so that what runs here is what it describes. */
+/** Variables of docker-compose.yml, so that the processes here run as it describes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -15,23 +15,31 @@ const file = z.object({
   ),
 });
 
-/** A service's variables, but for those that come from .env. @throws Error when there is no such service */
+/**
+ * Returns the variables of a service that do not depend on .env, and the plain defaults of those that do.
+ * @throws Error if there is no such service
+ */
 export function environmentOf(service: string): Record<string, string> {
   const text = readFileSync(join(project, 'docker-compose.yml'), 'utf8');
   const { environment } = file.parse(parse(text, { merge: true })).services[service] ?? {};
   if (environment === undefined) throw new Error(`docker-compose.yml: ${service} has no variables`);
   return Object.fromEntries(
-    Object.entries(environment).filter(([, value]) => !value.includes('$')),
+    Object.entries(environment)
+      .map(([name, value]) => [name, value.replace(/^\$\{\w+:-([^${}]*)\}$/, '$1')] as const)
+      .filter(([, value]) => !value.includes('$')),
   );
 }
 
-/** What docker-compose.yml tells the gateway, with the addresses of this machine; `env` wins. */
+/** Returns the variables of the gateway in docker-compose.yml, with the addresses of this machine; `env` has priority. */
 export function gatewayEnvironment(
   env: NodeJS.ProcessEnv,
   { url, s3, sandboxUrl }: { url: string; s3: S3Server; sandboxUrl: string },
 ): NodeJS.ProcessEnv {
   return {
     ...environmentOf('api-1'),
+    API_HOST: '127.0.0.1',
+    METRICS_HOST: '127.0.0.1',
+    METRICS_PORT: '0',
     ...env,
     PUBLIC_BASE_URL: url,
     S3_ENDPOINT: s3.endpoint,

@@ -6,6 +6,7 @@ import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { z } from 'zod';
 import { commandSucceeds } from './running.ts';
 
 const run = promisify(execFile);
@@ -120,9 +121,11 @@ const buildTimeoutMs = 3_600_000;
 export interface GoProgram {
   /** Its `main` package. */
   path: string;
-  /** Of its module. */
+  /** Version of its module. */
   version: string;
-  /** What the executable is called here. */
+  /** Module whose go.mod has directives that `go install` rejects; it is built as the main module. */
+  module?: string;
+  /** Name of the executable here. */
   program: string;
 }
 
@@ -144,13 +147,21 @@ export async function findGoProgram(
   try {
     const go = await findGo(report);
     report(`${program} ${version}: building from the Go module proxy (minutes, once)`);
-    await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], {
+    const options = {
       env: { ...process.env, GOBIN: built, GOFLAGS: '-modcacherw' },
       timeout: buildTimeoutMs,
       maxBuffer: 64 * 1024 * 1024,
-    });
+    };
     // A module's major version may end its path.
     const name = basename(path.replace(/\/v\d+$/, ''));
+    if (wanted.module === undefined) {
+      await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], options);
+    } else {
+      const { stdout } = await run(go, ['mod', 'download', '-json', `${wanted.module}@${version}`]);
+      const { Dir: source } = z.object({ Dir: z.string() }).parse(JSON.parse(stdout));
+      const output = ['-o', join(built, name), path];
+      await run(go, ['build', '-C', source, '-ldflags=-s -w', ...output], options);
+    }
     await rename(join(built, name), target);
   } catch (error) {
     throw new Error(`${program} ${version} could not be built: ${lastWords(error)}`, {

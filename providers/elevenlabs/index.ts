@@ -223,7 +223,7 @@ async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise
 export default defineProvider({
   name: 'elevenlabs',
   variables: {
-    ELEVENLABS_API_KEY: z.string().min(8),
+    ELEVENLABS_API_KEY: z.string().min(8).optional(),
     ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
     /** Simultaneous calls per worker process; few, because the provider's plan limits them in total. */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
@@ -231,9 +231,9 @@ export default defineProvider({
   key: 'ELEVENLABS_API_KEY',
   traits: { notifies: false, submitTimeoutMs: 300_000 },
   concurrency: (settings) => settings.ELEVENLABS_CONCURRENCY,
-  create: (settings, { storage }) =>
+  create: (settings, { storage, apiKey }) =>
     createElevenlabsProvider({
-      apiKey: settings.ELEVENLABS_API_KEY,
+      apiKey,
       baseUrl: settings.ELEVENLABS_BASE_URL,
       storage,
     }),

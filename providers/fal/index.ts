@@ -163,7 +163,7 @@ function outputsOf(body: unknown): Checked {
 export default defineProvider({
   name: 'fal',
   variables: {
-    FAL_KEY: z.string().min(8),
+    FAL_KEY: z.string().min(8).optional(),
     FAL_QUEUE_URL: z.url().default('https://queue.fal.run'),
     FAL_JWKS_URL: z.url().default('https://rest.fal.ai/.well-known/jwks.json'),
     FAL_CONCURRENCY: count(1, 2000).default(200),
@@ -171,9 +171,9 @@ export default defineProvider({
   key: 'FAL_KEY',
   traits: { notifies: true, submitTimeoutMs: 45_000 },
   concurrency: (settings) => settings.FAL_CONCURRENCY,
-  create: (settings) =>
+  create: (settings, { apiKey }) =>
     createFalProvider({
-      apiKey: settings.FAL_KEY,
+      apiKey,
       queueUrl: settings.FAL_QUEUE_URL,
       jwksUrl: settings.FAL_JWKS_URL,
     }),

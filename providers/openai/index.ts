@@ -20,7 +20,6 @@ import type { ProviderFailure } from '../../domain/provider-failure.ts';
 import { defineProvider, type Provider, type Submission, type Submitted } from '../provider.ts';
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
-import { assert } from '../../domain/errors.ts';
 import { count } from '../../platform/config-variables.ts';
 
 interface OpenaiOptions {
@@ -97,9 +96,7 @@ export default defineProvider({
   key: 'OPENAI_IMAGES_API_KEY',
   traits: { notifies: false, submitTimeoutMs: 300_000 },
   concurrency: (settings) => settings.OPENAI_IMAGES_CONCURRENCY,
-  create({ OPENAI_IMAGES_API_KEY: apiKey, OPENAI_IMAGES_BASE_URL: baseUrl }, { outbound }) {
-    assert(apiKey !== undefined, 'the provider is created only if its key is configured');
-    return createOpenaiProvider({ apiKey, baseUrl, outbound });
-  },
+  create: ({ OPENAI_IMAGES_BASE_URL: baseUrl }, { apiKey, outbound }) =>
+    createOpenaiProvider({ apiKey, baseUrl, outbound }),
   sandbox: (url) => ({ OPENAI_IMAGES_BASE_URL: `${url}/openai/v1` }),
 });

@@ -3,10 +3,12 @@
  * are checked by `sh deploy/check.sh`.
  */
 import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -14,14 +16,20 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
+import { decidedByCompose, documentedSettings } from '../../dev/compose/settings.ts';
 import { sandboxOptions } from '../../dev/sandbox/server.ts';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
+import { codecAccessWord, readPayloadKeys } from '../../platform/payload-codec.ts';
 import { variablesInCode } from '../harness/variables.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -33,11 +41,15 @@ interface ComposeService {
   command?: string[];
   build?: { dockerfile: string };
   environment?: Record<string, string>;
+  env_file?: { path: string }[];
+  logging?: object;
   volumes?: string[];
   ports?: string[];
   depends_on?: Record<string, { condition: string }>;
   healthcheck?: object;
-  deploy?: { resources: { limits: object } };
+  deploy?: { resources: { limits: { memory: string } } };
+  profiles?: string[];
+  restart?: string;
 }
 interface Compose {
   services: Record<string, ComposeService>;
@@ -54,14 +66,18 @@ function readEnv(file: string): Record<string, string> {
 }
 
 const secret = (seed: string): string => createHash('sha256').update(seed).digest('hex');
-/** What deploy/secrets.sh makes. */
-const dotEnv = Object.fromEntries(
-  [...(/for name in ([^;]+);/.exec(read(`${deploy}/secrets.sh`))?.[1] ?? '').matchAll(/\w+/g)].map(
-    ([name]) => [name, secret(name)],
+/** The lines that deploy/secrets.sh makes. */
+const dotEnv: Record<string, string> = {
+  ...Object.fromEntries(
+    [
+      ...(/for name in ([^;]+);/.exec(read(`${deploy}/secrets.sh`))?.[1] ?? '').matchAll(/\w+/g),
+    ].map(([name]) => [name, secret(name)]),
   ),
-);
+  PAYLOAD_KEYS: `made:${Buffer.from(secret('PAYLOAD_KEYS'), 'hex').toString('base64')}`,
+  TEMPORAL_CODEC_WORD: 'word',
+};
 
-/** Does what Compose does to `${NAME}`, `${NAME:-default}`, `${NAME:+instead}` and `${NAME:?why}`, the inner ones first. */
+/** Interpolates `${NAME}`, `${NAME:-default}`, `${NAME:+instead}` and `${NAME:?why}` as Compose does, the inner ones first. */
 function interpolate(text: string, env: Record<string, string>): string {
   const done = text.replaceAll(
     /\$\{(\w+)(?:(:-|:\?|:\+)([^${}]*))?\}/g,
@@ -76,17 +92,18 @@ function interpolate(text: string, env: Record<string, string>): string {
   return done === text ? text : interpolate(done, env);
 }
 
-const composeWith = (env: Record<string, string>): Compose =>
-  parse(
-    interpolate(read('docker-compose.yml'), {
-      ...dotEnv,
-      ...readEnv(`${deploy}/sandbox.env`),
-      ...env,
-    }),
-    { merge: true },
-  ) as Compose;
+/** Reads docker-compose.yml with a .env, which also reaches the services whose `env_file` names it. */
+function composeWith(env: Record<string, string>): Compose {
+  const lines = { ...dotEnv, ...readEnv(`${deploy}/sandbox.env`), ...env };
+  const parsed = parse(interpolate(read('docker-compose.yml'), lines), { merge: true }) as Compose;
+  for (const service of Object.values(parsed.services)) {
+    if (service.env_file?.some(({ path }) => path === '.env'))
+      service.environment = { ...lines, ...service.environment };
+  }
+  return parsed;
+}
 const compose = composeWith({});
-/** Of its own programs; the first key is made by the command line. */
+/** Services with programs of the gateway; the command line makes the first key. */
 const gateways = Object.entries(compose.services).filter(
   ([name, { build }]) => build && name !== 'first-key',
 );
@@ -98,7 +115,6 @@ const known = new Set([
     `${name.toUpperCase()}_BASE_URL`,
   ]),
   'CHAT_UPSTREAMS',
-  ...Array.from(read('cli/session.ts').matchAll(/env\['(\w+)'\]/g), ([, name = '']) => name),
 ]);
 const sandboxKnown = new Set(Object.keys(sandboxOptions.in.shape));
 
@@ -115,6 +131,8 @@ describe('deploy/secrets.sh', () => {
     const made = make();
     expect(made).toMatchObject({ KEY_PEPPER: 'mine', FAL_KEY: 'also-mine' });
     const names = [...Object.keys(dotEnv), 'FAL_KEY'];
+    expect(readPayloadKeys(made['PAYLOAD_KEYS'] ?? '')).toHaveLength(1);
+    expect(made['TEMPORAL_CODEC_WORD']).toBe(codecAccessWord(made['ADMIN_API_KEY'] ?? ''));
     expect(Object.keys(made).toSorted()).toEqual(names.toSorted());
     expect(new Set(Object.values(made)).size).toBe(names.length);
     expect(make()).toEqual(made);
@@ -139,13 +157,31 @@ describe('docker-compose.yml', () => {
     for (const [name, service] of gateways) {
       const env = service.environment ?? {};
       const readBy = name === 'sandbox' ? sandboxKnown : known;
-      expect(
-        Object.keys(env).filter((variable) => !readBy.has(variable)),
-        name,
-      ).toEqual([]);
+      const unknown = Object.keys(env).filter(
+        (variable) => !readBy.has(variable) && !(variable in dotEnv),
+      );
+      expect(unknown, name).toEqual([]);
       if (name !== 'sandbox') expect(loadConfig(knownProviders, env).STORAGE_DRIVER).toBe('s3');
       expect(existsSync(root + (service.command?.[1] ?? 'nothing')), name).toBe(true);
       expect(service.build?.dockerfile).toBe(`${deploy}/Dockerfile`);
+    }
+  });
+
+  it('passes every documented setting of .env to every process', () => {
+    const settings = documentedSettings();
+    expect(settings.length).toBeGreaterThan(100);
+    expect(settings.filter((name) => !known.has(name))).toEqual([]);
+    const given = Object.fromEntries(settings.map((name) => [name, `set-${name}`]));
+    const { services } = composeWith(given);
+    for (const name of ['api-1', 'api-2', 'worker-1', 'worker-2', 'migrations', 'first-key']) {
+      const env = services[name]?.environment ?? {};
+      expect(
+        settings.filter((setting) => env[setting] !== given[setting]),
+        name,
+      ).toEqual(settings.filter((setting) => decidedByCompose.includes(setting)));
+    }
+    for (const name of decidedByCompose) {
+      expect(read('docs/deployment.md')).toContain(`\`${name}\``);
     }
   });
 
@@ -157,20 +193,27 @@ describe('docker-compose.yml', () => {
         services['api-1']?.environment ?? {};
       return [environment['SITE_ADDRESS'], environment['STORAGE_ADDRESS'], api, store, ports];
     };
-    const storage = 'http://storage.localhost';
+    const ports = ['127.0.0.1:7070:7070', '80', '443'];
     expect(told({})).toEqual([
       ':4000',
-      `${storage}:4000`,
-      'http://gateway.localhost:4000',
-      `${storage}:7070`,
-      ['127.0.0.1:4000:4000', '80', '443'],
+      ':7070',
+      'http://localhost:4000',
+      'http://localhost:7070',
+      ['127.0.0.1:4000:4000', ...ports],
+    ]);
+    expect(told({ API_PORT: '5000' })).toEqual([
+      ':5000',
+      ':7070',
+      'http://localhost:5000',
+      'http://localhost:7070',
+      ['127.0.0.1:5000:5000', ...ports],
     ]);
     expect(told({ DOMAIN: 'example.com' })).toEqual([
       'example.com',
       'storage.example.com',
       'https://example.com',
       'https://storage.example.com',
-      ['127.0.0.1:4000:4000', '80:80', '443:443'],
+      ['127.0.0.1:4000:4000', '127.0.0.1:7070:7070', '80:80', '443:443'],
     ]);
     const caddyfile = read(`${deploy}/Caddyfile`);
     for (const name of ['SITE_ADDRESS', 'STORAGE_ADDRESS'])
@@ -229,12 +272,23 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('limits what runs for long', () => {
-    const short = ['temporal-schema', 'temporal-namespace', 'storage-bucket'];
-    const endless = Object.entries(compose.services)
+  it('limits the memory of services, and the logs of all', () => {
+    const short = ['temporal-schema', 'temporal-namespace', 'storage-bucket', 'temporal-cli'];
+    const services = Object.entries(compose.services);
+    const unlimited = services
       .filter(([name, service]) => !short.includes(name) && !service.deploy?.resources.limits)
       .map(([name]) => name);
-    expect(endless).toEqual([]);
+    expect(unlimited).toEqual([]);
+    const limits = { driver: 'local', options: { 'max-size': '20m', 'max-file': '5' } };
+    for (const [name, { logging }] of services) expect(logging, name).toEqual(limits);
+  });
+
+  it('needs the memory that docs/deployment.md states', () => {
+    const megabytes = Object.values(compose.services)
+      .filter(({ profiles, restart }) => profiles === undefined && restart === 'unless-stopped')
+      .map(({ deploy: limits }) => limits?.resources.limits.memory ?? '')
+      .reduce((sum, text) => sum + Number.parseInt(text, 10) * (text.endsWith('G') ? 1024 : 1), 0);
+    expect(read('docs/deployment.md')).toContain(`${(megabytes / 1024).toFixed(1)} GB`);
   });
 
   it('agrees with the load balancer and with Prometheus on who listens where', () => {
@@ -253,6 +307,50 @@ describe('docker-compose.yml', () => {
       expect(compose.services).toHaveProperty(host);
       if (host !== 'temporal') expect(port).toBe(metricsPort);
     }
+  });
+});
+
+describe('deploy/healthcheck.sh', () => {
+  it.each([
+    [200, true],
+    [503, false],
+  ])('reads the status %i as healthy: %s', async (status, healthy) => {
+    const paths: (string | undefined)[] = [];
+    const server = createServer(({ url }, response) => {
+      paths.push(url);
+      response.writeHead(status).end('a body');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const args = [`${root}${deploy}/healthcheck.sh`, String(port), '/readyz'];
+    const answered = await promisify(execFile)('bash', args).then(
+      () => true,
+      () => false,
+    );
+    expect([answered, paths]).toEqual([healthy, ['/readyz']]);
+  });
+});
+
+describe('deploy/upgrade.sh', () => {
+  it('migrates first, then replaces one process after the other', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'upgrade-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    mkdirSync(join(directory, 'deploy'));
+    copyFileSync(`${root}${deploy}/upgrade.sh`, join(directory, 'deploy', 'upgrade.sh'));
+    writeFileSync(join(directory, '.env'), 'GATEWAY_IMAGE=registry.example.com/gateway:2\n');
+    writeFileSync(join(directory, 'docker'), '#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\n', {
+      mode: 0o755,
+    });
+    const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` };
+    execFileSync('sh', [join(directory, 'deploy', 'upgrade.sh')], { env });
+    const calls = readFileSync(join(directory, 'calls'), 'utf8').trim().split('\n');
+    expect(calls[0]).toBe('compose pull --quiet api-1');
+    expect(calls[1]).toBe('compose run --rm --no-deps migrations');
+    const names = ['worker-1', 'worker-2', 'api-1', 'api-2'];
+    expect(calls.slice(2, 6).map((call) => call.split(' ').at(-1))).toEqual(names);
+    expect(calls.slice(2).filter((call) => !call.includes('--wait'))).toEqual([]);
   });
 });
 

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { runAudit, type AuditReport, invariantNames } from '../../ledger/audit.ts';
@@ -177,6 +178,36 @@ describe('npm run audit', () => {
     for (const name of invariantNames) expect(table.stdout).toContain(name);
     const away = { ...gateway.env, DATABASE_URL: 'postgres://x:y@127.0.0.1:1/none' };
     expect((await command(['--no-owners'], away)).code).toBe(2);
+  });
+});
+
+describe('10,000 forged rows', () => {
+  const finding = 'a reservation was not reserved exactly once';
+
+  it('are counted, and at most 100 of a kind are listed, first the counts', async () => {
+    await vandal.query(`
+      INSERT INTO reservation (id, organization_id, kind, amount, expires_at, created_at)
+        SELECT 'chat_' || lpad(n::text, 32, '0'), organization_id, 'chat', 0, now(), now()
+        FROM account, generate_series(1, 10000) n`);
+    const script = fileURLToPath(new URL('../../worker/audit.ts', import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, [script], {
+      env: gateway.env,
+    }).catch((error: { stdout: string }) => error);
+    expect(stdout).toMatch(new RegExp(`${finding} +all +10000`));
+    const lines = stdout.split('\n');
+    expect(lines.filter((line) => line.startsWith('    chat_')).length % 100).toBe(0);
+    expect(lines.length).toBeLessThan(invariantNames.length + 10 + 3 * 102);
+    expect(lines.indexOf(`${finding}: the first 100`)).toBeGreaterThan(invariantNames.length);
+
+    const response = await fetch(`${gateway.url}/api/admin/v1/audit`, {
+      headers: { authorization: `Bearer ${gateway.env['ADMIN_API_KEY']}` },
+    });
+    const data = (await response.json()) as {
+      findings: { finding: string }[];
+      checks: object[];
+    };
+    expect(data.findings.filter((one) => one.finding === finding)).toHaveLength(100);
+    expect(data.checks).toContainEqual({ name: finding, examined: null, found: 10_000 });
   });
 });
 

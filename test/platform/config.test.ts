@@ -16,8 +16,6 @@ const good = {
   WEBHOOK_SECRET: `w${secret}`,
   WEBHOOK_SIGNING_SECRET: `g${secret}`,
   ADMIN_API_KEY: `a${secret}`,
-  FAL_KEY: 'fal-key-of-tests',
-  ELEVENLABS_API_KEY: 'elevenlabs-key-of-tests',
 };
 
 describe('a configuration', () => {

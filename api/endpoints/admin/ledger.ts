@@ -1,5 +1,6 @@
 /** Operators: ledger entries, open reservations and the audit. */
 import { z } from 'zod';
+import { subjectsShownMax } from '../../../ledger/audit.ts';
 import type { LedgerEntry, OpenReservation } from '../../../ledger/ledger.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/json.ts';
@@ -116,6 +117,7 @@ export const ledger = section('Credits', {
   audit: defineEndpoint({
     route: 'GET /api/admin/v1/audit',
     summary: 'Audit the ledger',
+    description: `\`checks\` counts all findings; \`findings\` lists at most ${subjectsShownMax} ids of each kind.`,
     request: {
       query: z.strictObject({
         results: z
@@ -131,7 +133,7 @@ export const ledger = section('Credits', {
         clean,
         chatLossCredits: creditsFromMicro(chatLossMicro),
         findings: checks.flatMap(({ name, subjects }) =>
-          subjects.map((subject) => ({ finding: name, subject })),
+          subjects.slice(0, subjectsShownMax).map((subject) => ({ finding: name, subject })),
         ),
         checks: checks.map(({ name, examined, subjects }) => ({
           name,

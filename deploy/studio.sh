@@ -1,0 +1,7 @@
+#!/bin/sh
+# The command line in the gateway's image, with the address and the admin key of its process: studio admin jobs
+set -eu
+STUDIO_API_URL=${STUDIO_API_URL:-http://127.0.0.1:${API_PORT:-4000}}
+STUDIO_ADMIN_KEY=${STUDIO_ADMIN_KEY:-${ADMIN_API_KEY:-}}
+export STUDIO_API_URL STUDIO_ADMIN_KEY
+exec node /app/cli/main.ts "$@"

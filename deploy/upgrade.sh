@@ -1,0 +1,19 @@
+#!/bin/sh
+# Upgrades a running deployment of docker-compose.yml without interrupting callers: sh deploy/upgrade.sh, after
+# `git pull`, or with a new GATEWAY_IMAGE in .env. Builds or pulls the image, migrates the database, and replaces workers
+# and APIs one after the other. Stops at the first process that does not become healthy; the others run on unchanged.
+set -eu
+cd "$(dirname "$0")/.."
+if grep -q '^GATEWAY_IMAGE=.' .env; then
+  docker compose pull --quiet api-1
+else
+  docker compose build api-1
+fi
+docker compose run --rm --no-deps migrations
+for name in worker-1 worker-2 api-1 api-2; do
+  echo "replacing $name"
+  docker compose up --detach --no-deps --no-build --wait --wait-timeout 180 "$name"
+done
+# The rest: versions of Postgres, Temporal and the load balancer that this release changes.
+docker compose up --detach --no-build --wait --wait-timeout 300
+echo 'upgraded'

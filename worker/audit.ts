@@ -1,0 +1,103 @@
+/**
+ * `node worker/audit.ts`: checks every promise about money and results and prints a table. It reads the gateway that the
+ * environment describes.
+ *
+ * Exit status: 0 all promises hold, 1 one does not, 2 the audit failed.
+ */
+import { Client } from '@temporalio/client';
+import { Command } from 'commander';
+import { z } from 'zod';
+import { ownerOf } from '../jobs/records/job-owner.ts';
+import {
+  runAudit,
+  subjectsShownMax,
+  type AuditReport,
+  type AuditSources,
+  type WitnessedSubmit,
+} from '../ledger/audit.ts';
+import { loadConfig } from '../platform/config.ts';
+import { openDatabase } from '../platform/database.ts';
+import { createLogger } from '../platform/logger.ts';
+import { connectTemporal } from '../platform/temporal.ts';
+import { knownProviders } from '../providers/registry.ts';
+import { openStorage } from '../storage/open-storage.ts';
+
+const submitList = z.array(
+  z.object({ webhookUrl: z.string().nullable(), idempotencyKey: z.string().nullable() }),
+);
+
+/** Reads the submits that a sandbox accepted. */
+async function readSubmits(sandboxUrl: string): Promise<WitnessedSubmit[]> {
+  const response = await fetch(`${sandboxUrl}/_sandbox/submits`);
+  if (!response.ok) throw new Error(`${sandboxUrl} responded with status ${response.status}`);
+  const body: unknown = await response.json();
+  return submitList.parse(
+    Array.isArray(body) ? body : z.object({ submits: submitList }).parse(body).submits,
+  );
+}
+
+/** Formats a report: the counts of all checks, then ids of the findings. */
+function table({ checks, tookMs }: AuditReport): string {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  const counts = checks.map(({ name, examined, subjects }) => {
+    const looked = examined === null ? 'all' : String(examined);
+    return `${name.padEnd(width)}  ${looked.padStart(8)}  ${String(subjects.length).padStart(8)}`;
+  });
+  const findings = checks
+    .filter(({ subjects }) => subjects.length > 0)
+    .flatMap(({ name, subjects }) => [
+      '',
+      subjects.length > subjectsShownMax ? `${name}: the first ${subjectsShownMax}` : name,
+      ...subjects.slice(0, subjectsShownMax).map((subject) => `    ${subject}`),
+    ]);
+  const head = `${'finding'.padEnd(width)}  looked at     found`;
+  return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');
+}
+
+interface Options {
+  results?: true;
+  submits?: string;
+  owners: boolean;
+  json?: true;
+}
+const given = new Command('audit')
+  .description('Checks every promise about money and results.')
+  .option('--results', 'read every paid result and compare it with its recorded hash')
+  .option('--submits <url>', 'compare with the calls that this sandbox accepted')
+  .option('--no-owners', 'do not check at Temporal that open reservations have workflows')
+  .option('--json', 'print the report as JSON')
+  .parse()
+  .opts<Options>();
+
+/** Connections that must be closed before the process can end. */
+const closing: (() => Promise<void>)[] = [];
+
+async function openSources(): Promise<AuditSources> {
+  const config = loadConfig(knownProviders);
+  const logger = createLogger('audit', 'silent');
+  const databaseUrl = config.DATABASE_URL;
+  const pool = await openDatabase({ url: databaseUrl, poolMax: 2, logger });
+  closing.push(() => pool.end());
+  const sources: AuditSources = { databaseUrl, pool };
+  if (given.owners) {
+    const connection = await connectTemporal(config, logger);
+    closing.push(() => connection.close());
+    const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+    sources.isOwned = async (jobId) => (await ownerOf(client, jobId)) === 'running';
+  }
+  if (given.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
+  const { submits } = given;
+  if (submits !== undefined) sources.submits = () => readSubmits(submits);
+  return sources;
+}
+
+try {
+  const report = await runAudit(await openSources());
+  process.stdout.write(`${given.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
+  process.exitCode = report.clean ? 0 : 1;
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 2;
+} finally {
+  await Promise.all(closing.map((close) => close().catch(() => {})));
+}
