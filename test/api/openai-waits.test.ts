@@ -8,7 +8,6 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 
 const gateway = useGateway({
-  latencyMs: 20,
   env: { SYNC_WAIT_MS: '500', COMPATIBLE_WAIT_MS: '20000', COMPATIBLE_KEEPALIVE_MS: '300' },
 });
 let caller: TestCaller;
