@@ -4,12 +4,12 @@ import { Context } from '@temporalio/activity';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
 import type { BeginVerdict } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import type { Operation } from '../providers/provider.ts';
+import type { ProviderOperation } from '../providers/provider.ts';
 import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
 
 /** A call that a provider has accepted, or has answered at once. */
 export type AcceptedOutcome =
-  | { kind: 'operation'; operation: Operation }
+  | { kind: 'operation'; operation: ProviderOperation }
   | { kind: 'outputs'; outputs: CallOutputs };
 
 /** Outcome of an earlier submit; `not_sent`: certainly no provider has the call, so it may be sent. */
@@ -43,7 +43,7 @@ export async function recorded(
   if (!isNamed || found.notifiedId === null) {
     throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
   }
-  const operation = queueOf(deps, task).adopt(task.route.operation, found.notifiedId);
+  const operation = queueOf(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
   await deps.records.accepted({ ...callOf(task), operation });
   return { kind: 'operation', operation };
 }

@@ -13,8 +13,14 @@ export async function awaitResume(
 ): Promise<void> {
   for (const task of routes) {
     const { routeIndex, route } = task;
-    const { provider, operation: endpoint } = route;
-    const waiting = { ...callOf(task), routeIndex, provider, endpoint, wait: true } as const;
+    const { provider, providerEndpoint } = route;
+    const waiting = {
+      ...callOf(task),
+      routeIndex,
+      provider,
+      providerEndpoint,
+      wait: true,
+    } as const;
     const { verdict } = await records.begin(waiting);
     if (verdict !== 'paused') return;
   }

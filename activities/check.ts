@@ -1,7 +1,7 @@
 /** Activity `check`: requests the status of a call from its provider. */
 import type { Json } from '../domain/json.ts';
 import type { CallTask } from '../jobs/job-plan.ts';
-import type { Operation } from '../providers/provider.ts';
+import type { ProviderOperation } from '../providers/provider.ts';
 import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
 
 /** Status of a call at its provider. */
@@ -9,7 +9,7 @@ export type CheckOutcome = { kind: 'pending'; progress: Json } | { kind: 'ended'
 
 /** A call that its provider has accepted. */
 export interface AcceptedCall extends CallTask {
-  operation: Operation;
+  operation: ProviderOperation;
 }
 
 /** Longest time of a status request, in milliseconds: queued work answers in a short exchange. */

@@ -1,5 +1,5 @@
 /**
- * One attempt to deliver a webhook about a job or a notice (Standard Webhooks): the job in its
+ * One attempt to deliver a webhook about a job or an account notice (Standard Webhooks): the job in its
  * current representation with newly signed URLs, signed by every active secret, sent once, and
  * recorded.
  */
@@ -11,7 +11,7 @@ import { isoTime } from '../domain/json.ts';
 import { OutboundError, type Outbound } from '../platform/outbound.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/provider-http.ts';
-import type { Notices } from '../webhooks/notices.ts';
+import type { AccountNotices } from '../webhooks/notices.ts';
 import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from '../webhooks/webhooks.ts';
 
@@ -23,7 +23,7 @@ export interface DeliveryDeps {
   /** Reads a job, and returns it as callers see it (studio/job-view.ts). */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
-  notices: Pick<Notices, 'read'>;
+  accountNotices: Pick<AccountNotices, 'read'>;
   timeoutMs: number;
   retryDelaysMs: readonly number[];
 }
@@ -51,11 +51,11 @@ export function createDeliveries(deps: DeliveryDeps) {
           ? null
           : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
-      await deps.webhooks.end(name.jobId, begun.number, { ...sent, durationMs, retryInMs });
+      await deps.webhooks.end(name.subjectId, begun.number, { ...sent, durationMs, retryInMs });
       if (sent.outcome !== 'delivered') throw notDelivered(sent, retryInMs);
     },
     /** Records that an operator has stopped the delivery. */
-    stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
+    stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.giveUp(subjectId),
   };
 }
 /** Activities of the webhook queue. */
@@ -88,12 +88,12 @@ interface Event {
 }
 
 async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
-  if (isId('notice', name.jobId)) {
-    const { type, createdAtMs, data } = await deps.notices.read(name.jobId);
+  if (isId('notice', name.subjectId)) {
+    const { type, createdAtMs, data } = await deps.accountNotices.read(name.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  const job = await deps.readJob(name.organizationId, name.jobId);
-  assert(job && job.status !== 'queued', 'only the end of a job is told');
+  const job = await deps.readJob(name.organizationId, name.subjectId);
+  assert(job && job.status !== 'open', 'only the end of a job is told');
   return {
     type: `studio.job.${job.status}`,
     timestamp: new Date(job.completed_at ?? Date.now()).toISOString(),
@@ -105,7 +105,7 @@ async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message
   const body = JSON.stringify(await eventOf(deps, name));
   // A job ends once, so the message id depends on the job only, and receivers can discard
   // duplicates.
-  const id = `msg_${name.jobId.replace(/^(job|ntc)_/, '')}`;
+  const id = `msg_${name.subjectId.replace(/^(job|ntc)_/, '')}`;
   const now = new Date();
   const live = await deps.signingSecrets.live(name.organizationId);
   return {

@@ -7,6 +7,6 @@ export async function markVerifying(
   jobId: string,
 ): Promise<void> {
   await pool.query(
-    command`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+    command`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'open'`,
   );
 }

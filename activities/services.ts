@@ -34,7 +34,7 @@ import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createKeptFiles } from '../storage/kept-files.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { createUploads } from '../storage/uploads.ts';
-import { createNotices } from '../webhooks/notices.ts';
+import { createAccountNotices } from '../webhooks/notices.ts';
 import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
 import { createWebhookRelay } from '../webhooks/relay.ts';
 import { createWebhooks, observeWebhooks } from '../webhooks/webhooks.ts';
@@ -100,7 +100,7 @@ async function openServices(config: Config, logger: Logger) {
     }),
     telemetry,
     webhooks: observeWebhooks(createWebhooks(pool), metrics),
-    notices: createNotices(pool),
+    accountNotices: createAccountNotices(pool),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,
   };

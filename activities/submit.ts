@@ -40,7 +40,7 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
     ...callOf(task),
     routeIndex,
     provider: route.provider,
-    endpoint: route.operation,
+    providerEndpoint: route.providerEndpoint,
     senderId: randomUUID(),
   };
   // Retried within the attempt, because no other attempt can know that this one has sent nothing.
@@ -100,7 +100,7 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> 
   const provider = providerOf(deps, task);
   try {
     return await provider.submit({
-      operation: task.route.operation,
+      providerEndpoint: task.route.providerEndpoint,
       input: task.route.input,
       notificationUrl: deps.urls.urlFor({ ...callOf(task), provider: provider.name }),
       idempotencyKey: `${task.jobId}:${task.callIndex}`,

@@ -23,7 +23,7 @@ import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import { createOpenWaits } from './studio/open-waits.ts';
-import type { JobNews } from './studio/job-news.ts';
+import type { JobUpdates } from './studio/job-updates.ts';
 import { createPriceList } from './studio/prices.ts';
 
 /** Configuration and services that the API is composed from. */
@@ -31,7 +31,7 @@ export interface AppDeps {
   config: Config;
   services: Services;
   client: Client;
-  news: JobNews;
+  updates: JobUpdates;
   readiness: Readiness;
   /** Middleware directly around the endpoints; absent: none. */
   observe?: Middleware | undefined;
@@ -42,9 +42,9 @@ export type Composition = ReturnType<typeof compose>;
 
 /** Composes the services of an API process. */
 export function compose(deps: AppDeps, documents: Documents) {
-  const { config, services, client, news } = deps;
+  const { config, services, client, updates } = deps;
   const { pool, storage, logger, reads } = services;
-  const admission = createAdmission({ client, news, reads, config });
+  const admission = createAdmission({ client, updates, reads, config });
   const claims = createClaims(pool, logger);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
@@ -61,7 +61,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     admission,
     view,
     openWaits: createOpenWaits(),
-    jobFeed: createJobFeed({ pool, news, reads, view, logger }),
+    jobFeed: createJobFeed({ pool, updates, reads, view, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, {
       pepper: config.KEY_PEPPER,

@@ -12,7 +12,7 @@ import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { answerStarting, createApp, type Handler } from './app.ts';
 import type { Middleware } from './context.ts';
-import { openJobNews, type JobNews } from './studio/job-news.ts';
+import { openJobUpdates, type JobUpdates } from './studio/job-updates.ts';
 
 interface ApiOptions {
   config: Config;
@@ -28,7 +28,7 @@ export interface Api {
   metricsPort: number | null;
   services: Services;
   client: Client;
-  news: JobNews;
+  updates: JobUpdates;
   /** Rejects new connections, completes the open requests, and closes all services. */
   close: () => Promise<void>;
 }
@@ -59,7 +59,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const port = await listen(server, config);
   const opened = await openProcess(config, logger);
   const { services, connection, client } = opened;
-  const news = await openJobNews({ databaseUrl: config.DATABASE_URL, ...services });
+  const updates = await openJobUpdates({ databaseUrl: config.DATABASE_URL, ...services });
   let draining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
@@ -72,7 +72,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     }),
   };
   const { observe } = options;
-  handle = createApp({ config, services, client, news, readiness, observe });
+  handle = createApp({ config, services, client, updates, readiness, observe });
   const metricsServer = await openMetricsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,
@@ -83,16 +83,16 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     metricsPort: metricsServer?.port ?? null,
     services,
     client,
-    news,
+    updates,
     async close() {
       // The load balancer sends requests until its next readiness check, so the process keeps serving for DRAIN_DELAY_MS.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
       // Clients that follow jobs are disconnected, so that they reconnect to another process. Requests that wait for a job
       // receive it as it is, because a client whose connection breaks would send the request again, as another job.
-      news.drain();
+      updates.drain();
       await closeServer(server);
-      await news.close();
+      await updates.close();
       // All chats have ended with their connections; their charges must be written before the pool closes.
       await services.chat.drained();
       await services.chat.close();

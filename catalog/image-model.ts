@@ -6,12 +6,12 @@ import {
   type ParameterRules,
 } from './model-parameters.ts';
 
-/** Route of a model: the provider that serves it, with its operations and limits. */
+/** Route of a model: the provider that serves it, with its endpoints and limits. */
 export interface ImageRoute extends FieldMap {
   provider: string;
-  /** Operation that generates images from a prompt. */
+  /** Provider endpoint that generates images from a prompt. */
   generate: string;
-  /** Operation that generates images from a prompt and pictures. */
+  /** Provider endpoint that generates images from a prompt and pictures. */
   edit?: string;
   imagesPerCallMax: number;
   /** Formats that the provider can generate; for other formats, the image is converted when it is stored. */

@@ -6,7 +6,7 @@ import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts
 
 interface ToolRoute extends FieldMap {
   provider: string;
-  operation: string;
+  providerEndpoint: string;
 }
 
 /** Price of a picture by its pixels: `usd` for every started step of `stepPixels`. */
@@ -57,12 +57,12 @@ export const upscalers: readonly Upscaler[] = [
     routes: [
       {
         provider: 'fal',
-        operation: 'fal-ai/topaz/upscale/image',
+        providerEndpoint: 'fal-ai/topaz/upscale/image',
         rename: { scaleFactor: 'upscale_factor' },
         fixed: { output_format: 'png' },
       },
     ],
-    // The maximum factor of this provider's operation is 4.
+    // The maximum factor of this provider endpoint is 4.
     steps: { 2: [2], 4: [4], 6: [3, 2] },
     price: { usd: 0.08, stepPixels: 24_000_000 },
   },
@@ -75,7 +75,7 @@ export const upscalers: readonly Upscaler[] = [
     routes: [
       {
         provider: 'fal',
-        operation: 'fal-ai/seedvr/upscale/image',
+        providerEndpoint: 'fal-ai/seedvr/upscale/image',
         rename: { scaleFactor: 'upscale_factor' },
         fixed: { upscale_mode: 'factor', output_format: 'png' },
       },
@@ -112,7 +112,7 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
   routes: [
     {
       provider: 'fal',
-      operation: 'fal-ai/birefnet/v2',
+      providerEndpoint: 'fal-ai/birefnet/v2',
       fixed: { output_format: 'png' },
     },
   ],

@@ -161,7 +161,7 @@ export const videoModels: readonly VideoModel[] = [
 
 /** A tool that works on a finished video, priced by the seconds of its input. */
 export interface VideoTool extends CatalogRow {
-  route: FieldMap & { provider: string; operation: string };
+  route: FieldMap & { provider: string; providerEndpoint: string };
   /** The result's edges are the input's times this. */
   scale: number;
   inputSecondsMax: number;
@@ -179,7 +179,7 @@ export const videoUpscaler: VideoTool = {
   typicalSeconds: 180,
   route: {
     provider: 'fal',
-    operation: 'fal-ai/topaz/upscale/video',
+    providerEndpoint: 'fal-ai/topaz/upscale/video',
     fixed: { upscale_factor: 2, H264_output: true },
   },
   scale: 2,
@@ -200,7 +200,7 @@ export const videoBackgroundRemover: VideoTool = {
   typicalSeconds: 60,
   route: {
     provider: 'fal',
-    operation: 'fal-ai/birefnet/v2/video',
+    providerEndpoint: 'fal-ai/birefnet/v2/video',
     fixed: { video_output_type: 'X264 (.mp4)' },
   },
   scale: 1,

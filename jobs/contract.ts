@@ -69,17 +69,18 @@ export interface JobProgress {
 /** Query for the progress of a job. */
 export const progressQuery = defineQuery<JobProgress>('progress');
 
-/** Workflow type that delivers the webhook of a job. */
+/** Workflow type that delivers a caller webhook. */
 export const webhookDeliveryType = 'webhookDelivery';
 
-/** The delivery of a job's webhook. */
-export function deliveryIdOf(jobId: string): string {
-  return `${jobId}-webhook`;
+/** Returns the workflow id of a webhook's delivery. */
+export function deliveryIdOf(subjectId: string): string {
+  return `${subjectId}-webhook`;
 }
 
 /** Input of a delivery. */
 export interface WebhookDelivery {
-  jobId: string;
+  /** Id of the job or account notice. */
+  subjectId: string;
   organizationId: string;
   /** Task queue of the delivery attempts. */
   taskQueue: string;

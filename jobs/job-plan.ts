@@ -12,7 +12,7 @@ export interface CallRoute {
   /** Temporal task queue on which this provider's calls run. */
   taskQueue: string;
   /** The provider's name of the operation, e.g. fal's endpoint id. */
-  operation: string;
+  providerEndpoint: string;
   /** Request body in the provider's format. */
   input: JsonObject;
   /** True if the provider sends a notification at the end, even if its response to the submit was lost. */

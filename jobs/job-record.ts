@@ -40,7 +40,7 @@ export const jobRow = z.object({
   model: z.string().nullable(),
   /** Provider of the first call. */
   provider: z.string(),
-  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
+  status: z.enum(['open', 'completed', 'failed', 'canceled']),
   verifying: z.boolean(),
   request: z.record(z.string(), z.json()),
   /** The caller's metadata; null if there is none. */

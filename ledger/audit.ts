@@ -180,7 +180,7 @@ export const invariantNames: readonly string[] = [
   'a completed job has no artifact',
   'a reservation was not reserved exactly once',
   'a reservation was settled more than once',
-  'an open Studio reservation has no queued job',
+  'an open Studio reservation has no open job',
   'an open reservation waits for the sweeper for too long',
   'the outputs of a job differ from its artifacts',
   'a job that was not paid for has artifacts',
@@ -197,9 +197,9 @@ const violations = `
   SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
     WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
   UNION ALL
-  SELECT 'an open Studio reservation has no queued job', r.id FROM reservation r
+  SELECT 'an open Studio reservation has no open job', r.id FROM reservation r
     WHERE r.kind = 'studio' AND r.state = 'reserved'
-      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'queued')
+      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'open')
   UNION ALL
   SELECT 'an open reservation waits for the sweeper for too long', r.id FROM reservation r
     WHERE r.state = 'reserved' AND r.expires_at < clock_timestamp() - interval '15 minutes'

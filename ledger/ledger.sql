@@ -233,7 +233,7 @@ BEGIN
 END $$;
 
 -- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies listeners of both and of
--- rejected reservations (api/studio/job-news.ts).
+-- rejected reservations (api/studio/job-updates.ts).
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN

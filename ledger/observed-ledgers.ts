@@ -108,7 +108,7 @@ export function createSettlements(
           LEFT JOIN LATERAL (
             SELECT max(h.heard_at) - min(c.begun_at) AS worked
             FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,
-              (SELECT min(n.received_at) FROM notification n
+              (SELECT min(n.received_at) FROM provider_notification n
                 WHERE n.job_id = c.job_id AND n.call_index = c.call_index)) AS heard_at) h
             WHERE c.job_id = j.id AND j.status = 'completed'
             HAVING bool_and(h.heard_at IS NOT NULL)) p ON true

@@ -60,12 +60,12 @@ function requestMetrics(registry: Registry) {
       'Chats whose provider reported more tokens than are possible for the request.',
       'provider',
     ]),
-    notifications: counter(registry, 'notifications_total', [
+    notifications: counter(registry, 'provider_notifications_total', [
       "Providers' webhooks: new, repeated, late (the job had ended), refused (not signed by the provider).",
       'provider',
       'outcome',
     ]),
-    notificationSeconds: timed('notification_delivery_seconds', [
+    notificationSeconds: timed('provider_notification_delivery_seconds', [
       'From a webhook to the workflow that was told of it.',
       'provider',
     ]),

@@ -8,7 +8,7 @@ import { jsonOf, type Json, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { providerOperation, type Operation } from './provider.ts';
+import { providerOperation, type ProviderOperation } from './provider.ts';
 
 /** Key of a provider call: the job, and the index of the call in the job. */
 export interface CallName {
@@ -50,7 +50,7 @@ const beginRow = z.object({ verdict: beginVerdict });
 interface RoutedCall extends CallName {
   routeIndex: number;
   provider: string;
-  endpoint: string;
+  providerEndpoint: string;
   /** Id of the attempt that sends the call; the attempt repeats `begin` with the same id. */
   senderId?: string;
   /** True if the attempt only waits for the end of a pause, so that the call is not recorded as begun. */
@@ -77,7 +77,10 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the call was sent and its outcome is unknown, so that it is never sent again. */
     unknown: (call: CallName): Promise<void> => record(call, { state: 'unknown' }),
     /** Records that the provider has queued the call under an operation. */
-    accepted: ({ operation, ...call }: CallName & { operation: Operation }): Promise<void> =>
+    accepted: ({
+      operation,
+      ...call
+    }: CallName & { operation: ProviderOperation }): Promise<void> =>
       record(call, { state: 'accepted', operation }),
     /** Records the stored outputs of the call. */
     answered: ({ outputs, ...call }: CallName & { outputs: CallOutputs }): Promise<void> =>

@@ -97,8 +97,11 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
     const differences = differencesOf(task.output, artifact);
     if (differences.length === 0) continue;
     const { jobId, callIndex, route } = task;
-    const { provider, operation } = route;
-    logger.warn({ jobId, callIndex, provider, operation, differences }, 'call.output_differs');
+    const { provider, providerEndpoint } = route;
+    logger.warn(
+      { jobId, callIndex, provider, providerEndpoint, differences },
+      'call.output_differs',
+    );
   }
 }
 

@@ -6,7 +6,7 @@ CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABL
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
     'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
-      SELECT operation_id FROM notification
+      SELECT operation_id FROM provider_notification
         WHERE job_id = c.job_id AND call_index = c.call_index
         ORDER BY received_at DESC LIMIT 1));
 END $$;
@@ -18,7 +18,7 @@ END $$;
 -- settles the job. With `wait`, the call is not begun: it is recorded as waiting while the provider is paused,
 -- otherwise the verdict is `resumed`. An attempt that lost the connection before it received the verdict calls this
 -- function again with the same senderId; it has not sent the call yet, so the verdict is `send` again.
--- {jobId, callIndex, routeIndex, provider, endpoint, senderId?, wait?}
+-- {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
@@ -28,9 +28,9 @@ DECLARE
   open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
 BEGIN
   IF move ? 'wait' AND NOT paused THEN RETURN '{"verdict": "resumed"}'; END IF;
-  INSERT INTO provider_call (job_id, call_index, route_index, provider, endpoint, state, sender_id)
+  INSERT INTO provider_call (job_id, call_index, route_index, provider, provider_endpoint, state, sender_id)
     SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
-      move->>'provider', move->>'endpoint', begun_state, move->>'senderId' WHERE open
+      move->>'provider', move->>'providerEndpoint', begun_state, move->>'senderId' WHERE open
     ON CONFLICT (job_id, call_index) DO NOTHING;
   IF FOUND THEN RETURN verdict; END IF;
   SELECT * INTO c FROM provider_call
@@ -42,7 +42,7 @@ BEGIN
   IF c.state IN ('refused', 'waiting') THEN
     UPDATE provider_call SET state = begun_state,
       attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
-      provider = move->>'provider', endpoint = move->>'endpoint', sender_id = move->>'senderId',
+      provider = move->>'provider', provider_endpoint = move->>'providerEndpoint', sender_id = move->>'senderId',
       updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
         ELSE c.begun_at END

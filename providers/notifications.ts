@@ -70,20 +70,20 @@ export function createInbox(pool: DatabasePool) {
     async keep(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
       return pool.one(sql.type(storedRow)`
-        INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
+        INSERT INTO provider_notification AS n (provider, job_id, call_index, operation_id, state)
           VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
         RETURNING deliveries, state`);
     },
     /** Records that the workflow has received the notification, or had already ended. */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
-      await pool.query(command`UPDATE notification SET state = ${state}
+      await pool.query(command`UPDATE provider_notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
     /** Returns all notifications of a job, oldest first. */
     ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
-      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM provider_notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
     /** Returns the newest notifications in a state; in any state if undefined. */
     list: (page: {
@@ -91,7 +91,7 @@ export function createInbox(pool: DatabasePool) {
       limit: number;
     }): Promise<readonly KeptNotification[]> => {
       const state = page.state ?? null;
-      return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+      return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM provider_notification
         WHERE ${state}::text IS NULL OR state = ${state}::text
         ORDER BY received_at DESC LIMIT ${page.limit}`);
     },
@@ -142,7 +142,7 @@ export function createNotificationRelay(deps: RelayDeps) {
         notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
         return;
       }
-      logger.warn({ jobId, callIndex }, 'notification.late');
+      logger.warn({ jobId, callIndex }, 'provider_notification.late');
       await inbox.mark(notification, 'late');
       notifications.inc({ provider, outcome: 'late' });
     },

@@ -118,10 +118,10 @@ export function createReadProviderFigures(pool: DatabasePool) {
         percentile_cont(0.95) WITHIN GROUP (ORDER BY t.seconds) AS "slowSeconds"
       FROM job j JOIN provider_call c ON c.job_id = j.id
         LEFT JOIN LATERAL (SELECT extract(epoch FROM coalesce(c.answered_at,
-            (SELECT min(n.received_at) FROM notification n
+            (SELECT min(n.received_at) FROM provider_notification n
               WHERE n.job_id = c.job_id AND n.call_index = c.call_index),
             j.completed_at) - c.begun_at)::float8 AS seconds
           WHERE j.status = 'completed' AND c.state IN ('accepted', 'answered')) t ON true
-      WHERE j.id >= ${firstIdAt('job', Date.now() - minutes * 60_000)} AND j.status <> 'queued'
+      WHERE j.id >= ${firstIdAt('job', Date.now() - minutes * 60_000)} AND j.status <> 'open'
       GROUP BY c.provider`);
 }

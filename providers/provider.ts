@@ -13,7 +13,7 @@ import type { Storage } from '../storage/storage.ts';
 
 /** Paid call that is sent to a provider. */
 export interface Submission {
-  operation: string;
+  providerEndpoint: string;
   input: JsonObject;
   /** URL to which the provider reports the end of the call; contains job, call and a MAC. */
   notificationUrl: string;
@@ -40,12 +40,12 @@ export interface ProviderResult {
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
 /** Handle of a queued operation. */
-export type Operation = z.infer<typeof providerOperation>;
+export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /** Response of a provider that accepted a call: the result, or the handle of a queued operation. */
 export type Submitted =
   | { kind: 'result'; result: ProviderResult }
-  | { kind: 'operation'; operation: Operation };
+  | { kind: 'operation'; operation: ProviderOperation };
 
 /** Result of a status check of a queued operation. */
 export type Checked =
@@ -56,8 +56,8 @@ export type Checked =
 /** Response of a provider to a cancel; `requested`: a later status check shows the result. */
 export type Canceled = 'canceled' | 'already_done' | 'requested';
 
-/** Verified webhook. Its only content is the id of the operation to check. */
-export interface Notification {
+/** Verified provider notification. Its only content is the id of the operation to check. */
+export interface ProviderNotification {
   operationId: string;
 }
 
@@ -88,17 +88,17 @@ export interface Provider {
 /** Functions of a provider that queues operations: checks, cancels and webhooks. */
 export interface ProviderQueue {
   /** Checks an operation. @throws ProviderFailure `unreachable` if the response does not show its status */
-  check: (operation: Operation, options: CheckOptions) => Promise<Checked>;
+  check: (operation: ProviderOperation, options: CheckOptions) => Promise<Checked>;
   /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
-  cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
+  cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<Canceled>;
   /** Returns the handle of an operation that is known only by its id, from a notification. */
-  adopt: (operation: string, operationId: string) => Operation;
+  adopt: (providerEndpoint: string, operationId: string) => ProviderOperation;
   /**
    * Verifies a webhook request.
    * @throws NotificationRefused if the provider did not sign it within the last minutes;
    *   GatewayError SERVICE_UNAVAILABLE if the signature cannot be checked now
    */
-  verify: (raw: RawNotification) => Promise<Notification>;
+  verify: (raw: RawNotification) => Promise<ProviderNotification>;
 }
 
 /** Error of a webhook request whose signature, time or body is invalid. */

@@ -94,7 +94,7 @@ export const audioTranscribe = defineCapability({
         routes: [
           {
             provider: model.provider,
-            operation: 'speech-to-text',
+            providerEndpoint: 'speech-to-text',
             input: {
               model_id: model.id,
               diarize: true,

@@ -20,7 +20,7 @@ import type {
 /** Route before the API adds the task queue of its provider. */
 export interface DraftRoute {
   provider: string;
-  operation: string;
+  providerEndpoint: string;
   input: JsonObject;
 }
 

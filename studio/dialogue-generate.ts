@@ -102,7 +102,7 @@ function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
     routes: [
       {
         provider: model.provider,
-        operation: 'text-to-dialogue',
+        providerEndpoint: 'text-to-dialogue',
         input: {
           inputs: lines,
           model_id: model.id,

@@ -79,7 +79,7 @@ export function planImageCalls(
       output,
       routes: routes.map((route) => ({
         provider: route.provider,
-        operation: (body.imageUrls && route.edit) || route.generate,
+        providerEndpoint: (body.imageUrls && route.edit) || route.generate,
         input: imageInput(route, callFields),
       })),
     });

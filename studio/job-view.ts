@@ -129,7 +129,7 @@ export function createJobView(deps: {
       type: job.type,
       model: job.model,
       status: statusOf(job),
-      done: job.status !== 'queued',
+      done: job.status !== 'open',
       phase: phaseOf(job),
       progress: job.progress ?? null,
       createdAt: isoTime(job.created_at),
@@ -197,11 +197,12 @@ function costOf(job: JobRecord): number {
 
 /** Returns the public status of a job: `in_progress` as soon as its first call may have been sent. */
 function statusOf(job: JobRecord): JobResource['status'] {
-  return job.status === 'queued' && job.started_at !== null ? 'in_progress' : job.status;
+  if (job.status !== 'open') return job.status;
+  return job.started_at === null ? 'queued' : 'in_progress';
 }
 
 function phaseOf(job: JobRecord): JobResource['phase'] {
-  if (job.status !== 'queued') return 'done';
+  if (job.status !== 'open') return 'done';
   if (job.verifying) return 'verifying_outcome';
   const states = job.call_states ?? [];
   if (states.length === 0) return 'reserved';

@@ -164,7 +164,7 @@ function songCall(body: MusicRequest): DraftCall {
     routes: [
       {
         provider: model.provider,
-        operation: body.mode === 'full' ? 'music/detailed' : 'music',
+        providerEndpoint: body.mode === 'full' ? 'music/detailed' : 'music',
         input: { ...content, model_id: body.model_id },
       },
     ],
@@ -184,7 +184,7 @@ function coverCall(body: MusicRequest): DraftCall {
     routes: [
       {
         provider: route.provider,
-        operation: route.generate,
+        providerEndpoint: route.generate,
         input: {
           prompt: body.coverPrompt ?? coverPromptOf(body),
           num_images: 1,

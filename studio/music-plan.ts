@@ -74,7 +74,7 @@ export const musicPlan = defineCapability({
           routes: [
             {
               provider: model.provider,
-              operation: 'music/plan',
+              providerEndpoint: 'music/plan',
               input: {
                 prompt: body.prompt,
                 model_id: body.model_id,

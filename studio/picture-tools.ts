@@ -58,7 +58,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       },
       routes: service.routes.map((route) => ({
         provider: route.provider,
-        operation: route.operation,
+        providerEndpoint: route.providerEndpoint,
         input: {
           ...providerInput(route, { ...fields, scaleFactor: factor, imageUrl: source.url }),
           ...modelOf(fields),
@@ -107,7 +107,7 @@ export function planRemoval(
     unitPriceUsd: priceOf(rule, filledFields).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,
-      operation: route.operation,
+      providerEndpoint: route.providerEndpoint,
       input: {
         ...providerInput(route, { ...filledFields, imageUrl: source.url }),
         model: isLargest ? largestResolution.model : model.id,

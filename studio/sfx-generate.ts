@@ -58,7 +58,7 @@ export const sfxGenerate = defineCapability({
         routes: [
           {
             provider: model.provider,
-            operation: 'sound-generation',
+            providerEndpoint: 'sound-generation',
             input: {
               text: body.prompt,
               model_id: model.id,

@@ -92,13 +92,13 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
     variants: cheaperFilms(model, usd),
     routes: model.routes.map((route) => ({
       provider: route.provider,
-      operation: operationOf(route, body),
+      providerEndpoint: endpointOf(route, body),
       input: providerInput(route, fields),
     })),
   };
 }
 
-function operationOf(route: VideoRoute, body: VideoRequest): string {
+function endpointOf(route: VideoRoute, body: VideoRequest): string {
   if (body.imageUrl !== undefined) return route.fromImage;
   if (!body.referenceUrls) return route.fromText;
   assert(route.fromReferences, 'a model that accepts references has a route for them');

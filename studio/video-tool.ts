@@ -56,7 +56,7 @@ export function defineVideoTool(
             routes: [
               {
                 provider: route.provider,
-                operation: route.operation,
+                providerEndpoint: route.providerEndpoint,
                 input: providerInput(route, { videoUrl: body.videoUrl }),
               },
             ],

@@ -49,7 +49,7 @@ export const voiceoverGenerate = defineCapability({
           routes: [
             {
               provider: model.provider,
-              operation: 'text-to-speech',
+              providerEndpoint: 'text-to-speech',
               input: {
                 voice_id: providerVoiceIdOf(body.voice),
                 text: body.text,

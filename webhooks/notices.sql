@@ -1,4 +1,4 @@
--- Notices of low balances and of key limits. The sweeper creates them, outside the transactions that move credits, and
+-- Account notices of low balances and of key limits. The sweeper creates them, outside the transactions that move credits, and
 -- they are delivered as webhooks.
 
 -- Records that the limit of a key has rejected a request today.
@@ -28,19 +28,19 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
       WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
         AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
     -- After a notice that a limit is reached, no notice that it is near follows in the same period.
-    AND NOT EXISTS (SELECT FROM notice n WHERE n.key_id = k.id AND n.period = due.period
+    AND NOT EXISTS (SELECT FROM account_notice n WHERE n.key_id = k.id AND n.period = due.period
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
--- Creates the due notices, each with a webhook that no workflow delivers yet. A balance notice is due when the balance
+-- Creates the due account notices, each with a webhook that no workflow delivers yet. A balance notice is due when the balance
 -- falls to the threshold, and again after it was above the threshold. Reservations of running jobs are not deducted
 -- from the balance, because jobs that fail would lower and raise it. The lock allows only one execution at a time,
 -- because the slower of two executions would decide by outdated balances.
-CREATE FUNCTION make_notices() RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF NOT pg_try_advisory_xact_lock(hashtext('make_notices')) THEN RETURN; END IF;
+  IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;
   WITH turned AS (
-    UPDATE notice_target t SET balance_is_low = NOT t.balance_is_low FROM account a
+    UPDATE account_notice_target t SET balance_is_low = NOT t.balance_is_low FROM account a
     WHERE a.organization_id = t.organization_id AND t.url IS NOT NULL
       AND t.balance_is_low <> (a.posted <= t.low_balance_micro)
     RETURNING t.organization_id, t.url, t.balance_is_low, a.posted, t.low_balance_micro),
@@ -50,14 +50,14 @@ BEGIN
     FROM turned WHERE balance_is_low
     UNION ALL
     SELECT t.organization_id, t.url, l.key_id, l.period, l.type, l.body
-    FROM notice_target t CROSS JOIN LATERAL due_limit_notices(t.organization_id) AS l
+    FROM account_notice_target t CROSS JOIN LATERAL due_limit_notices(t.organization_id) AS l
     WHERE t.url IS NOT NULL),
   made AS (
-    INSERT INTO notice (id, organization_id, type, body, key_id, period)
+    INSERT INTO account_notice (id, organization_id, type, body, key_id, period)
     SELECT 'ntc_' || replace(gen_random_uuid()::text, '-', ''), organization_id, type, body, key_id,
       period FROM due
     ON CONFLICT DO NOTHING RETURNING id, organization_id)
-  INSERT INTO webhook (job_id, organization_id, url, state, next_attempt_at, overdue_at)
+  INSERT INTO webhook (subject_id, organization_id, url, state, next_attempt_at, overdue_at)
     SELECT m.id, m.organization_id, t.url, 'delivering', clock_timestamp(), clock_timestamp()
-    FROM made m JOIN notice_target t USING (organization_id);
+    FROM made m JOIN account_notice_target t USING (organization_id);
 END $$;

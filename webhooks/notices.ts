@@ -1,5 +1,5 @@
 /**
- * Notices to an organization: its balance is low, or the limit of a key is near or reached. The sweeper creates them
+ * Account notices to an organization: its balance is low, or the limit of a key is near or reached. The sweeper creates them
  * (webhooks/notices.sql), and they are delivered like the webhooks of jobs.
  */
 import { sql } from 'slonik';
@@ -20,7 +20,7 @@ const limitData = z.object({
   resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
 });
 
-/** Schema of the `data` of each type of notice; amounts in credits. */
+/** Schema of the `data` of each type of account notice; amounts in credits. */
 export const noticeData = {
   'account.balance.low': z.object({
     noticeId: z.string(),
@@ -34,8 +34,8 @@ export const noticeData = {
 /** `data` of a notice of any type. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
-/** Notice; times are Unix ms. */
-export interface Notice {
+/** Account notice; times are Unix ms. */
+export interface AccountNotice {
   type: keyof typeof noticeData;
   createdAtMs: number;
   data: NoticeData;
@@ -47,15 +47,15 @@ const delivery = listedWebhook.pick({
   lastStatus: true,
   lastError: true,
 });
-/** Notice with the state of its delivery. */
-export type ListedNotice = Notice & z.infer<typeof delivery>;
+/** Account notice with the state of its delivery. */
+export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
  * Target of an organization's notices: the URL (null: no notices are sent), and the balance in micro-credits at or
  * below which it is low (null: no notices of the balance).
  */
-export type NoticeTarget = z.infer<typeof target>;
+export type AccountNoticeTarget = z.infer<typeof target>;
 
 const balanceBody = z.object({ total: z.number(), threshold: z.number() });
 const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
@@ -66,20 +66,23 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** Makes the functions on notices in the database. */
-export function createNotices(pool: DatabasePool) {
+/** Makes the functions on account notices in the database. */
+export function createAccountNotices(pool: DatabasePool) {
   return {
     /** Reads the target of an organization's notices. */
-    async target(organizationId: string): Promise<NoticeTarget> {
+    async target(organizationId: string): Promise<AccountNoticeTarget> {
       const storedTarget = await pool.maybeOne(sql.type(target)`
-        SELECT url, low_balance_micro AS "lowBalanceMicro" FROM notice_target
+        SELECT url, low_balance_micro AS "lowBalanceMicro" FROM account_notice_target
         WHERE organization_id = ${organizationId}`);
       return storedTarget ?? { url: null, lowBalanceMicro: null };
     },
     /** Stores the target. After a change of URL or threshold, a low balance causes a new notice. */
-    async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
+    async setTarget(
+      organizationId: string,
+      { url, lowBalanceMicro }: AccountNoticeTarget,
+    ): Promise<void> {
       await pool.query(command`
-        INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
+        INSERT INTO account_notice_target AS t (organization_id, url, low_balance_micro)
         VALUES (${organizationId}, ${url}, ${lowBalanceMicro})
         ON CONFLICT (organization_id) DO UPDATE SET url = excluded.url,
           low_balance_micro = excluded.low_balance_micro,
@@ -89,19 +92,19 @@ export function createNotices(pool: DatabasePool) {
     },
     /** Creates all due notices; several processes may call this function at the same time. */
     async make(): Promise<void> {
-      await pool.query(command`SELECT make_notices()`);
+      await pool.query(command`SELECT make_account_notices()`);
     },
-    async read(id: string): Promise<Notice> {
+    async read(id: string): Promise<AccountNotice> {
       return noticeOf(
-        await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
+        await pool.one(sql.type(row)`SELECT ${columns} FROM account_notice n WHERE n.id = ${id}`),
       );
     },
     /** Lists the notices of an organization, newest first. */
-    async list(organizationId: string, limit: number): Promise<ListedNotice[]> {
+    async list(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
-        FROM notice n JOIN webhook w ON w.job_id = n.id
-          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+        FROM account_notice n JOIN webhook w ON w.subject_id = n.id
+          LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE n.organization_id = ${organizationId}
         ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);
       return rows.map((each) => {
@@ -111,9 +114,9 @@ export function createNotices(pool: DatabasePool) {
     },
   };
 }
-export type Notices = ReturnType<typeof createNotices>;
+export type AccountNotices = ReturnType<typeof createAccountNotices>;
 
-function noticeOf({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>): Notice {
+function noticeOf({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>): AccountNotice {
   const { type } = notice;
   if (type === 'account.balance.low') {
     const { total, threshold } = notice.body;

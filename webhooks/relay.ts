@@ -35,10 +35,10 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   function start(name: WebhookName, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
     return client.withDeadline(Date.now() + startTimeoutMs, () =>
       client.workflow.start(webhookDeliveryType, {
-        workflowId: deliveryIdOf(name.jobId),
+        workflowId: deliveryIdOf(name.subjectId),
         taskQueue: studioTaskQueue(deps.taskQueuePrefix),
         args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
-        staticSummary: `webhook of ${name.jobId}`,
+        staticSummary: `webhook of ${name.subjectId}`,
         workflowIdConflictPolicy,
       }),
     );
@@ -46,23 +46,23 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
 
   async function resumeOne(name: WebhookName): Promise<void> {
     await start(name, 'USE_EXISTING');
-    await webhooks.attended(name.jobId);
-    logger.info({ jobId: name.jobId }, 'webhook.resumed');
+    await webhooks.attended(name.subjectId);
+    logger.info({ subjectId: name.subjectId }, 'webhook.resumed');
   }
 
   return {
     async redeliver(name) {
-      await webhooks.renew(name.jobId);
+      await webhooks.renew(name.subjectId);
       try {
         await start(name, 'TERMINATE_EXISTING');
       } catch (error) {
         // The sweeper starts the delivery later, because the row of the webhook has the state `delivering`.
-        logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
+        logger.warn({ error, subjectId: name.subjectId }, 'webhook.not_started');
       }
     },
     async resume() {
       const forsaken = await webhooks.forsaken();
-      const named = forsaken.map((name) => ({ ...name, id: name.jobId }));
+      const named = forsaken.map((name) => ({ ...name, id: name.subjectId }));
       return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
     },
   };

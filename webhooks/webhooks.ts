@@ -1,7 +1,7 @@
 /**
- * Webhooks in the database: the URL that receives the end of a job or a notice (webhooks/notices.ts), and all
- * delivery attempts. The rows decide what is delivered; workflows only wait. The `jobId` of a notice's webhook is
- * the notice's id.
+ * Webhooks in the database: the URL that receives the end of a job or an account notice (webhooks/notices.ts), and all
+ * delivery attempts. The rows decide what is delivered; workflows only wait. The subject is the job or the account
+ * notice.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ const begunAttempt = z.object({
   /** Number of attempts before this one since the last redelivery. */
   failures: z.number(),
 });
-const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
+const nameRow = z.object({ subjectId: z.string(), organizationId: z.string() });
 
 /** State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none follows. */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
@@ -65,9 +65,13 @@ export interface WebhookListing {
 
 /** Key of a webhook. */
 export interface WebhookName {
-  jobId: string;
+  /** Id of the job or account notice. */
+  subjectId: string;
   organizationId: string;
 }
+
+/** Key of a job. */
+export type JobName = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
 /** Attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
@@ -96,7 +100,7 @@ const overdueAfter = '2 minutes';
  */
 const orphanedAfter = '1 day';
 
-const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
+const columns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
@@ -109,27 +113,27 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 function createRegistry(pool: DatabasePool) {
   return {
     /** Registers the webhook of a job before the job is admitted. */
-    async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
-      await pool.query(command`INSERT INTO webhook (job_id, organization_id, url)
-        VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
+    async add({ subjectId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
+      await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url)
+        VALUES (${subjectId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
     },
     /** Deletes the webhook of a rejected job. */
-    async drop(jobId: string): Promise<void> {
-      await pool.query(command`DELETE FROM webhook w WHERE job_id = ${jobId}
-        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+    async drop(subjectId: string): Promise<void> {
+      await pool.query(command`DELETE FROM webhook w WHERE subject_id = ${subjectId}
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.subject_id)`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
-    async renew(jobId: string): Promise<void> {
+    async renew(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
-        WHERE job_id = ${jobId}`);
+        WHERE subject_id = ${subjectId}`);
     },
     /** Stops the delivery of a webhook; its state becomes `failed`. */
-    async giveUp(jobId: string): Promise<void> {
+    async giveUp(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
-        WHERE job_id = ${jobId} AND state IN ('waiting', 'delivering')`);
+        WHERE subject_id = ${subjectId} AND state IN ('waiting', 'delivering')`);
     },
   };
 }
@@ -137,50 +141,50 @@ function createRegistry(pool: DatabasePool) {
 function createDeliveryMoves(pool: DatabasePool) {
   return {
     /** Begins an attempt; null if the webhook is no longer to be delivered. */
-    begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
+    begin: ({ subjectId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
             overdue_at = clock_timestamp() + ${overdueAfter}::interval,
             updated_at = clock_timestamp()
-          WHERE job_id = ${jobId} AND organization_id = ${organizationId}
+          WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
             AND state IN ('waiting', 'delivering')
-          RETURNING job_id, url, attempts, attempts - attempts_before - 1 AS failures),
+          RETURNING subject_id, url, attempts, attempts - attempts_before - 1 AS failures),
         logged AS (
-          INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
+          INSERT INTO webhook_attempt (subject_id, number) SELECT subject_id, attempts FROM begun
           RETURNING number)
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
     /** Records the end of an attempt. The state of the webhook follows from its newest attempt. */
-    async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
+    async end(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
       await pool.query(command`
         WITH logged AS (
           UPDATE webhook_attempt SET outcome = ${outcome}, status = ${status}, error = ${error},
             response = ${response}, duration_ms = ${durationMs}
-          WHERE job_id = ${jobId} AND number = ${number}
-          RETURNING job_id)
+          WHERE subject_id = ${subjectId} AND number = ${number}
+          RETURNING subject_id)
         UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
             + ${overdueAfter}::interval
-        FROM logged WHERE w.job_id = logged.job_id AND w.attempts = ${number}`);
+        FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}`);
     },
   };
 }
 
 function createReads(pool: DatabasePool) {
   return {
-    /** Returns a webhook; null if the organization does not have it. */
-    find: ({ jobId, organizationId }: WebhookName): Promise<WebhookRecord | null> =>
+    /** Returns the webhook of a job; null if the organization has none. */
+    find: ({ jobId, organizationId }: JobName): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
-        WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
+        WHERE w.subject_id = ${jobId} AND w.organization_id = ${organizationId}`),
     /** Returns the newest attempts, newest first. */
-    attempts: (jobId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
+    attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
-        FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
+        FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /**
      * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes webhooks without a
      * job.
@@ -188,20 +192,20 @@ function createReads(pool: DatabasePool) {
     async forsaken(): Promise<readonly WebhookName[]> {
       await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
-        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.subject_id)`);
       return pool.any(sql.type(
-        jobIdRow,
-      )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
-        FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
+        nameRow,
+      )`SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
+        FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
-          AND (j.status <> 'queued' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
+          AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
     /** Records that a workflow delivers the webhook, so that `forsaken` does not return it for two minutes. */
-    async attended(jobId: string): Promise<void> {
+    async attended(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
-        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
+        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
     /** Lists webhooks of jobs; webhooks/notices.ts lists the notices. */
     list({
@@ -210,11 +214,11 @@ function createReads(pool: DatabasePool) {
       beforeJobId,
       limit,
     }: WebhookListing): Promise<readonly ListedWebhook[]> {
-      const conditions = [sql.fragment`starts_with(w.job_id, 'job_')`];
+      const conditions = [sql.fragment`starts_with(w.subject_id, 'job_')`];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
       }
-      if (beforeJobId !== undefined) conditions.push(sql.fragment`w.job_id < ${beforeJobId}`);
+      if (beforeJobId !== undefined) conditions.push(sql.fragment`w.subject_id < ${beforeJobId}`);
       if (state === 'failing') {
         conditions.push(sql.fragment`w.state IN ('delivering', 'failed', 'gone')
           AND a.outcome IN ('failed', 'gone')`);
@@ -222,9 +226,9 @@ function createReads(pool: DatabasePool) {
       return pool.any(sql.type(listedWebhook)`
         SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
-          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+          LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
-        ORDER BY w.job_id DESC LIMIT ${limit}`);
+        ORDER BY w.subject_id DESC LIMIT ${limit}`);
     },
   };
 }
@@ -233,8 +237,8 @@ function createReads(pool: DatabasePool) {
 export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
   return {
     ...webhooks,
-    async end(jobId, number, end) {
-      await webhooks.end(jobId, number, end);
+    async end(subjectId, number, end) {
+      await webhooks.end(subjectId, number, end);
       metrics.callerWebhookAttempts.inc({ outcome: end.outcome });
       metrics.callerWebhookSeconds.observe(end.durationMs / 1000);
     },

@@ -90,9 +90,9 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
       SELECT count(*) AS "callerWebhooksOpen",
         coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at))), 0)::float8
           AS "callerWebhookAgeSeconds"
-      FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
+      FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
       WHERE w.state IN ('waiting', 'delivering')
-        AND (j.status <> 'queued' OR n.id IS NOT NULL)) AS telling`);
+        AND (j.status <> 'open' OR n.id IS NOT NULL)) AS telling`);
   for (const name of countNames) state[name].set(found[name]);
 }
 

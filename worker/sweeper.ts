@@ -92,7 +92,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('media', () => services.keptFiles.sweep());
   await step('copies', () => services.copies.sweep());
   await step('claims', () => forgetClaims(services.pool));
-  await step('notices', () => services.notices.make());
+  await step('account notices', () => services.accountNotices.make());
   await step('reservations', () => sweepReservations(deps, report));
   await step('webhooks', async () => {
     const { done, skipped } = await deps.webhookRelay.resume();

@@ -6,7 +6,7 @@
 import { CancellationScope, condition } from '@temporalio/workflow';
 import type { AdoptOutcome } from '../activities/adopt.ts';
 import type { SubmitOutcome } from '../activities/submit.ts';
-import type { Operation } from '../providers/provider.ts';
+import type { ProviderOperation } from '../providers/provider.ts';
 import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
 import { clock, showTaken } from './running-job.ts';
@@ -189,7 +189,10 @@ async function awaitNotification(running: RunningCall): Promise<void> {
 }
 
 /** Waits until the operation ends; a notification or a timer triggers each check. */
-async function awaitOutputs(running: RunningCall, operation: Operation): Promise<CallOutputs> {
+async function awaitOutputs(
+  running: RunningCall,
+  operation: ProviderOperation,
+): Promise<CallOutputs> {
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
   signals.expect(call.index, operation.id);
   const firstWait = { waitMs: call.firstCheckMs, cancelSent: false, overdue: false };
@@ -231,7 +234,10 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
  * check. Returns null while the provider works on the call, and if its status or result could not
  * be read.
  */
-async function collect(running: RunningCall, operation: Operation): Promise<CallOutputs | null> {
+async function collect(
+  running: RunningCall,
+  operation: ProviderOperation,
+): Promise<CallOutputs | null> {
   const { call, signals, progress, deadlineAtMs, task } = running;
   const notified = signals.isNotified(call.index);
   if (notified) signals.takeNotification(call.index);
@@ -260,7 +266,7 @@ async function collect(running: RunningCall, operation: Operation): Promise<Call
 }
 
 /** Sends a cancel to the provider. A later check shows whether the provider has stopped. */
-async function cancel(running: RunningCall, operation: Operation): Promise<void> {
+async function cancel(running: RunningCall, operation: ProviderOperation): Promise<void> {
   const { call, route, progress, task } = running;
   progress.call(call.index, `canceling at ${route.provider}`);
   const step = stepOf(running, 'cancel');
@@ -281,7 +287,7 @@ function markVerifying(running: RunningCall): Promise<void> {
 
 /** Makes a step of a call with the text of its row: `call 2 of 4 · fal nano-banana`. */
 function stepOf({ plan, call, route }: RunningCall, verb: Verb): Step {
-  const summary = `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`;
+  const summary = `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.providerEndpoint}`;
   return { verb, summary, of: { call, route } };
 }
 

@@ -204,7 +204,7 @@ function billingInWords(plan: JobPlan, settled: SettleVerdict): string {
 async function tellCaller(plan: JobPlan): Promise<void> {
   if (!plan.webhook) return;
   const { jobId, organizationId } = nameOf(plan);
-  const delivery: WebhookDelivery = { jobId, organizationId, ...plan.webhook };
+  const delivery: WebhookDelivery = { subjectId: jobId, organizationId, ...plan.webhook };
   try {
     await startChild(webhookDeliveryType, {
       workflowId: deliveryIdOf(jobId),

@@ -12,7 +12,7 @@ import type { WebhookDelivery } from '../jobs/contract.ts';
  * delivery.
  */
 export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> {
-  const { jobId, organizationId, taskQueue } = delivery;
+  const { subjectId, organizationId, taskQueue } = delivery;
   const { attemptDelivery, stopDelivery } = proxyActivities<
     Pick<Activities, 'attemptDelivery' | 'stopDelivery'>
   >({
@@ -28,9 +28,10 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> 
     summary: 'webhook',
   });
   try {
-    await attemptDelivery({ jobId, organizationId });
+    await attemptDelivery({ subjectId, organizationId });
   } catch (error) {
-    if (isCancellation(error)) await CancellationScope.nonCancellable(() => stopDelivery(jobId));
+    if (isCancellation(error))
+      await CancellationScope.nonCancellable(() => stopDelivery(subjectId));
     throw error;
   }
 }

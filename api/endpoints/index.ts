@@ -21,7 +21,7 @@ import { chat } from './chat.ts';
 import { consolePages } from './console.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
-import { hooks } from './hooks.ts';
+import { providerNotifications } from './provider-notifications.ts';
 import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
@@ -73,7 +73,7 @@ export const endpoints: readonly Endpoint[] = [
   ...consolePages,
   files,
   uploads,
-  hooks,
+  providerNotifications,
   mcp,
   ...temporalCodec,
 ];

@@ -96,7 +96,7 @@ export const storedFiles = section('Storage', {
     ) {
       const job = await reads.read(organizationId, jobId);
       if (!job) throw new GatewayError('JOB_NOT_FOUND');
-      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await keptFiles.deleteMedia(jobId);
       const now = (await reads.read(organizationId, jobId)) ?? job;
       return { ...found(await shown.resource(now)), credits: shown.credits(now) };

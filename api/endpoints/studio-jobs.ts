@@ -104,7 +104,7 @@ async function show(
   view: JobView,
   job: JobRecord,
 ): Promise<z.infer<typeof oneJob>> {
-  if (job.status === 'queued') ctx.set('Retry-After', '2');
+  if (job.status === 'open') ctx.set('Retry-After', '2');
   return { ...found(await view.resource(job)), credits: view.credits(job) };
 }
 
@@ -165,7 +165,7 @@ const jobs = section('Jobs', {
       const wait = (query.wait ?? 0) * 1000;
       const waitMs = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : wait;
       const { organizationId } = call.caller;
-      if (waitMs === 0 || job.status !== 'queued') return show(ctx, view, job);
+      if (waitMs === 0 || job.status !== 'open') return show(ctx, view, job);
       const leave = openWaits.enter(call.caller);
       try {
         const awaited = await admission.awaitEnd({ organizationId, jobId: job.id }, waitMs);
@@ -231,7 +231,7 @@ const jobs = section('Jobs', {
     async handle({ ctx, ...call }, { reads, admission, view }) {
       const job = await find(call, { reads });
       const now = await admission.cancel(call.caller.organizationId, job);
-      ctx.status = now.status === 'queued' ? 202 : 200;
+      ctx.status = now.status === 'open' ? 202 : 200;
       return show(ctx, view, now);
     },
   }),
@@ -270,7 +270,7 @@ const webhooksOfJobs = section('Webhooks', {
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, scopeOf(capability));
       const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
-      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       return found(await redeliver(services, webhook));
     },
   }),

@@ -4,12 +4,12 @@
  */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import { noticeData, type Notices } from '../../webhooks/notices.ts';
+import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
 import {
   webhookAttempt,
   webhookRecord,
-  type WebhookName,
+  type JobName,
   type WebhookRecord,
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
@@ -62,9 +62,9 @@ export const listedWebhook = webhookLine
 /** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
 export async function webhookOf(
   webhooks: Pick<Webhooks, 'find'>,
-  name: WebhookName,
+  job: JobName,
 ): Promise<WebhookRecord> {
-  const webhook = await webhooks.find(name);
+  const webhook = await webhooks.find(job);
   if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
   return webhook;
 }
@@ -74,7 +74,8 @@ export async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  await webhookRelay.redeliver(webhook);
+  const { jobId, organizationId } = webhook;
+  await webhookRelay.redeliver({ subjectId: jobId, organizationId });
   return showWebhook(webhooks, await webhookOf(webhooks, webhook));
 }
 
@@ -187,12 +188,12 @@ const guardedTarget = {
 } as const;
 
 async function showTarget(
-  notices: Notices,
+  accountNotices: AccountNotices,
   organizationId: string,
 ): Promise<z.infer<typeof targetSchema>> {
   const [{ url, lowBalanceMicro }, newest] = await Promise.all([
-    notices.target(organizationId),
-    notices.list(organizationId, noticesShownMax),
+    accountNotices.target(organizationId),
+    accountNotices.list(organizationId, noticesShownMax),
   ]);
   return {
     url,
@@ -252,7 +253,7 @@ export const webhooks = section('Webhooks', {
     route: 'GET /api/v1/webhooks/notices',
     ...guardedTarget,
     summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
-    handle: ({ caller }, { notices }) => showTarget(notices, caller.organizationId),
+    handle: ({ caller }, { accountNotices }) => showTarget(accountNotices, caller.organizationId),
   }),
 
   setNotices: defineEndpoint({
@@ -274,13 +275,13 @@ export const webhooks = section('Webhooks', {
       }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
     },
-    async handle({ caller: { organizationId }, body }, { notices, outbound }) {
+    async handle({ caller: { organizationId }, body }, { accountNotices, outbound }) {
       const { url, lowBalanceCredits: low } = body;
-      await notices.setTarget(organizationId, {
+      await accountNotices.setTarget(organizationId, {
         url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
         lowBalanceMicro: low === null ? null : microFromCredits(low),
       });
-      return showTarget(notices, organizationId);
+      return showTarget(accountNotices, organizationId);
     },
   }),
 });

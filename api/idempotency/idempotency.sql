@@ -13,7 +13,7 @@ CREATE FUNCTION claim_key(
 ) RETURNS TABLE (verdict text, subject text, answer bytea, answer_type text) LANGUAGE plpgsql AS $$
 DECLARE c idempotency_claim; r reservation; at timestamptz;
 BEGIN
-  INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, job_id, attempt, held_until)
+  INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt, held_until)
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::bytea, NULL; RETURN; END IF;
@@ -25,9 +25,9 @@ BEGIN
   IF c.fingerprint <> request_fingerprint THEN
     RETURN QUERY SELECT 'other', NULL, NULL::bytea, NULL; RETURN;
   END IF;
-  SELECT * INTO r FROM reservation WHERE id = c.job_id;
+  SELECT * INTO r FROM reservation WHERE id = c.subject_id;
   IF c.state = 'done' OR r.kind = 'studio' THEN
-    RETURN QUERY SELECT 'done', c.job_id, c.answer, c.answer_type; RETURN;
+    RETURN QUERY SELECT 'done', c.subject_id, c.answer, c.answer_type; RETURN;
   END IF;
   at := clock_timestamp();
   -- The response of a chat is stored shortly before or after its charge, so after `hold_for` it will not be stored any more.
@@ -38,8 +38,8 @@ BEGIN
     RETURN QUERY SELECT 'in_progress', NULL, NULL::bytea, NULL; RETURN;
   END IF;
   UPDATE idempotency_claim SET attempt = new_attempt, held_until = at + hold_for, created_at = at,
-      job_id = CASE WHEN c.state = 'started' THEN c.job_id ELSE new_subject END
-    WHERE organization_id = organization AND idempotency_key = key RETURNING job_id INTO subject;
+      subject_id = CASE WHEN c.state = 'started' THEN c.subject_id ELSE new_subject END
+    WHERE organization_id = organization AND idempotency_key = key RETURNING subject_id INTO subject;
   RETURN QUERY SELECT 'claimed', subject, NULL::bytea, NULL;
 END $$;
 

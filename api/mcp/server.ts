@@ -151,7 +151,7 @@ async function followJob(
     );
     const job = await services.admission.awaitEnd({ organizationId, jobId }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
-    const isOver = job.status !== 'queued' || signal.aborted || services.admission.isDraining();
+    const isOver = job.status !== 'open' || signal.aborted || services.admission.isDraining();
     if (isOver || performance.now() - startedAtMs >= waitMaxMs) return jobResult(job, services);
     if (progressToken !== undefined) {
       const { phase } = await services.view.resource(job);

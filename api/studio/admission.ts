@@ -14,11 +14,11 @@ import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './planner.ts';
-import type { JobNews, JobSubscription } from './job-news.ts';
+import type { JobUpdates, JobSubscription } from './job-updates.ts';
 
 interface AdmissionDeps {
   client: Client;
-  news: JobNews;
+  updates: JobUpdates;
   reads: JobReads;
   config: Config;
 }
@@ -31,7 +31,7 @@ interface AwaitedJob {
    * Subscription that began before the job started, so the end of the job is awaited before its row is read first; null or
    * absent: the row is read at once.
    */
-  news?: JobSubscription | null;
+  updates?: JobSubscription | null;
 }
 
 /** Functions to call before a start is sent, and when the ledger has rejected the started job. */
@@ -84,17 +84,17 @@ export function createAdmission(deps: AdmissionDeps) {
      */
     async admit(plan: JobPlan, hold: StartHold): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
-      const news = deps.news.subscribe(plan.jobId);
+      const updates = deps.updates.subscribe(plan.jobId);
       try {
         await startInTurn(plan, hold);
-        const refusal = await awaitVerdict(deps, plan, news);
+        const refusal = await awaitVerdict(deps, plan, updates);
         if (refusal) {
           hold.refused();
           throwRefusal(refusal);
         }
-        return news;
+        return updates;
       } catch (error) {
-        news.end();
+        updates.end();
         throw error;
       }
     },
@@ -130,7 +130,7 @@ export function createAdmission(deps: AdmissionDeps) {
     cancel: (organizationId: string, job: JobRecord) => cancel(deps, organizationId, job),
 
     /** Whether the process stops, so that no request may wait. */
-    isDraining: () => deps.news.isDraining,
+    isDraining: () => deps.updates.isDraining,
   };
 }
 
@@ -144,7 +144,7 @@ async function cancel(
   organizationId: string,
   job: JobRecord,
 ): Promise<JobRecord> {
-  if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+  if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
   try {
     await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
   } catch (error) {
@@ -154,30 +154,30 @@ async function cancel(
 }
 
 async function awaitEnd(
-  deps: Pick<AdmissionDeps, 'news' | 'reads'>,
-  { organizationId, jobId, news: subscription }: AwaitedJob,
+  deps: Pick<AdmissionDeps, 'updates' | 'reads'>,
+  { organizationId, jobId, updates: subscription }: AwaitedJob,
   waitMs: number,
 ): Promise<JobRecord | null> {
-  const news = subscription ?? deps.news.subscribe(jobId);
+  const updates = subscription ?? deps.updates.subscribe(jobId);
   try {
     const deadlineAtMs = performance.now() + waitMs;
     if (subscription) await untilEnd(subscription, waitMs);
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
       const leftMs = deadlineAtMs - performance.now();
-      if (!job || job.status !== 'queued' || leftMs <= 0 || deps.news.isDraining) return job;
-      await untilEnd(news, leftMs);
+      if (!job || job.status !== 'open' || leftMs <= 0 || deps.updates.isDraining) return job;
+      await untilEnd(updates, leftMs);
     }
   } finally {
-    news.end();
+    updates.end();
   }
 }
 
 /** Waits for the event that the job has ended, at most `waitMs` milliseconds. */
-async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
+async function untilEnd(updates: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
-    const event = await news.next(leftMs);
+    const event = await updates.next(leftMs);
     if (event === null || event.event === 'done') return;
   }
 }
@@ -191,13 +191,13 @@ async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
 async function awaitVerdict(
   { config, reads }: AdmissionDeps,
   plan: JobPlan,
-  news: JobSubscription,
+  updates: JobSubscription,
 ): Promise<Refusal | null> {
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
     const leftMs = deadlineAtMs - performance.now();
     if (leftMs <= 0) throw startFailed(plan, 'The job waits for a worker.');
-    const event = await news.next(Math.min(rowPollMs, leftMs));
+    const event = await updates.next(Math.min(rowPollMs, leftMs));
     if (event) return event.event === 'refused' ? event.refusal : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
   }

@@ -53,7 +53,7 @@ export function whyOf(facts: JobFacts): string {
   const reserved = credits(job.reserved);
   const duration = job.completed_at === null ? null : spanOf(job.completed_at - job.created_at);
   switch (job.status) {
-    case 'queued': {
+    case 'open': {
       const age = spanOf(Date.now() - job.created_at);
       return `Open for ${age}, ${reserved} of ${caller.organizationName} reserved: ${facts.reasons.join('; ')}.`;
     }
@@ -110,7 +110,7 @@ function webhookText({ webhook, attempts }: JobFacts): string {
 /** Lists the possible next steps, the most useful first; if the job needs none, one step says so. */
 export function nextStepsOf(facts: JobFacts): NextStep[] {
   const { job } = facts;
-  const steps = job.status === 'queued' ? openSteps(facts) : endedSteps(facts);
+  const steps = job.status === 'open' ? openSteps(facts) : endedSteps(facts);
   if (steps.length > 0) return steps;
   const error = job.error && errorTable[job.error.code];
   if (!error) return [advice('Nothing: it is settled.')];

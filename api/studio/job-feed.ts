@@ -10,7 +10,7 @@ import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobResource, JobView } from '../../studio/job-view.ts';
-import type { JobNews } from './job-news.ts';
+import type { JobUpdates } from './job-updates.ts';
 
 interface Reader {
   organizationId: string;
@@ -22,7 +22,7 @@ interface Reader {
 
 interface JobFeedDeps {
   pool: DatabasePool;
-  news: JobNews;
+  updates: JobUpdates;
   reads: JobReads;
   view: JobView;
   logger: Logger;
@@ -90,7 +90,7 @@ export function createJobFeed(deps: JobFeedDeps) {
     }
   }
 
-  deps.news.watch((change) => {
+  deps.updates.watch((change) => {
     if (change === 'interrupted') for (const reader of readers()) leave(reader);
     else topics.get(change.organizationId)?.changed.add(change.jobId);
   });
@@ -123,7 +123,7 @@ async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic)
       : [await reads.read(organizationId, jobId)].filter((job) => job !== null);
   for (const job of jobs) {
     events.write(eventOf(await view.resource(job)));
-    if (job.status !== 'queued') events.end();
+    if (job.status !== 'open') events.end();
     else if (!topic.open.has(job.id)) topic.open.set(job.id, markOf(job));
   }
 }
@@ -141,7 +141,7 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
   if (ids.length === 0) return;
   for (const id of ids.slice(openMax)) topic.changed.add(id);
   for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
-    const isOpen = job.status === 'queued';
+    const isOpen = job.status === 'open';
     const mark = markOf(job);
     if (topic.open.get(job.id) !== mark) {
       const text = eventOf(await view.resource(job));

@@ -52,7 +52,7 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs, begunAtMs } = call;
   const of = { call: index, provider, providerRequestId };
-  const isOver = job.status !== 'queued';
+  const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
   const submit: Step = {
@@ -83,17 +83,17 @@ function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
     .map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs)
     .filter((timeMs) => timeMs !== null);
   const isComplete = resultTimes.length === calls.length && resultTimes.length > 0;
-  if (job.status === 'queued' && !isComplete) return [];
-  if (job.status !== 'queued' && job.status !== 'completed') {
+  if (job.status === 'open' && !isComplete) return [];
+  if (job.status !== 'open' && job.status !== 'completed') {
     if (job.error?.code !== 'STORAGE_ERROR') return [];
   }
-  const state = job.status === 'queued' ? 'running' : job.error ? 'failed' : 'done';
+  const state = job.status === 'open' ? 'running' : job.error ? 'failed' : 'done';
   const startedAtMs = resultTimes.length > 0 ? Math.max(...resultTimes) : null;
   return [{ ...noCall, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
 }
 
 function endStep(job: JobRecord): Step[] {
-  if (job.status === 'queued') return [];
+  if (job.status === 'open') return [];
   const name = job.billing_state === 'charged' ? 'charge' : 'release';
   const at = { startedAtMs: job.completed_at, endedAtMs: job.completed_at };
   return [{ ...noCall, name, state: 'done', ...at }];

@@ -10,7 +10,7 @@ import { answersLater, type Capability, type DraftCall } from '../../studio/capa
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import type { Hold } from '../idempotency/claims.ts';
-import type { JobSubscription } from './job-news.ts';
+import type { JobSubscription } from './job-updates.ts';
 import { completePlan, priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
@@ -48,7 +48,7 @@ interface ClaimedRequest {
 interface Started {
   jobId: string;
   replayed: boolean;
-  news: JobSubscription | null;
+  updates: JobSubscription | null;
   waitMs: number;
 }
 
@@ -82,11 +82,11 @@ export async function startJob(
   services: Services,
 ): Promise<StartedJob> {
   const { organizationId } = ctx.state.caller;
-  const { jobId, replayed, news, waitMs } = await start(ctx, reader, services);
+  const { jobId, replayed, updates, waitMs } = await start(ctx, reader, services);
   return {
     jobId,
     async ended() {
-      const job = await services.admission.awaitByFew({ organizationId, jobId, news }, waitMs);
+      const job = await services.admission.awaitByFew({ organizationId, jobId, updates }, waitMs);
       if (!job) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
           retryAfterSeconds: 2,
@@ -135,10 +135,10 @@ async function start(
     if (hold.state === 'done') {
       ctx.set('Idempotent-Replayed', 'true');
       discardFiles(files);
-      return { jobId, replayed: true, news: null, waitMs };
+      return { jobId, replayed: true, updates: null, waitMs };
     }
-    const news = await admit(ctx, { capability, read, hold }, services);
-    return { jobId, replayed: false, news, waitMs };
+    const updates = await admit(ctx, { capability, read, hold }, services);
+    return { jobId, replayed: false, updates, waitMs };
   } catch (error) {
     // If the error names a job, the job may still run and needs its files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
@@ -164,10 +164,10 @@ async function admit(
     const planned = { requestId, caller, capability, request, metadata, draft };
     const plan = completePlan(config, { ...planned, jobId, tells: url !== null });
     // The webhook is recorded before the start, so that no accepted job lacks it.
-    if (url !== null) await webhooks.add({ jobId, organizationId, url });
-    const news = await admission.admit(plan, hold);
+    if (url !== null) await webhooks.add({ subjectId: jobId, organizationId, url });
+    const updates = await admission.admit(plan, hold);
     hold.leave();
-    return news;
+    return updates;
   } catch (error) {
     // A started job may run despite the error, so its key, webhook and inputs are kept.
     if (await hold.giveBack()) {

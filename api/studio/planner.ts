@@ -206,7 +206,9 @@ function summaryOf(plan: JobPlan): string {
 
 function detailsOf(plan: JobPlan): string {
   const calls = plan.calls.map((call) => {
-    const routes = call.routes.map(({ provider, operation }) => `${provider} \`${operation}\``);
+    const routes = call.routes.map(
+      ({ provider, providerEndpoint }) => `${provider} \`${providerEndpoint}\``,
+    );
     const price = creditsFromMicro(call.unitPriceMicro * call.quantity);
     return `- call ${call.index + 1}: ${routes.join(', else ')}, ${price} credits`;
   });

@@ -38,7 +38,7 @@ export async function resettle(
   services: Services,
 ): Promise<Resettlement> {
   const { client, ledger, statusChecks, oversight } = services;
-  if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+  if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
   const owner = await ownerOf(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
   const findings = await statusChecks.ofJob(job.id);

@@ -57,7 +57,7 @@ function addJobs(admin: Command): void {
       .command('jobs')
       .description('jobs of all organizations, newest first')
       .option('--org <organizationId>', 'only of this organization')
-      .option('--status <status>', 'queued, completed, failed or canceled')
+      .option('--status <status>', 'open, completed, failed or canceled')
       .option('--type <type>', 'for example imageGenerate'),
     path: () => '/jobs',
     columns: {

@@ -698,7 +698,7 @@ export interface components {
             model: string | null;
             provider: string;
             /** @enum {string} */
-            status: "queued" | "completed" | "failed" | "canceled";
+            status: "open" | "completed" | "failed" | "canceled";
             verifying: boolean;
             errorCode: string | null;
             billing: {
@@ -840,7 +840,7 @@ export interface components {
                 index: number;
                 routeIndex: number;
                 provider: string;
-                endpoint: string | null;
+                providerEndpoint: string | null;
                 state: string;
                 /** @description Operation at the provider, with its id. */
                 operation: unknown;
@@ -855,7 +855,7 @@ export interface components {
             /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
             /** @description Notifications of the provider, oldest first. */
-            notifications: components["schemas"]["Notification"][];
+            notifications: components["schemas"]["ProviderNotification"][];
             webhook: components["schemas"]["Webhook"] | null;
             workflow: {
                 workflowId: string;
@@ -883,7 +883,7 @@ export interface components {
             startedAt: string | null;
             endedAt: string | null;
         };
-        Notification: {
+        ProviderNotification: {
             provider: string;
             jobId: string;
             callIndex: number;
@@ -1733,7 +1733,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                status?: "queued" | "completed" | "failed" | "canceled";
+                status?: "open" | "completed" | "failed" | "canceled";
                 type?: string;
                 limit?: number;
                 cursor?: string;
@@ -1840,7 +1840,7 @@ export interface operations {
                             jobId: string;
                             organizationId: string;
                             /** @enum {string} */
-                            status: "queued" | "completed" | "failed" | "canceled";
+                            status: "open" | "completed" | "failed" | "canceled";
                             verifying: boolean;
                             errorCode: string | null;
                             /** @enum {string} */
@@ -1901,7 +1901,7 @@ export interface operations {
                             jobId: string;
                             organizationId: string;
                             /** @enum {string} */
-                            status: "queued" | "completed" | "failed" | "canceled";
+                            status: "open" | "completed" | "failed" | "canceled";
                             verifying: boolean;
                             errorCode: string | null;
                             /** @enum {string} */
@@ -1932,7 +1932,7 @@ export interface operations {
                             jobId: string;
                             organizationId: string;
                             /** @enum {string} */
-                            status: "queued" | "completed" | "failed" | "canceled";
+                            status: "open" | "completed" | "failed" | "canceled";
                             verifying: boolean;
                             errorCode: string | null;
                             /** @enum {string} */
@@ -2153,7 +2153,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        data: components["schemas"]["Notification"][];
+                        data: components["schemas"]["ProviderNotification"][];
                     };
                 };
             };

@@ -95,7 +95,7 @@ async function outcomeOf(
   try {
     const read = async (): Promise<JobRow[]> => (await database.query<JobRow>(jobs)).rows;
     await untilEnded(load, async () => {
-      return (await read()).filter(({ status }) => status === 'queued').length;
+      return (await read()).filter(({ status }) => status === 'open').length;
     });
     const rows = (await read()).filter(({ tag }) => accepted.has(tag));
     const charges = new Map<string, number>();

@@ -7,7 +7,11 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import { providerOperation, type Operation, type Provider } from '../../providers/provider.ts';
+import {
+  providerOperation,
+  type ProviderOperation,
+  type Provider,
+} from '../../providers/provider.ts';
 
 /** Outcome of a check. */
 type CallVerdict =
@@ -28,7 +32,7 @@ export interface CallFinding {
   provider: string;
   verdict: CallVerdict;
   /** Operation of the provider, if it is known. */
-  operation: Operation | null;
+  operation: ProviderOperation | null;
   /** Description for operators. */
   message: string;
 }
@@ -38,7 +42,7 @@ const recordedCall = z.object({
   provider: z.string(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: providerOperation.nullable(),
-  endpoint: z.string().nullable(),
+  providerEndpoint: z.string().nullable(),
   notifiedId: z.string().nullable(),
 });
 type RecordedCall = z.infer<typeof recordedCall>;
@@ -51,8 +55,8 @@ export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<st
     /** Returns evidence about every call of a job that was sent. */
     async ofJob(jobId: string): Promise<CallFinding[]> {
       const calls = await deps.pool.any(sql.type(recordedCall)`
-        SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.endpoint,
-          (SELECT n.operation_id FROM notification n
+        SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.provider_endpoint AS "providerEndpoint",
+          (SELECT n.operation_id FROM provider_notification n
             WHERE n.job_id = c.job_id AND n.call_index = c.call_index
             ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
         FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
@@ -92,10 +96,10 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
 }
 
 /** Returns the recorded operation, or one made from the request id of a verified notification. */
-function operationOf(provider: Provider | undefined, call: RecordedCall): Operation | null {
+function operationOf(provider: Provider | undefined, call: RecordedCall): ProviderOperation | null {
   if (call.operation) return call.operation;
-  if (!provider?.queue || call.notifiedId === null || call.endpoint === null) return null;
-  return provider.queue.adopt(call.endpoint, call.notifiedId);
+  if (!provider?.queue || call.notifiedId === null || call.providerEndpoint === null) return null;
+  return provider.queue.adopt(call.providerEndpoint, call.notifiedId);
 }
 
 const listedCall = z.object({
@@ -146,7 +150,7 @@ export function createUnknownOutcomes(pool: DatabasePool) {
           j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
               'provider', c.provider, 'state', c.state, 'operation', c.operation,
-              'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM notification n
+              'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM provider_notification n
                 WHERE n.job_id = c.job_id AND n.call_index = c.call_index AND n.state = 'late'))
               ORDER BY c.call_index)
             FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls

@@ -74,7 +74,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
     /** Returns the ids of these jobs that have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
-        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
+        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),
   };
 }
 export type JobReads = ReturnType<typeof createJobReads>;
@@ -95,7 +95,7 @@ function statusConditions(status: NonNullable<JobListing['status']>): FragmentSq
   const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
     WHERE p.job_id = x.id AND p.state <> 'waiting')`;
   if (status === 'open' || status === 'queued' || status === 'in_progress') {
-    const open = sql.fragment`x.status = 'queued' AND r.state = 'reserved'`;
+    const open = sql.fragment`x.status = 'open' AND r.state = 'reserved'`;
     if (status === 'open') return [open];
     return [open, status === 'queued' ? sql.fragment`NOT ${begun}` : begun];
   }
@@ -130,7 +130,7 @@ const jobCall = z.object({
   routeIndex: z.number(),
   provider: z.string(),
   /** Provider's name of the operation; null if unknown. */
-  endpoint: z.string().nullable(),
+  providerEndpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   /** Provider request id. */
@@ -152,10 +152,10 @@ export type JobCall = z.infer<typeof jobCall>;
 export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`
-      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint, c.state,
+      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
         c.operation, c.operation->>'id' AS "providerRequestId", c.attempts,
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
-        (SELECT min(n.received_at) FROM notification n
+        (SELECT min(n.received_at) FROM provider_notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
         c.updated_at AS "updatedAtMs"
       FROM provider_call c

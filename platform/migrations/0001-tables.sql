@@ -89,7 +89,8 @@ CREATE TABLE idempotency_claim (
   organization_id text NOT NULL REFERENCES organization,
   idempotency_key text NOT NULL,
   fingerprint text NOT NULL,
-  job_id text NOT NULL,
+  -- Id of the job, chat, file, key or other thing that the request creates.
+  subject_id text NOT NULL,
   -- Request that holds the claim. A takeover stores its own request here, so that late statements
   -- of the former holder change nothing.
   attempt text,
@@ -188,7 +189,7 @@ CREATE TABLE job (
   type text NOT NULL,
   model text,
   provider text NOT NULL,
-  status text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'completed', 'failed', 'canceled')),
+  status text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'completed', 'failed', 'canceled')),
   verifying boolean NOT NULL DEFAULT false,
   request jsonb NOT NULL,
   -- Plan without its request, while the job is open: `resettle` starts the workflow again from it.
@@ -202,7 +203,7 @@ CREATE TABLE job (
   metadata jsonb,
   -- Time at which the owner deleted the job's media.
   media_deleted_at timestamptz,
-  CHECK ((status = 'queued') = (completed_at IS NULL)),
+  CHECK ((status = 'open') = (completed_at IS NULL)),
   CHECK ((status = 'completed') = (outputs IS NOT NULL)),
   CHECK ((status IN ('failed', 'canceled')) = (error IS NOT NULL))
 ) WITH (fillfactor = 80);
@@ -223,9 +224,8 @@ CREATE TABLE provider_call (
   call_index integer NOT NULL,
   route_index integer NOT NULL,
   provider text NOT NULL,
-  -- Name of the operation at the provider, needed to find a call of which only the request id is
-  -- known.
-  endpoint text,
+  -- Needed to find a call of which only the provider's request id is known.
+  provider_endpoint text,
   state text NOT NULL
     CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
   operation jsonb,
@@ -261,7 +261,7 @@ CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at D
 
 -- Verified webhooks of providers. `received`: not signaled to the workflow yet; the provider's
 -- repeat signals it.
-CREATE TABLE notification (
+CREATE TABLE provider_notification (
   provider text NOT NULL,
   job_id text NOT NULL,
   call_index integer NOT NULL,
@@ -371,7 +371,8 @@ CREATE INDEX input_copy_by_age ON input_copy (created_at);
 -- Created before the job is admitted, so that no accepted job lacks it; removed if the job is
 -- refused.
 CREATE TABLE webhook (
-  job_id text PRIMARY KEY,
+  -- Id of the job or account notice that the webhook reports.
+  subject_id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   url text NOT NULL,
   state text NOT NULL DEFAULT 'waiting'
@@ -387,11 +388,11 @@ CREATE TABLE webhook (
   updated_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 80);
 CREATE INDEX webhook_open ON webhook (created_at) WHERE state IN ('waiting', 'delivering');
-CREATE INDEX webhook_of_organization ON webhook (organization_id, job_id DESC);
+CREATE INDEX webhook_of_organization ON webhook (organization_id, subject_id DESC);
 
 -- One row per attempt, created before it is sent; an attempt that never ended stays `sending`.
 CREATE TABLE webhook_attempt (
-  job_id text NOT NULL REFERENCES webhook ON DELETE CASCADE,
+  subject_id text NOT NULL REFERENCES webhook ON DELETE CASCADE,
   number integer NOT NULL,
   outcome text NOT NULL DEFAULT 'sending'
     CHECK (outcome IN ('sending', 'delivered', 'gone', 'failed')),
@@ -402,7 +403,7 @@ CREATE TABLE webhook_attempt (
   response text,
   duration_ms integer,
   started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  PRIMARY KEY (job_id, number)
+  PRIMARY KEY (subject_id, number)
 ) WITH (fillfactor = 80);
 
 -- An organization without a row signs with generation 1; secrets are derived, never stored.
@@ -416,10 +417,10 @@ CREATE TABLE webhook_secret (
 );
 CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WHERE retires_at IS NULL;
 
--- Notices --------------------------------------------------------------------------------------
+-- Account notices ------------------------------------------------------------------------------
 
 -- Settings of an organization's notices of its credits, and the last ones (webhooks/notices.sql).
-CREATE TABLE notice_target (
+CREATE TABLE account_notice_target (
   organization_id text PRIMARY KEY REFERENCES organization,
   -- Null: no notices.
   url text,
@@ -429,7 +430,7 @@ CREATE TABLE notice_target (
 );
 
 -- Append-only. The row of `webhook` with the same id has the state of the delivery.
-CREATE TABLE notice (
+CREATE TABLE account_notice (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   type text NOT NULL CHECK (type IN ('account.balance.low', 'key.limit.near', 'key.limit.reached')),
@@ -443,7 +444,7 @@ CREATE TABLE notice (
   CHECK ((key_id IS NULL) = (period IS NULL)),
   UNIQUE (key_id, period, type)
 );
-CREATE INDEX notice_of_organization ON notice (organization_id, created_at DESC);
+CREATE INDEX account_notice_of_organization ON account_notice (organization_id, created_at DESC);
 
 -- Operators ------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ const audioQuery = '?output_format=mp3_44100_128';
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 
-/** Operation of the API: its path, the form of its body, and the function that reads its response. */
+/** Endpoint of ElevenLabs: its path, the form of its body, and the function that reads its response. */
 interface Endpoint {
   path: (input: JsonObject) => string;
   read: (response: ProviderAnswer) => Promise<ProviderResult>;
@@ -73,9 +73,10 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   return {
     name: 'elevenlabs',
     queue: null,
-    async submit({ operation, input, idempotencyKey, signal }) {
-      const endpoint = endpoints[operation];
-      if (!endpoint) throw new ProviderFailure('not_accepted', `unknown operation ${operation}`);
+    async submit({ providerEndpoint, input, idempotencyKey, signal }) {
+      const endpoint = endpoints[providerEndpoint];
+      if (!endpoint)
+        throw new ProviderFailure('not_accepted', `unknown endpoint ${providerEndpoint}`);
       const form = endpoint.form ? await createForm(input, options.storage) : null;
       // The voice is part of the path; all other fields are the body.
       const { voice_id: _, ...json } = input;

@@ -6,7 +6,11 @@ import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto
 import { request, type Dispatcher } from 'undici';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import { NotificationRefused, type Notification, type RawNotification } from '../provider.ts';
+import {
+  NotificationRefused,
+  type ProviderNotification,
+  type RawNotification,
+} from '../provider.ts';
 
 interface VerifierOptions {
   jwksUrl: string;
@@ -82,7 +86,7 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
 /** Makes the function that verifies a notification; see `ProviderQueue.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
-): (raw: RawNotification) => Promise<Notification> {
+): (raw: RawNotification) => Promise<ProviderNotification> {
   const isSigned = createSignatureCheck(options);
 
   return async (raw) => {

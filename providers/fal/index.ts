@@ -13,7 +13,7 @@ import {
   type Canceled,
   type Checked,
   type CheckOptions,
-  type Operation,
+  type ProviderOperation,
   type Provider,
   type Submission,
   type Submitted,
@@ -81,7 +81,7 @@ function createFalProvider(options: FalOptions): Provider {
 }
 
 /** Returns the URL of an operation. Its path starts with the first two segments of the endpoint id. */
-function requestUrl(base: string, operation: Operation): string {
+function requestUrl(base: string, operation: ProviderOperation): string {
   const { endpoint, id } = operationShape.parse(operation);
   const root = endpoint.split('/').slice(0, 2).join('/');
   return `${base}/${root}/requests/${encodeURIComponent(id)}`;
@@ -92,15 +92,18 @@ async function submit(
   base: string,
   submission: Submission,
 ): Promise<Submitted> {
-  const { operation, input, notificationUrl, signal } = submission;
-  const url = `${base}/${operation}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
+  const { providerEndpoint, input, notificationUrl, signal } = submission;
+  const url = `${base}/${providerEndpoint}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
   const response = await sendCall(exchange({ url, json: input, signal }));
   if (response.status >= 400) throw failureOfSubmit(response);
   const parsed = submitBody.safeParse(response.body);
   if (!parsed.success) {
     throw new ProviderFailure('unknown', 'the provider responded to a submit without a request id');
   }
-  return { kind: 'operation', operation: { endpoint: operation, id: parsed.data.request_id } };
+  return {
+    kind: 'operation',
+    operation: { endpoint: providerEndpoint, id: parsed.data.request_id },
+  };
 }
 
 async function check(exchange: FalExchange, url: string, options: CheckOptions): Promise<Checked> {

@@ -46,12 +46,12 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   });
 
   async function post(
-    { operation, input, idempotencyKey, signal }: Submission,
+    { providerEndpoint, input, idempotencyKey, signal }: Submission,
     body: Pick<ProviderRequest, 'json' | 'body'>,
   ): Promise<Submitted> {
     const headers = { 'idempotency-key': idempotencyKey };
     const response = await sendCall(
-      exchange({ url: `${base}/${operation}`, headers, signal, ...body }),
+      exchange({ url: `${base}/${providerEndpoint}`, headers, signal, ...body }),
     );
     if (response.status !== 200) throw await failureOfResponse(response);
     const { n } = countedInput.parse(input);
@@ -66,7 +66,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     queue: null,
     async submit(submission) {
       const { input, signal } = submission;
-      if (submission.operation !== 'images/edits') return post(submission, { json: input });
+      if (submission.providerEndpoint !== 'images/edits') return post(submission, { json: input });
       const { form, discard } = await createEditForm(input, { outbound: options.outbound, signal });
       try {
         return await post(submission, { body: form });

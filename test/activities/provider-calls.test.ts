@@ -137,7 +137,7 @@ async function newTask(): Promise<CallTask> {
   const route = {
     provider: 'own',
     taskQueue: 'own',
-    operation: 'draw',
+    providerEndpoint: 'draw',
     input: { prompt: 'a tree' },
     notifies: true,
     submitTimeoutMs: 1000,
@@ -166,7 +166,7 @@ function processWith(answer: () => Promise<Submitted>): Process {
     queue: {
       check: async () => ({ kind: 'pending', progress: null }),
       cancel: async () => 'requested',
-      adopt: (operation, id) => ({ id, operation }),
+      adopt: (providerEndpoint, id) => ({ id, providerEndpoint }),
       verify: async () => ({ operationId: 'nobody asks' }),
     },
   };
@@ -202,7 +202,7 @@ describe('a submit', () => {
     expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
     expect(sent).toEqual([
       expect.objectContaining({
-        operation: 'draw',
+        providerEndpoint: 'draw',
         input: { prompt: 'a tree' },
         idempotencyKey: `${task.jobId}:0`,
         notificationUrl: expect.stringContaining(`/hooks/own/${task.jobId}/0/`),
@@ -229,7 +229,7 @@ describe('a submit', () => {
 
   it('that waits for another one leaves when it is canceled', async () => {
     const task = await newTask();
-    await deps.records.begin({ ...task, provider: 'own', endpoint: 'draw' });
+    await deps.records.begin({ ...task, provider: 'own', providerEndpoint: 'draw' });
     const { calls, sent } = processWith(async () => taken);
     const environment = fromQueue();
     const waiting = environment.run(calls.submit, task);
@@ -253,7 +253,7 @@ describe('a submit', () => {
     await createInbox(pool).keep({ provider: 'own', jobId, callIndex, operationId: 'op-7' });
     expect(await inTask().run(calls.submit, task)).toEqual({
       kind: 'operation',
-      operation: { id: 'op-7', operation: 'draw' },
+      operation: { id: 'op-7', providerEndpoint: 'draw' },
     });
     expect(await stateOf(task)).toBe('accepted');
     expect(sent).toHaveLength(1);

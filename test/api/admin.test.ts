@@ -255,14 +255,14 @@ describe('jobs', () => {
     });
     const { jobId } = body.data;
     const mine = `organizationId=${caller.organizationId}`;
-    expect((await read(`/jobs?status=queued&${mine}`)).data).toMatchObject([
+    expect((await read(`/jobs?status=open&${mine}`)).data).toMatchObject([
       {
         jobId,
         organizationId: caller.organizationId,
         keyId: caller.keyId,
         type: 'imageGenerate',
         provider: 'fal',
-        status: 'queued',
+        status: 'open',
         billing: { state: 'reserved', reserved: 3.9, charged: 0 },
       },
     ]);

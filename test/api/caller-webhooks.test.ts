@@ -322,7 +322,7 @@ describe.concurrent('a webhookUrl that', () => {
     const jobId = await start(receiver.at('/rebound'), '[[slow:500ms]] a tree');
     // As a name would that resolves to something else by then.
     await gateway.database.query(
-      `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE job_id = '${jobId}'`,
+      `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE subject_id = '${jobId}'`,
     );
     const told = await untilState(jobId, 'failed');
     expect(told.deliveries.map(({ error }) => error)).toEqual(
@@ -569,7 +569,9 @@ describe('a delivery that nobody makes', () => {
     );
     await gateway.api.client.workflow.getHandle(`${wiped}-webhook`).terminate('test');
     open = true;
-    await gateway.database.query(`UPDATE webhook SET overdue_at = now() WHERE job_id = '${wiped}'`);
+    await gateway.database.query(
+      `UPDATE webhook SET overdue_at = now() WHERE subject_id = '${wiped}'`,
+    );
     await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '300', RESERVATION_TTL_MS: '1000' });
     await gateway.database.query(
       `UPDATE reservation SET expires_at = now() WHERE id = '${lost}' AND state = 'reserved'`,

@@ -122,7 +122,7 @@ describe('GET /studio/jobs/events', () => {
     await gateway.call(`/api/v1/api-keys/${second.keyId}`, { method: 'DELETE', key: caller.key });
     await until(() => lost.state.ended);
     expect(kept.state.ended).toBe(false);
-    gateway.api.news.interrupt();
+    gateway.api.updates.interrupt();
     await until(() => kept.state.ended);
     const without = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
     expect((await follow(without)).status).toBe(403);

@@ -218,7 +218,7 @@ describe('an estimate', () => {
     await expect
       .poll(
         async () =>
-          (await gateway.database.query("SELECT id FROM job WHERE status = 'queued'")).length,
+          (await gateway.database.query("SELECT id FROM job WHERE status = 'open'")).length,
         { timeout: 60_000 },
       )
       .toBe(0);

@@ -77,8 +77,8 @@ const jobsOf = ({ organizationId }: TestCaller) =>
     [organizationId],
   );
 const claimsOf = ({ organizationId }: TestCaller) =>
-  gateway.database.query<{ job_id: string }>(
-    `SELECT job_id FROM idempotency_claim WHERE organization_id = $1`,
+  gateway.database.query<{ subject_id: string }>(
+    `SELECT subject_id FROM idempotency_claim WHERE organization_id = $1`,
     [organizationId],
   );
 /** The job of an answer that came after its start was sent: with it, or before any worker had it. */
@@ -151,7 +151,7 @@ describe('a key that was taken over', () => {
     const jobId = await takeOver(caller);
     slow.answer(404);
     expect((await first).status).toBe(400);
-    expect((await claimsOf(caller)).map(({ job_id }) => job_id)).toEqual([jobId]);
+    expect((await claimsOf(caller)).map(({ subject_id }) => subject_id)).toEqual([jobId]);
     await untilCompleted(caller, jobId);
     const third = await ask(caller, upscale, picture());
     expect(third.headers.get('idempotent-replayed')).toBe('true');
@@ -182,15 +182,15 @@ describe('a key under which a start was sent', () => {
     hostSays = () => Promise.resolve(404);
     const second = await ask(caller, upscale, body);
     expect(second.status).toBe(400);
-    expect((await claimsOf(caller)).map(({ job_id }) => job_id)).toEqual([jobId]);
+    expect((await claimsOf(caller)).map(({ subject_id }) => subject_id)).toEqual([jobId]);
     hostSays = () => Promise.resolve(200);
     const third = await ask(caller, upscale, body);
     expect([third.status, third.body.jobId]).toEqual([503, jobId]);
-    const hooks = await gateway.database.query<{ job_id: string }>(
-      `SELECT job_id FROM webhook WHERE organization_id = $1`,
+    const hooks = await gateway.database.query<{ subject_id: string }>(
+      `SELECT subject_id FROM webhook WHERE organization_id = $1`,
       [caller.organizationId],
     );
-    expect(hooks.map(({ job_id }) => job_id)).toEqual([jobId]);
+    expect(hooks.map(({ subject_id }) => subject_id)).toEqual([jobId]);
     await startWorker();
     await untilCompleted(caller, jobId);
     const last = await ask(caller, upscale, body);
@@ -274,7 +274,7 @@ describe('a batch of reserves', () => {
     const caller = await newCaller();
     const { organizationId, keyId } = caller;
     await gateway.database.query(
-      `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, job_id, attempt)
+      `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt)
        VALUES ($1, 'kept', 'f', 'chat_kept', 'a1'), ($1, 'lost', 'f', 'chat_other', 'a2')`,
       [organizationId],
     );

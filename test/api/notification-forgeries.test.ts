@@ -464,7 +464,7 @@ async function standing(): Promise<Standing> {
      UNION ALL SELECT 'job', to_jsonb(j) FROM job j
      UNION ALL SELECT 'call', to_jsonb(c) FROM provider_call c
      UNION ALL SELECT 'entry', to_jsonb(e) FROM ledger_entry e
-     UNION ALL SELECT 'notification', to_jsonb(n) FROM notification n ORDER BY 1, 2`,
+     UNION ALL SELECT 'provider_notification', to_jsonb(n) FROM provider_notification n ORDER BY 1, 2`,
   );
   const signals = history.events?.filter((event) => event.workflowExecutionSignaledEventAttributes);
   return { signals: signals?.length ?? 0, rows };
@@ -553,7 +553,7 @@ describe('a genuine notification', () => {
   it('sent a thousand times more at once is one notification, and tells its workflow nothing', async () => {
     const deliveries = async () => {
       const [row] = await gateway.database.query<{ deliveries: number }>(
-        'SELECT deliveries FROM notification WHERE job_id = $1',
+        'SELECT deliveries FROM provider_notification WHERE job_id = $1',
         [jobId],
       );
       return row?.deliveries ?? 0;
@@ -586,8 +586,8 @@ describe('a genuine notification', () => {
     expect(new Set(statuses)).toEqual(new Set([200]));
     const after = await settledStanding();
     expect(after.signals).toBe(before.signals);
-    expect(after.rows.filter(({ of }) => of !== 'notification')).toEqual(
-      before.rows.filter(({ of }) => of !== 'notification'),
+    expect(after.rows.filter(({ of }) => of !== 'provider_notification')).toEqual(
+      before.rows.filter(({ of }) => of !== 'provider_notification'),
     );
   });
 });

@@ -10,7 +10,9 @@ const gateway = useGateway({ settled: 'last' });
 const relayOver = (client: Client) =>
   createRelays(gateway.api.services, client, gateway.config).notificationRelay;
 const stateOf = (jobId: string) =>
-  gateway.database.query('SELECT state, deliveries FROM notification WHERE job_id = $1', [jobId]);
+  gateway.database.query('SELECT state, deliveries FROM provider_notification WHERE job_id = $1', [
+    jobId,
+  ]);
 
 describe('a notification whose workflow cannot be signaled', () => {
   it('is kept and fails the request; the repeat is signaled, a third changes nothing', async () => {

@@ -35,7 +35,9 @@ afterAll(async () => {
 });
 
 const stored = () =>
-  other.query('SELECT state FROM notification WHERE job_id = $1', [jobId]).then(({ rows }) => rows);
+  other
+    .query('SELECT state FROM provider_notification WHERE job_id = $1', [jobId])
+    .then(({ rows }) => rows);
 
 describe('a notification that is answered 200', () => {
   it('is stored when its answer comes', async () => {
@@ -45,7 +47,7 @@ describe('a notification that is answered 200', () => {
 
   it('was not answered before it could be stored', async () => {
     await other.query('BEGIN');
-    await other.query('LOCK TABLE notification IN ACCESS EXCLUSIVE MODE');
+    await other.query('LOCK TABLE provider_notification IN ACCESS EXCLUSIVE MODE');
     let status = 0;
     const sending = gateway.sandbox.resend(requestId, {}).then((answer) => {
       ({ status } = answer);
@@ -64,15 +66,15 @@ describe('a notification that cannot be stored', () => {
     [
       'its table is away',
       'RENAME TO notification_away',
-      'notification_away RENAME TO notification',
+      'notification_away RENAME TO provider_notification',
     ],
     [
       'Postgres refuses the row',
       'ADD CONSTRAINT nothing CHECK (false) NOT VALID',
-      'notification DROP CONSTRAINT nothing',
+      'provider_notification DROP CONSTRAINT nothing',
     ],
   ])('is answered 5xx: %s', async (_why, breaking, mending) => {
-    await other.query(`ALTER TABLE notification ${breaking}`);
+    await other.query(`ALTER TABLE provider_notification ${breaking}`);
     try {
       const { status } = await gateway.sandbox.resend(requestId, {});
       expect(status).toBeGreaterThanOrEqual(500);

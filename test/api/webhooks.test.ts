@@ -18,7 +18,7 @@ async function signalsOf(jobId: string): Promise<number> {
 
 async function notificationsOf(jobId: string) {
   return gateway.database.query<{ state: string; deliveries: number }>(
-    'SELECT state, deliveries FROM notification WHERE job_id = $1',
+    'SELECT state, deliveries FROM provider_notification WHERE job_id = $1',
     [jobId],
   );
 }

@@ -51,8 +51,8 @@ describe.runIf(isWhole).each([
       ['reserve', 'charge'],
       ['reserve', 'charge'],
     ]);
-    expect(await stack.query('SELECT FROM notification')).toEqual([]);
-    expect(stack.logOf('api')).toContain('notification.refused');
+    expect(await stack.query('SELECT FROM provider_notification')).toEqual([]);
+    expect(stack.logOf('api')).toContain('provider_notification.refused');
     expect(await audit(stack)).toEqual([]);
   });
 

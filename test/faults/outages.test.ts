@@ -125,7 +125,7 @@ describe('Postgres', () => {
       const accepted = await once(path, { prompt: '[[slow:1500ms]] a patient job', async: true });
       expect(accepted.status).toBe(202);
       const [job] = await stack.query<{ id: string }>(
-        `SELECT id FROM job WHERE status = 'queued' ORDER BY id DESC LIMIT 1`,
+        `SELECT id FROM job WHERE status = 'open' ORDER BY id DESC LIMIT 1`,
       );
       const jobId = job?.id ?? '';
       await expect
@@ -177,7 +177,7 @@ describe('Postgres', () => {
   it.runIf(isWhole)('is frozen: 503 instead of silence, and nothing piles up', async () => {
     const running = ask('[[slow:3s]] a job in the ice');
     await expect
-      .poll(() => stack.query(`SELECT id FROM job WHERE status = 'queued'`))
+      .poll(() => stack.query(`SELECT id FROM job WHERE status = 'open'`))
       .not.toEqual([]);
     const rss = residentBytes(stack.pidOf('api'));
     stack.freeze('postgres', true);
@@ -234,7 +234,7 @@ describe('Temporal', () => {
     const running = Array.from({ length: 4 }, (_, index) => ask(`[[slow:1500ms]] clock ${index}`));
     const acceptedCalls = () =>
       stack.query<{ job_id: string }>(`SELECT c.job_id FROM provider_call c
-        JOIN job j ON j.id = c.job_id WHERE c.state = 'accepted' AND j.status = 'queued'`);
+        JOIN job j ON j.id = c.job_id WHERE c.state = 'accepted' AND j.status = 'open'`);
     await expect.poll(async () => (await acceptedCalls()).length).toBe(4);
     // A notification of an earlier test may still wait for its turn.
     const jobs = (await acceptedCalls()).map(({ job_id: id }) => `'${id}'`).join(',');
@@ -251,7 +251,7 @@ describe('Temporal', () => {
     const notified = async (state: string) =>
       (
         await stack.query(
-          `SELECT job_id FROM notification WHERE state = $1 AND job_id IN (${jobs})`,
+          `SELECT job_id FROM provider_notification WHERE state = $1 AND job_id IN (${jobs})`,
           [state],
         )
       ).length;
@@ -290,7 +290,7 @@ describe('the storage', () => {
     const accepted = async () =>
       (
         await stack.query(`SELECT c.job_id FROM provider_call c JOIN job j ON j.id = c.job_id
-        WHERE c.state = 'accepted' AND j.status = 'queued'`)
+        WHERE c.state = 'accepted' AND j.status = 'open'`)
       ).length;
     await expect.poll(accepted).toBe(1);
     await sleep(1500);

@@ -73,7 +73,7 @@ const ends = (jobId: string, state: JobState | null) =>
   expect.poll(() => stateOf(jobId), { timeout: 120_000 }).toEqual(state);
 
 const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] };
-const open = { status: 'queued', code: null, entries: ['reserve'] };
+const open = { status: 'open', code: null, entries: ['reserve'] };
 const lost = { status: 'failed', code: 'JOB_LOST', entries: ['reserve', 'release'] };
 
 describe('Postgres is restored to an earlier time under a living Temporal', () => {
@@ -212,7 +212,7 @@ describe('Temporal is restored to an earlier time under living workers', () => {
     await ends(saved, paid);
 
     const states = () => Promise.all(jobs.map((jobId) => stateOf(jobId)));
-    const isOpen = (state: JobState | null) => state?.status === 'queued';
+    const isOpen = (state: JobState | null) => state?.status === 'open';
     await expect
       .poll(async () => (await states()).filter(isOpen), {
         timeout: endsWithinMs - (Date.now() - bornAtMs),

@@ -82,7 +82,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
 
     expect([...statuses.keys()].filter((status) => ![200, 202].includes(status))).toEqual([]);
     expect(jobIds.length).toBeGreaterThan(20);
-    const open = () => stack.query(`SELECT id FROM job WHERE status = 'queued'`);
+    const open = () => stack.query(`SELECT id FROM job WHERE status = 'open'`);
     await expect.poll(open).toEqual([]);
     const [ended] = await stack.query<{ known: number; completed: number }>(
       `SELECT count(*)::int AS known, count(*) FILTER (WHERE status = 'completed')::int AS completed

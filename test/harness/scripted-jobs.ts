@@ -191,7 +191,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
   const route: ScriptedJobs['route'] = (provider, changes = {}) => ({
     provider,
     taskQueue: providerTaskQueue(prefix, provider),
-    operation: 'draw',
+    providerEndpoint: 'draw',
     input: {},
     notifies: true,
     submitTimeoutMs: 1000,

@@ -92,7 +92,7 @@ const damage: Record<string, string> = {
     SELECT organization_id, sequence + 100, idempotency_key || ':again', kind, reservation_id,
       posted_change, reserved_change, posted_after, reserved_after, actor, reason, created_at
     FROM ledger_entry WHERE kind = 'charge'`,
-  'an open Studio reservation has no queued job': openReservation(`now() + interval '1 hour'`),
+  'an open Studio reservation has no open job': openReservation(`now() + interval '1 hour'`),
   'an open reservation waits for the sweeper for too long':
     openReservation(`now() - interval '1 hour'`),
   'the outputs of a job differ from its artifacts': `UPDATE artifact SET sha256 = 'another'`,

@@ -35,9 +35,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-const operation = { id: 'op-1', endpoint: 'fal-ai/x' } as never;
+const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
-const route = { routeIndex: 0, provider: 'fal', endpoint: 'fal-ai/x' };
+const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {
   const jobId = newId('job');

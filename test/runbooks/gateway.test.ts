@@ -418,7 +418,7 @@ describe('webhook-secrets.md', () => {
         return body.data.jobId;
       };
       const deliveryOf = (jobId: string) =>
-        stack.query('SELECT state FROM webhook WHERE job_id = $1', [jobId]);
+        stack.query('SELECT state FROM webhook WHERE subject_id = $1', [jobId]);
       secret = await readSecret('/rotate');
       const told = await sendTo('a stork that is told of');
       await expect.poll(() => deliveryOf(told)).toEqual([{ state: 'delivered' }]);

@@ -183,7 +183,9 @@ describe('temporal-lost.md', () => {
     await gateway.untilTaken(notified);
     await stack.kill('temporal');
     await expect
-      .poll(() => stack.query('SELECT state FROM notification WHERE job_id = $1', [notified]))
+      .poll(() =>
+        stack.query('SELECT state FROM provider_notification WHERE job_id = $1', [notified]),
+      )
       .toEqual([{ state: 'received' }]);
     const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
     expect((await ask('/api/v1/chat', { body: chat })).status).toBe(200);

@@ -82,12 +82,12 @@ describe('POST /studio/image/edit: limits of spec §4.7', () => {
     const [fal, openai] = plan.calls[0]?.routes ?? [];
     expect(fal).toMatchObject({
       provider: 'fal',
-      operation: 'openai/gpt-image-2/edit',
+      providerEndpoint: 'openai/gpt-image-2/edit',
       input: { image_urls: base.imageUrls, mask_url: maskUrl, num_images: 4, quality: 'medium' },
     });
     expect(openai).toMatchObject({
       provider: 'openai',
-      operation: 'images/edits',
+      providerEndpoint: 'images/edits',
       input: { model: 'gpt-image-2', mask_url: maskUrl, n: 4, quality: 'medium' },
     });
     expect(plan.inputs).toEqual([

@@ -191,9 +191,9 @@ describe('what the provider is asked', () => {
     });
   });
 
-  it('is the edit operation when there are reference images', () => {
+  it('is the edit endpoint when there are reference images', () => {
     const body = { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] };
-    expect(plan(body).calls[0]?.routes[0]?.operation).toBe('fal-ai/nano-banana/edit');
+    expect(plan(body).calls[0]?.routes[0]?.providerEndpoint).toBe('fal-ai/nano-banana/edit');
   });
 
   it('costs more for more', () => {

@@ -86,17 +86,17 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   it('speaks each provider model’s own words: lengths as text, pictures by their field', () => {
     expect(route({ durationSeconds: 6 })).toEqual({
       provider: 'fal',
-      operation: 'fal-ai/veo3.1',
+      providerEndpoint: 'fal-ai/veo3.1',
       input: { prompt, duration: '6s', resolution: '720p', generate_audio: true },
     });
     expect(route({ model: 'kling-3.0-pro', imageUrl })).toEqual({
       provider: 'fal',
-      operation: 'fal-ai/kling-video/v3/pro/image-to-video',
+      providerEndpoint: 'fal-ai/kling-video/v3/pro/image-to-video',
       input: { prompt, duration: '5', generate_audio: true, start_image_url: imageUrl },
     });
     expect(route({ model: 'seedance-2.0', referenceUrls: urls(2), seed: 7 })).toEqual({
       provider: 'fal',
-      operation: 'bytedance/seedance-2.0/reference-to-video',
+      providerEndpoint: 'bytedance/seedance-2.0/reference-to-video',
       input: {
         prompt,
         duration: '5',

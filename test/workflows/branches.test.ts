@@ -795,7 +795,7 @@ describeJobs('a job', () => {
     expect((await good.end()).outcome?.status).toBe('completed');
     expect((await bad.end()).failure?.type).toBe('PROVIDER_ERROR');
     const { jobId, organizationId } = good.plan;
-    const name = { jobId, organizationId };
+    const name = { subjectId: jobId, organizationId };
     expect(good.inputsOf('attemptDelivery')).toEqual([name, name]);
   });
 

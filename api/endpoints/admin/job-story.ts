@@ -24,7 +24,7 @@ const call = z.object({
   index: z.int(),
   routeIndex: z.int(),
   provider: z.string(),
-  endpoint: z.string().nullable(),
+  providerEndpoint: z.string().nullable(),
   state: z.string(),
   operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
   providerRequestId: z.string().nullable(),

@@ -25,7 +25,7 @@ import {
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/jobs';
-const status = z.enum(['queued', 'completed', 'failed', 'canceled']);
+const status = z.enum(['open', 'completed', 'failed', 'canceled']);
 const billingState = z.enum(['reserved', 'charged', 'released']);
 
 const jobLine = z
@@ -147,11 +147,11 @@ const actions = {
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
       const job = await overseenJob(write, { oversight });
-      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await recordAction(pool, write, { ...recordedOf(job), action: 'job.cancel_asked' });
       const { organization_id: organizationId } = job;
       const now = await admission.cancel(organizationId, job);
-      ctx.status = now.status === 'queued' ? 202 : 200;
+      ctx.status = now.status === 'open' ? 202 : 200;
       return found({ ...(await view.resource(now)), organizationId });
     },
   }),
@@ -173,7 +173,7 @@ const actions = {
       const job = await overseenJob(write, { oversight });
       await recordAction(pool, write, { ...recordedOf(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
-      const workflowSignaled = job.status === 'queued' && (await askToCheck(client, job.id));
+      const workflowSignaled = job.status === 'open' && (await askToCheck(client, job.id));
       const now = await overseenJob(write, { oversight });
       const workflow = await workflowOf(client, job.id);
       return found({ ...stateOf(now), workflow, workflowSignaled, findings });
@@ -201,7 +201,7 @@ const actions = {
     async handle({ ctx, ...write }, services) {
       const { pool, oversight } = services;
       const job = await overseenJob(write, { oversight });
-      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
       await recordAction(pool, write, {
         ...recordedOf(job),

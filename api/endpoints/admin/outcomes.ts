@@ -70,7 +70,7 @@ export const notificationSchema = z
     deliveries: z.int(),
     receivedAt: time,
   })
-  .meta({ id: 'Notification' });
+  .meta({ id: 'ProviderNotification' });
 
 /** Endpoints that list stuck jobs, unknown outcomes and notifications. */
 export const outcomes = section('Outcomes', {

@@ -74,7 +74,7 @@ export const webhooks = section('Webhooks', {
       const job = await overseenJob(write, services);
       const { id: jobId, organization_id: organizationId } = job;
       const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
-      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, write, {
         ...recordedOf(job),
         action: 'webhook.redelivery_asked',

@@ -281,7 +281,7 @@ export const videos = {
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND'],
     async handle({ ctx, ...call }, services) {
       const job = await find(call, services);
-      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       const { stream, sizeBytes, contentType } = await bytesOf(artifactsOf(job)[0], services);
       ctx.type = contentType;
       ctx.length = sizeBytes;

@@ -65,21 +65,25 @@ function ledgerEvents({ ledger }: Story): StoryEvent[] {
 }
 
 function callEvents({ calls }: Story): StoryEvent[] {
-  return calls.flatMap(({ index, provider, endpoint, begunAt, updatedAt, state, attempts }) => {
-    const name = `call ${index + 1}`;
-    const begun: StoryEvent = {
-      id: `${name} begun`,
-      at: begunAt,
-      kind: 'call',
-      text: `${name} to ${provider}`,
-      detail: [endpoint, attempts > 1 ? `${attempts} attempts` : null].filter(Boolean).join(', '),
-    };
-    const now: StoryEvent = {
-      id: `${name} now`,
-      at: updatedAt,
-      kind: 'call',
-      text: `${name}: ${state.replaceAll('_', ' ')}`,
-    };
-    return [begun, now];
-  });
+  return calls.flatMap(
+    ({ index, provider, providerEndpoint, begunAt, updatedAt, state, attempts }) => {
+      const name = `call ${index + 1}`;
+      const begun: StoryEvent = {
+        id: `${name} begun`,
+        at: begunAt,
+        kind: 'call',
+        text: `${name} to ${provider}`,
+        detail: [providerEndpoint, attempts > 1 ? `${attempts} attempts` : null]
+          .filter(Boolean)
+          .join(', '),
+      };
+      const now: StoryEvent = {
+        id: `${name} now`,
+        at: updatedAt,
+        kind: 'call',
+        text: `${name}: ${state.replaceAll('_', ' ')}`,
+      };
+      return [begun, now];
+    },
+  );
 }

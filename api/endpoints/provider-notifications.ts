@@ -13,8 +13,8 @@ import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
 const notificationBytesMax = 1024 * 1024;
 
-/** Endpoint that receives notifications. */
-export const hooks = defineEndpoint({
+/** Endpoint that receives provider notifications. */
+export const providerNotifications = defineEndpoint({
   route: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
   scope: 'open',
   request: {
@@ -43,7 +43,10 @@ export const hooks = defineEndpoint({
       ({ operationId } = await queue.verify({ headers, body }));
     } catch (error) {
       if (!(error instanceof NotificationRefused)) throw error;
-      logger.warn({ jobId, provider: name, reason: error.message }, 'notification.refused');
+      logger.warn(
+        { jobId, provider: name, reason: error.message },
+        'provider_notification.refused',
+      );
       throw new GatewayError('Unauthorized');
     }
     await notificationRelay.receive({ ...address, operationId });

@@ -1,5 +1,5 @@
 /**
- * Job news: Postgres notifies every API process of jobs that were reserved, rejected or settled, by whichever process
+ * Job updates: Postgres notifies every API process of jobs that were reserved, rejected or settled, by whichever process
  * (`ledger_write_jobs`). Notifications can be lost with a connection, so the rows of awaited jobs are also read once a
  * second: the row of a job is authoritative.
  */
@@ -33,9 +33,9 @@ export interface JobSubscription {
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
 /** Notifications of changed jobs from Postgres. */
-export type JobNews = Awaited<ReturnType<typeof openJobNews>>;
+export type JobUpdates = Awaited<ReturnType<typeof openJobUpdates>>;
 
-interface NewsDeps {
+interface UpdatesDeps {
   databaseUrl: string;
   reads: Pick<JobReads, 'ended'>;
   logger: Logger;
@@ -50,7 +50,7 @@ const connectTimeoutMs = 5000;
  * Starts to listen to job events, and returns the functions to subscribe to one job or to watch all changes. If the first
  * connection fails, it is retried in the background.
  */
-export async function openJobNews(deps: NewsDeps) {
+export async function openJobUpdates(deps: UpdatesDeps) {
   const { reads, logger } = deps;
   const topics = createTopics();
   const watchers = new Set<(change: JobChange) => void>();
@@ -104,7 +104,7 @@ export async function openJobNews(deps: NewsDeps) {
  * called when a connection has ended.
  */
 async function listen(
-  { databaseUrl, logger }: NewsDeps,
+  { databaseUrl, logger }: UpdatesDeps,
   receive: (payload: string) => void,
   onEnd: () => void,
 ): Promise<() => Promise<void>> {

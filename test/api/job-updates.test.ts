@@ -4,7 +4,7 @@ import { createJobReads } from '../../jobs/records/job-reads.ts';
 import { createLedger, type Ledger, type Reserve } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
-import { openJobNews, type JobChange, type JobNews } from '../../api/studio/job-news.ts';
+import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -26,21 +26,24 @@ afterAll(async () => {
 });
 
 /** News as another process of the gateway has them, and what was told of all jobs. */
-async function listener(): Promise<{ news: JobNews; changes: JobChange[] }> {
+async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
   const reads = createJobReads(pool);
-  const news = await openJobNews({ databaseUrl: database.url, reads, logger });
-  onTestFinished(() => news.close());
+  const updates = await openJobUpdates({ databaseUrl: database.url, reads, logger });
+  onTestFinished(() => updates.close());
   const changes: JobChange[] = [];
-  news.watch((change) => changes.push(change));
-  return { news, changes };
+  updates.watch((change) => changes.push(change));
+  return { updates, changes };
 }
 
 /** A job that an organization with 10 micro-credits could have. */
 async function newJob(amountMicro: number): Promise<Reserve> {
-  const made = await createOrganization(pool, { name: 'news', windowLimitMicro: null });
+  const made = await createOrganization(pool, { name: 'updates', windowLimitMicro: null });
   const { organizationId } = made;
   await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
-  const { keyId } = await createKey(pool, 'a pepper of this test alone', { ...made, name: 'news' });
+  const { keyId } = await createKey(pool, 'a pepper of this test alone', {
+    ...made,
+    name: 'updates',
+  });
   const job = {
     keyId,
     type: 'imageGenerate',
@@ -68,11 +71,11 @@ const release = (job: Reserve) => {
 /** For what never comes. */
 const hangMs = 30_000;
 
-describe('the news of a job', () => {
+describe('the updates of a job', () => {
   it('are its reservation and its end, each once, also when they come before anybody waits', async () => {
-    const { news, changes } = await listener();
+    const { updates, changes } = await listener();
     const job = await newJob(4);
-    const heard = news.subscribe(job.id);
+    const heard = updates.subscribe(job.id);
     await ledger.reserve(job);
     await ledger.reserve(job);
     await release(job);
@@ -83,9 +86,9 @@ describe('the news of a job', () => {
   });
 
   it('are the refusal in full, which no other reader is told of', async () => {
-    const { news, changes } = await listener();
+    const { updates, changes } = await listener();
     const job = await newJob(11);
-    const heard = news.subscribe(job.id);
+    const heard = updates.subscribe(job.id);
     const refusal = await ledger.reserve(job);
     expect(refusal.verdict).toBe('insufficient_credits');
     expect(await heard.next(hangMs)).toMatchObject({ event: 'refused', refusal });
@@ -93,9 +96,9 @@ describe('the news of a job', () => {
   });
 
   it('that were lost with the connection are found by looking, and those after it are heard', async () => {
-    const { news, changes } = await listener();
+    const { updates, changes } = await listener();
     const [lost, later] = [await newJob(4), await newJob(4)];
-    const heard = news.subscribe(lost.id);
+    const heard = updates.subscribe(lost.id);
     await database.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
@@ -111,7 +114,7 @@ describe('the news of a job', () => {
       );
       return Number(row?.count) > 0;
     });
-    const heardLater = news.subscribe(later.id);
+    const heardLater = updates.subscribe(later.id);
     await ledger.reserve(later);
     expect(await heardLater.next(hangMs)).toMatchObject({ event: 'reserved' });
   });

@@ -54,7 +54,7 @@ const limited = async (caller: TestCaller, credits: number, per = 'month') =>
   ).body;
 /** The sweepers of all that is there have passed, and made nothing more than `count`. */
 const remains = async (caller: TestCaller, count: number) => {
-  for (let pass = 0; pass < 2; pass += 1) await gateway.api.services.notices.make();
+  for (let pass = 0; pass < 2; pass += 1) await gateway.api.services.accountNotices.make();
   const { notices } = await look(caller);
   expect(notices).toHaveLength(count);
   await untilHolds(async () =>
@@ -123,7 +123,7 @@ describe.concurrent('a low balance', () => {
     await gateway.api.client.workflow.getHandle(`${noticeId}-webhook`).terminate('test');
     open = true;
     await gateway.database.query(
-      `UPDATE webhook SET overdue_at = now() WHERE job_id = '${noticeId}'`,
+      `UPDATE webhook SET overdue_at = now() WHERE subject_id = '${noticeId}'`,
     );
     await remains(caller, 1);
   });
