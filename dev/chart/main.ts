@@ -21,7 +21,7 @@ const project = join(import.meta.dirname, '..', '..');
 const chart = join(project, 'deploy', 'helm');
 const helm = { path: 'helm.sh/helm/v4/cmd/helm', version: 'v4.3.1', program: 'helm' };
 const validators = ['kubernetes-validate==1.37.0', 'jsonschema==4.25.1', 'pyyaml==6.0.3'];
-/** Modules with the definitions of kinds that are not of Kubernetes itself. */
+/** Go modules with the definitions of resources that Kubernetes itself does not define. */
 const definitions = [
   {
     module: 'github.com/kedacore/keda/v2@v2.18.1',
@@ -47,7 +47,7 @@ const everything = [
   'imagePullSecrets[0].name=registry',
   'secretNames={gateway,providers}',
 ];
-/** Values that must be refused, each with a word of the message. */
+/** Values that the chart must reject, each with a part of the error message. */
 const refused: readonly [string, string][] = [
   ['publicBaseUrl=gateway.example.com', 'publicBaseUrl'],
   ['worker.replicas=0', 'replicas'],
@@ -68,7 +68,7 @@ async function findDefinitions(): Promise<string[]> {
   const go = await findGo(report);
   const found: string[] = [];
   for (const { module, files } of definitions) {
-    // In turn: Go locks its cache.
+    // One after the other, because Go locks its cache.
     const { stdout } = await run(go, ['mod', 'download', '-json', module]);
     const { Dir: directory } = z.object({ Dir: z.string() }).parse(JSON.parse(stdout));
     found.push(...globSync(join(directory, files)));
@@ -81,7 +81,10 @@ const configMap = z.object({
   data: z.record(z.string(), z.string()),
 });
 
-/** A process must start from what the chart says, and the Secret that values.yaml asks for. */
+/**
+ * Checks that a process starts with the chart's configuration and the Secret that values.yaml
+ * requires.
+ */
 function checkConfiguration(manifests: string, directory: string): void {
   const secrets = loadSecrets(directory);
   const secret = {

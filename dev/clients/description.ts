@@ -1,4 +1,7 @@
-/** The API's description as the clients' types are made from: successes only, bodies by name. */
+/**
+ * OpenAPI document from which the clients' types are generated: only successful responses, with a
+ * name for each body.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/errors.ts';
 import { createDocuments } from '../../api/openapi/document.ts';
@@ -24,17 +27,17 @@ interface Endpoint {
 }
 type Methods = Record<string, Endpoint>;
 
-/** OpenAPI as far as it is read here. */
+/** Fields of OpenAPI that are read here. */
 interface Description {
   paths: Record<string, Methods>;
   components: { schemas: Record<string, Schema> };
 }
 
-/** A Studio endpoint that makes jobs, by the names that clients use. */
+/** Studio endpoint that creates jobs, with the names that clients use. */
 export interface Capability {
-  /** As in `run('image/generate', …)`. */
+  /** Name in `run('image/generate', …)`. */
   name: string;
-  /** Names of schemas. */
+  /** Names of its schemas. */
   request: string;
   result: string;
 }
@@ -42,8 +45,8 @@ export interface Capability {
 const studioPath = '/api/v1/studio/';
 
 /**
- * The description of the callers' API, made from the list of endpoints without a server. Refusals are
- * left out (clients throw them, all in one shape), and each body has a name of its own.
+ * Makes the OpenAPI document of the callers' API from the list of endpoints, without a server.
+ * Error responses are left out, because clients throw them, and each body gets a name.
  */
 export function describeForClients(): { description: Description; capabilities: Capability[] } {
   const { json } = createDocuments('http://127.0.0.1:4000', endpoints).callers();
@@ -61,7 +64,9 @@ export function describeForClients(): { description: Description; capabilities: 
   return { description, capabilities };
 }
 
-/** The description of the operators' API, of which the console's types are made. */
+/**
+ * Makes the OpenAPI document of the operators' API, from which the console's types are generated.
+ */
 export function describeForOperators(): object {
   const documents = createDocuments('http://127.0.0.1:4000', endpoints);
   const description: Description = JSON.parse(documents.operators().json);
@@ -83,7 +88,7 @@ const nameOf = ({ operationId }: Endpoint): string =>
 function nameBodies(endpoint: Endpoint, { components }: Description): void {
   const name = nameOf(endpoint);
   const request = endpoint.requestBody?.content['application/json'];
-  // An estimate takes the body of what it is an estimate of.
+  // An estimate has the same body as the request that it estimates.
   const same = `${name.replace(/Estimate$/, '')}Request`;
   if (request && isDeepStrictEqual(request.schema, components.schemas[same])) {
     request.schema = reference(same);
@@ -101,13 +106,13 @@ function nameBodies(endpoint: Endpoint, { components }: Description): void {
 
 const reference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** A body goes in, and what comes back at once is a ticket. */
+/** Returns true for an endpoint that accepts a body and can return 202. */
 function makesJobs({ requestBody, responses }: Endpoint): boolean {
   const ticket = responses[202]?.content?.['application/json']?.schema.properties?.['data'];
   return requestBody !== undefined && ticket?.$ref === reference('JobTicket').$ref;
 }
 
-/** Names the `data` of its answer, or the whole answer where that is bare. */
+/** Names the schema of `data` in a response, or of the whole response if it has no `data`. */
 function capabilityOf(path: string, endpoint: Endpoint, { components }: Description): Capability {
   const { schemas } = components;
   const answer = endpoint.responses[200]?.content?.['application/json']?.schema.$ref;

@@ -1,6 +1,7 @@
 /**
- * `npm run dev -- clients`: makes the parts of clients/ and the console that follow from the API's description,
- * without a server. They are committed; test/clients/generated.test.ts tells when they are out of date.
+ * `npm run dev -- clients`: generates the parts of clients/ and console/ that follow from the
+ * OpenAPI documents, without a server. They are committed; test/clients/generated.test.ts fails
+ * when they are out of date.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +12,7 @@ import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
 
 const python = 'clients/python/src/studio_gateway';
 
-/** The generated files, from the root of the project. */
+/** Paths of the generated files, relative to the root of the project. */
 export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
   operators: 'console/gateway/admin-schema.ts',
@@ -21,7 +22,7 @@ export const generatedFiles = {
 } as const;
 const asyncClient = `${python}/_async_client.py`;
 
-/** Writes the generated files below a folder; `generatedFiles` are their places. */
+/** Writes the generated files below a folder, at the paths of `generatedFiles`. */
 export async function generateClients(into: string): Promise<void> {
   const { description, capabilities } = describeForClients();
   const directory = await mkdtemp(join(tmpdir(), 'clients-'));
@@ -48,7 +49,7 @@ export async function generateClients(into: string): Promise<void> {
 
 async function generateTypescript(openapi: string, output: string): Promise<void> {
   const command = await openapiTypescript();
-  // A field with a default may be left out of a request.
+  // A field with a default is optional in a request.
   const flags = ['--default-non-nullable=false', '--alphabetize=false'];
   await run(process.execPath, [command, openapi, '--output', output, ...flags]);
 }

@@ -1,10 +1,10 @@
-/** Python that is made by us: the synchronous client, and the overloads of `run`. */
+/** Generated Python code: the synchronous client, and the overloads of `run`. */
 import type { Capability } from './description.ts';
 
 const header =
   '# Made by `npm run dev -- clients`: change dev/clients/ or _async_client.py instead.\n';
 
-/** Words of the asynchronous client and what they are in the other; the longer ones first. */
+/** Identifiers of the asynchronous client and their synchronous counterparts; longer ones first. */
 const words: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
@@ -21,12 +21,12 @@ const words: readonly [RegExp, string][] = [
   [/^import asyncio$/gm, 'import time'],
 ];
 
-/** The synchronous client: the asynchronous one without its waiting words. */
+/** Makes the source of the synchronous client from the asynchronous one. */
 export function syncFrom(source: string): string {
   return header + words.reduce((text, [word, other]) => text.replaceAll(word, other), source);
 }
 
-/** `run` with a signature for each capability, for editors and type checkers. */
+/** Makes a signature of `run` for each capability, for editors and type checkers. */
 export function overloadsOf(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
   const imports = [...new Set(names)].toSorted().map((name) => `    ${name},\n`);

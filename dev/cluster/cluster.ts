@@ -1,4 +1,4 @@
-/** The processes of docker-compose.yml on this machine, each of which can be ended and started again. */
+/** Processes of docker-compose.yml, run on this machine; each can be stopped and started again. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
 import { logPathOf, planPrivately } from '../bench/servers.ts';
@@ -22,43 +22,43 @@ import {
   type TemporalPrograms,
 } from './temporal-server.ts';
 
-/** A version of our code. */
+/** Version of the gateway. */
 export interface Build {
-  /** The build id of its workers. */
+  /** Build id of its workers. */
   id: string;
-  /** The checkout that it runs from; null is this one. */
+  /** Checkout that it runs from; null: this one. */
   checkout: string | null;
 }
 
-/** A running cluster. */
+/** Running cluster. */
 export interface Cluster {
-  /** Of the proxy. */
+  /** URL of the proxy. */
   url: string;
   databaseUrl: string;
   sandboxUrl: string;
   apiKey: string;
-  /** What an API or a worker is told. */
+  /** Environment of the APIs and workers. */
   env: NodeJS.ProcessEnv;
-  /** Starts `api-1`, `api-2` or a `worker-…` on a build. */
+  /** Starts `api-1`, `api-2` or a `worker-…` from a build. */
   startGateway: (name: string, build: Build) => Promise<void>;
-  /** Starts a server that was ended: `postgres` or `temporal`. */
+  /** Starts a stopped server: `postgres` or `temporal`. */
   startServer: (name: 'postgres' | 'temporal') => Promise<void>;
-  /** Asks a process to end, and returns when it has. */
+  /** Stops a process with SIGTERM, and returns when it has exited. */
   stop: (name: string) => Promise<void>;
-  /** SIGKILL; returns when the process is gone. */
+  /** Kills a process with SIGKILL, and returns when it has exited. */
   kill: (name: string) => Promise<void>;
   /** Process ids by name. */
   pids: () => Record<string, number>;
-  /** Gives the jobs to the workers of a build. */
+  /** Routes new jobs to the workers of a build. */
   setCurrent: (build: Build) => Promise<void>;
 }
 
 interface Options {
   directory: string;
   programs: TemporalPrograms;
-  /** The provider's time for a job, milliseconds. */
+  /** Time that the provider takes for a job, in milliseconds. */
   providerMs: number;
-  /** Where the end of all that runs is put. */
+  /** Receives the functions that stop the started processes. */
   started: Stops;
 }
 
@@ -80,14 +80,14 @@ async function planLayout({ directory }: Options): Promise<Layout> {
   return {
     plan,
     temporalPort,
-    // The port that the plan has for its one API is the proxy's here.
+    // The plan has one API; its port is used by the proxy here.
     url: plan.apiUrl,
     apiPorts: { 'api-1': await freePort(), 'api-2': await freePort() },
     keyPepper: secrets.keyPepper,
   };
 }
 
-/** The shipped load balancer, in front of both APIs. */
+/** Starts the load balancer of deploy/ in front of both APIs. */
 async function startProxy({ url, apiPorts }: Layout, directory: string): Promise<Running> {
   const config = ['--adapter', 'caddyfile', '--config', join(project, 'deploy', 'Caddyfile')];
   const executable = await findWheelProgram(caddy);
@@ -116,7 +116,7 @@ function placeOf({ plan, temporalPort }: Layout, directory: string): TemporalPla
   };
 }
 
-/** Starts everything but the APIs and the workers. */
+/** Starts all servers except the APIs and the workers. */
 export async function startCluster(options: Options): Promise<Cluster> {
   const { directory, programs, started } = options;
   const layout = await planLayout(options);
@@ -129,7 +129,7 @@ export async function startCluster(options: Options): Promise<Cluster> {
     await one?.stop();
   };
   const close = async (): Promise<void> => {
-    // Who uses a server ends before it.
+    // Clients of a server stop before the server.
     await Promise.all([...running.keys()].filter((name) => /^(api|worker)-/.test(name)).map(stop));
     for (const name of [...running.keys()].toReversed()) await stop(name);
   };
@@ -183,7 +183,7 @@ export async function startCluster(options: Options): Promise<Cluster> {
   };
 }
 
-/** An API or a worker of ours, ready. */
+/** Starts an API or a worker, and returns when it is ready. */
 async function startProcess(given: {
   layout: Layout;
   env: NodeJS.ProcessEnv;

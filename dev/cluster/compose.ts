@@ -1,11 +1,11 @@
-/** Variables of docker-compose.yml, so that the processes here run as it describes. */
+/** Variables of docker-compose.yml, with which the processes run here as Compose would run them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import type { S3Server } from '../stack/s3-server.ts';
 
-/** The project's root. */
+/** Root of the project. */
 export const project = join(import.meta.dirname, '..', '..');
 
 const file = z.object({

@@ -1,4 +1,4 @@
-/** What a job costs in a cluster: processor time by process, and what Postgres keeps of it. */
+/** Cost of a job in a cluster: CPU time by process, and bytes that Postgres keeps. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readUsage } from '../bench/process-usage.ts';
@@ -7,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 /** Totals at one moment. */
 interface Totals {
   atMs: number;
-  /** By name, all of which grow with time or with jobs. */
+  /** Values by name; each grows with time or with jobs. */
   amounts: Record<string, number>;
   connections: number;
 }
@@ -18,7 +18,7 @@ const databases = `
     (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections
   FROM pg_database d WHERE d.datname IN ('gateway', 'temporal', 'temporal_visibility')`;
 
-/** A workflow's row is written once in each step that its shard takes. */
+/** The row of a workflow is written once in each step of its shard. */
 const shardWrites = `
   SELECT (n_tup_ins + n_tup_upd)::int AS writes FROM pg_stat_user_tables WHERE relname = 'executions'`;
 
@@ -53,13 +53,13 @@ async function readTotals({ pids, databaseUrl }: Cluster): Promise<Totals> {
 
 const idleMs = 30_000;
 
-/** Costs between two moments, but for what passes with time alone. */
+/** Costs between two moments, minus the costs of an idle cluster. */
 export interface CostMeter {
-  /** @returns a line for each cost, of a job and of an idle second */
+  /** @returns a line for each cost, per job and per idle second */
   read: (jobs: number) => Promise<string[]>;
 }
 
-/** Looks at an idle cluster for half a minute, and begins to count. */
+/** Measures an idle cluster for half a minute, then starts to count. */
 export async function startMeter(cluster: Cluster): Promise<CostMeter> {
   const idle = await readTotals(cluster);
   await sleep(idleMs);

@@ -1,27 +1,30 @@
-/** Callers of a cluster: what they ask, what they were told, and what became of it. */
+/** Callers of a cluster: their requests, the responses, and the resulting jobs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
 import { quantile, runOpenLoop, untilEnded, type OpenLoad } from '../bench/load.ts';
 
-/** Whom the callers ask. */
+/** Target of the requests. */
 export interface Target {
   url: string;
   apiKey: string;
   databaseUrl: string;
 }
 
-/** How long a caller asks again. */
+/** Time during which a caller retries, in milliseconds. */
 const askAgainMs = 120_000;
-/** Longer than a synchronous answer takes. */
+/** Time limit of a request, longer than a synchronous response takes. */
 const answerTimeoutMs = 70_000;
-/** What docs/errors.md says to ask again after, and what a proxy says. */
+/** Statuses that are retried: those of docs/errors.md, and those of a proxy. */
 const passing = new Set([0, 409, 429, 502, 503, 504]);
 
-/** Asks at the load's rate, every other time synchronously; returns when all jobs have ended. */
+/**
+ * Sends requests at the given rate, every second one synchronously; returns when all jobs have
+ * ended.
+ */
 export async function runLoad(target: Target, load: OpenLoad) {
   const agent = new Agent({ connections: 256 });
-  /** Answers after which a caller asked again, by status; 0 = the connection broke. */
+  /** Number of retried responses by status; 0: the connection failed. */
   const askedAgain: Record<string, number> = {};
   try {
     const { accepted, ...asked } = await runOpenLoop(load, async (turn) => {
@@ -41,7 +44,7 @@ export async function runLoad(target: Target, load: OpenLoad) {
   }
 }
 
-/** Names a request, in the idempotency key and in the job's row. */
+/** Tag of a request, in its Idempotency-Key and in the job's row. */
 function tagOf(turn: number): string {
   return `cluster-${turn}`;
 }
@@ -106,14 +109,14 @@ async function outcomeOf(
       .map(({ tag, ended_at: at }) => ((at?.getTime() ?? 0) - (accepted.get(tag) ?? 0)) / 1000)
       .toSorted((one, other) => one - other);
     return {
-      // Jobs that a caller was told of, with 200 or 202.
+      // Jobs that a response with 200 or 202 named.
       accepted: accepted.size,
       charged: rows.filter(({ status, charges: one }) => status === 'completed' && one > 0).length,
       released: rows.filter(({ status, charges: one }) => status === 'failed' && one === 0).length,
-      // Tags of requests that were accepted, and whose job is not settled or not known.
+      // Tags of accepted requests whose job is unknown or not settled.
       lost: [...accepted.keys()].filter((tag) => !known.has(tag)),
       twice: [...charges].filter(([, times]) => times > 1).map(([tag]) => tag),
-      // From when a job was due to be asked for to its end.
+      // Times from the moment at which a request was due to the end of its job.
       middleSeconds: quantile(seconds, 0.5),
       slowestSeconds: seconds.at(-1) ?? 0,
     };
@@ -122,5 +125,5 @@ async function outcomeOf(
   }
 }
 
-/** What became of a load's requests, each with an Idempotency-Key of its own. */
+/** Compares the requests of a load, each with its own Idempotency-Key, with their jobs. */
 export type LoadOutcome = Awaited<ReturnType<typeof runLoad>>;

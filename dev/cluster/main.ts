@@ -1,7 +1,8 @@
 /**
- * `npm run dev -- check-cluster`: what docker-compose.yml describes, started natively and broken under load: a rolling
- * upgrade, an API and a worker killed, Temporal and Postgres restarted. Ends with the audit and a table;
- * the exit code is 1 when a job was lost or charged twice (docs/faults.md).
+ * `npm run dev -- check-cluster`: starts natively what docker-compose.yml describes, and breaks it
+ * under load: a rolling upgrade, an API and a worker killed, Temporal and Postgres restarted. Ends
+ * with the audit and a table; the exit status is 1 if a job was lost or charged twice
+ * (docs/faults.md).
  */
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -50,7 +51,10 @@ const report = (line: string): void => {
   process.stdout.write(`${seconds.padStart(4)} s  ${line}\n`);
 };
 
-/** As docs/deploys.md says: new workers beside the old, new jobs to them, then the APIs, then the old workers go. */
+/**
+ * Upgrades as docs/deploys.md describes: starts the new workers, routes new jobs to them, replaces
+ * the APIs, stops the old workers.
+ */
 async function upgrade(cluster: Cluster): Promise<void> {
   report('upgrade: workers of the new build start beside the old');
   await cluster.startGateway('worker-3', after);
@@ -58,7 +62,7 @@ async function upgrade(cluster: Cluster): Promise<void> {
   await cluster.setCurrent(after);
   report('upgrade: the new build is current; the APIs are replaced in turn');
   for (const api of ['api-1', 'api-2']) {
-    // One after the other: the proxy must always have one.
+    // One after the other, because the proxy always needs a running API.
     await cluster.stop(api);
     await cluster.startGateway(api, after);
   }
@@ -83,7 +87,7 @@ async function restart(cluster: Cluster, name: 'postgres' | 'temporal'): Promise
   report(`${name}: runs again`);
 }
 
-/** What happens when, as a share of the load's time. */
+/** Events by their time, as a share of the duration of the load. */
 const events: readonly [number, (cluster: Cluster) => Promise<void>][] = [
   [0.05, upgrade],
   [0.5, (cluster) => killAndRestart(cluster, 'api-1')],
@@ -96,7 +100,7 @@ async function breakThings(cluster: Cluster): Promise<void> {
   for (const [share, event] of events) {
     const dueInMs = beganAt + share * load.seconds * 1000 - performance.now();
     if (dueInMs > 0) await sleep(dueInMs);
-    // One at a time, however slow the machine is.
+    // One at a time, also on a slow machine.
     await event(cluster);
   }
 }
@@ -128,7 +132,10 @@ function print(outcome: LoadOutcome): void {
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
-/** `npm run audit`, of the cluster. @returns whether every promise holds */
+/**
+ * Runs `npm run audit` on the cluster.
+ * @returns true if every promise holds
+ */
 async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
   const script = join(project, 'dev', 'stack', 'audit.ts');
   const args = [script, '--results', '--submits', sandboxUrl];
@@ -153,7 +160,8 @@ async function run(started: Stops): Promise<void> {
   const providerMs = load.providerSeconds * 1000;
   report('starting storage, Postgres, Temporal on Postgres, provider, proxy');
   const cluster = await startCluster({ directory, programs, providerMs, started });
-  // A deployment is known once its workers have polled; until a build is current, none gets a job.
+  // Temporal knows a deployment once its workers have polled; workers get no job before their build
+  // is current.
   for (const name of ['worker-1', 'worker-2']) await cluster.startGateway(name, before);
   await cluster.setCurrent(before);
   for (const name of ['api-1', 'api-2']) await cluster.startGateway(name, before);

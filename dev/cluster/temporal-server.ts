@@ -1,4 +1,4 @@
-/** A Temporal server on Postgres, as docker-compose.yml runs it, from programs built with Go. */
+/** Temporal server on Postgres, as docker-compose.yml runs it, from programs built with Go. */
 import { execFile } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { delimiter, dirname, join } from 'node:path';
@@ -11,29 +11,32 @@ import { probeTemporal } from '../stack/temporal.ts';
 import { findGoProgram } from '../stack/tools.ts';
 import { environmentOf, project } from './compose.ts';
 
-/** The version of docker-compose.yml. */
+/** Version in docker-compose.yml. */
 const version = 'v1.31.0';
 const setup = join(project, 'deploy', 'temporal');
 const services = ['FRONTEND', 'MATCHING', 'HISTORY', 'WORKER'];
 const readyTimeoutMs = 90_000;
 
-/** The executables. */
+/** Paths of the executables. */
 export interface TemporalPrograms {
   server: string;
   sqlTool: string;
   cli: string;
 }
 
-/** Where the server is to run. */
+/** Settings of a server. */
 export interface TemporalPlace {
   postgresPort: number;
   password: string;
-  /** Its own, of the frontend. */
+  /** Port of its frontend. */
   port: number;
   logPath: string;
 }
 
-/** Temporal keeps its ports in Postgres as 16 bits with a sign: the system's own free ports are too high. */
+/**
+ * Returns free ports below 32,768, because Temporal stores its ports in Postgres as signed 16-bit
+ * numbers.
+ */
 export async function freeLowPort(): Promise<number> {
   for (;;) {
     const port = randomInt(15_000, 32_000);
@@ -41,19 +44,22 @@ export async function freeLowPort(): Promise<number> {
   }
 }
 
-/** Builds what is missing: minutes. @throws Error, one sentence, when it cannot be had */
+/**
+ * Builds the missing programs, which takes minutes.
+ * @throws Error with one sentence if a build fails
+ */
 export async function findTemporalPrograms(
   report: (line: string) => void,
 ): Promise<TemporalPrograms> {
   const find = (path: string, program: string) =>
     findGoProgram({ path: `go.temporal.io/server/cmd/${path}`, version, program }, report);
-  // One after the other: they share most of what is compiled.
+  // One after the other, because they share most of the compiled code.
   const server = await find('server', 'temporal-server');
   const sqlTool = await find('tools/sql', 'temporal-sql-tool');
   return { server, sqlTool, cli: await findTemporalCli({ report }) };
 }
 
-/** Makes the databases, with the script of docker-compose.yml. */
+/** Creates the databases with the script of docker-compose.yml. */
 export async function setUpSchema(programs: TemporalPrograms, place: TemporalPlace): Promise<void> {
   await runScript('setup-schema.sh', programs, {
     POSTGRES_HOST: '127.0.0.1',
@@ -63,7 +69,7 @@ export async function setUpSchema(programs: TemporalPrograms, place: TemporalPla
   });
 }
 
-/** Makes the namespace and its search attributes, with the script of docker-compose.yml. */
+/** Creates the namespace and its search attributes with the script of docker-compose.yml. */
 export async function createNamespace(programs: TemporalPrograms, port: number): Promise<void> {
   const address = `127.0.0.1:${port}`;
   const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
@@ -71,7 +77,7 @@ export async function createNamespace(programs: TemporalPrograms, port: number):
   await retried(() => probeTemporal(address, 'default'));
 }
 
-/** Gives new jobs, and those that run, to the workers of a build (docs/deploys.md). */
+/** Routes new and running jobs to the workers of a build (docs/deploys.md). */
 export async function setCurrentVersion(
   { cli }: TemporalPrograms,
   told: { port: number; deployment: string; build: string },
@@ -83,14 +89,14 @@ export async function setCurrentVersion(
   );
 }
 
-/** Prepares a server: its ports stay the same from one start to the next. */
+/** Prepares a server, whose ports stay the same across restarts. */
 export async function planTemporal(
   programs: TemporalPrograms,
   place: TemporalPlace,
 ): Promise<() => Promise<Running>> {
   const ports: Record<string, string> = { FRONTEND_HTTP_PORT: String(await freeLowPort()) };
   for (const service of services) {
-    // Each answer must be known before the next is asked for.
+    // Each response is needed before the next request.
     ports[`${service}_GRPC_PORT`] = String(await freeLowPort());
     ports[`${service}_MEMBERSHIP_PORT`] = String(await freeLowPort());
   }
@@ -135,7 +141,10 @@ async function runScript(
   });
 }
 
-/** Asks until it answers. @throws what was thrown last */
+/**
+ * Repeats a call until it succeeds.
+ * @throws the last error
+ */
 async function retried(ask: () => Promise<unknown>): Promise<void> {
   const deadline = Date.now() + readyTimeoutMs;
   for (;;) {

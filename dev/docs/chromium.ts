@@ -1,10 +1,10 @@
-/** The browser that looks at our pages: of CHROMIUM_PATH, else a Chromium of the PATH. */
+/** Browser for screenshots and tests: CHROMIUM_PATH, else a Chromium on the PATH. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** Its program, or null where there is none. */
+/** Path of its executable; null if there is none. */
 export function findChromium(): string | null {
   const named = process.env['CHROMIUM_PATH'];
   const places = (process.env['PATH'] ?? '').split(delimiter);

@@ -1,4 +1,4 @@
-/** `npm run dev -- draw`: draws the import graph, as it is used, into docs/architecture.md. */
+/** `npm run dev -- draw`: draws the import graph of the code into docs/architecture.md. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { graph } from '../../oxlint.config.ts';
@@ -6,10 +6,10 @@ import { graph } from '../../oxlint.config.ts';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const page = `${root}docs/architecture.md`;
 const place = /<!-- drawing -->\n[^]*?<!-- \/drawing -->/;
-/** The folder of the root that an import comes from. */
+/** Returns the top-level folder of an import. */
 const imported = /^(?:import|export) [^;]*?from '(?:\.\.\/)+([a-z]+)\/[^']+';/gm;
 
-/** The folders that the files of a folder import from. */
+/** Returns the folders that the files of a folder import from. */
 function importsOf(folder: string): Set<string> {
   const files = readdirSync(root + folder, { recursive: true, encoding: 'utf8' });
   return new Set(
@@ -20,7 +20,7 @@ function importsOf(folder: string): Set<string> {
   );
 }
 
-/** The graph in Mermaid's language, which GitHub shows as a picture. */
+/** Returns the graph as a Mermaid diagram, which GitHub renders. */
 function drawing(): string {
   const edges = Object.entries(graph).flatMap(([folder, { value, type = [] }]) => {
     const used = importsOf(folder);
@@ -33,7 +33,7 @@ function drawing(): string {
   return ['```mermaid', 'flowchart TD', ...edges, '```'].join('\n');
 }
 
-/** docs/architecture.md with the drawing of what the code is now. */
+/** Returns docs/architecture.md with the diagram of the current code. */
 export function drawn(): string {
   return readFileSync(page, 'utf8').replace(
     place,

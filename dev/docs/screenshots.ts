@@ -1,7 +1,7 @@
 /**
- * `npm run dev -- screenshots`: makes jobs on the running stack of `npm start` and writes what an operator sees of
- * them to docs/screenshots/, or only the pictures that it is given by name. The browser is that of
- * CHROMIUM_PATH, else a Chromium of the PATH.
+ * `npm run dev -- screenshots`: creates jobs on the running stack of `npm start` and writes
+ * screenshots of the Temporal UI and the console to docs/screenshots/; arguments name the
+ * screenshots to take. The browser is CHROMIUM_PATH, else a Chromium on the PATH.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
 const jobShape = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
 
-/** Ends with one line that says what is missing. */
+/** Exits with a line that names the missing part. */
 function refuse(message: string): never {
   console.error(message);
   return process.exit(1);
@@ -43,10 +43,10 @@ async function untilDone(stack: Stack, jobId: string): Promise<string> {
   return jobId;
 }
 
-/** Names of the pictures to take; none: all. */
+/** Names of the screenshots to take; empty: all. */
 const wanted = process.argv.slice(2);
 
-/** What is shown of each workflow in the list, in this order. */
+/** Columns of the workflow list, in this order. */
 const columns = [
   'Status',
   'Workflow ID',
@@ -57,7 +57,7 @@ const columns = [
   'ErrorCode',
 ].map((label) => ({ label }));
 
-/** The list as an operator may set it up, and stack traces without the place of this checkout. */
+/** Sets up the workflow list, and removes the path of this checkout from stack traces. */
 async function prepare(page: Page): Promise<void> {
   await page.addInitScript((shown) => {
     localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));
@@ -75,7 +75,7 @@ interface Picture {
   texts: string[];
   width?: number;
   height?: number;
-  /** What is done before the picture is taken. */
+  /** Action before the screenshot is taken. */
   act?: () => Promise<void>;
 }
 
@@ -88,13 +88,13 @@ async function take(page: Page, picture: Picture): Promise<void> {
   await page.goto(url);
   for (const text of texts) await page.getByText(text).first().waitFor();
   await act?.();
-  // Charts are drawn after their texts, fonts and pictures come last.
+  // Charts are drawn after their texts; fonts and images come last.
   await page.waitForTimeout(2000);
   await page.screenshot({ path: join(root, 'docs', 'screenshots', `${name}.png`) });
   console.log(`docs/screenshots/${name}.png`);
 }
 
-/** Pictures of the Temporal UI. */
+/** Takes the screenshots of the Temporal UI. */
 async function takeJobs(page: Page, stack: Stack): Promise<void> {
   const workflows = `${stack.temporalUiUrl}/namespaces/default/workflows`;
   const oldestFirst = () => page.getByText('Descending', { exact: true }).click();
@@ -127,12 +127,12 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
     height: 800,
     async act() {
       await page.getByText('User Metadata', { exact: true }).click();
-      // Markdown is shown in frames of its own.
+      // Markdown is rendered in frames.
       const details = page.locator('iframe').last().contentFrame();
       await details.getByText('charged 35.1 credits').waitFor();
     },
   });
-  // Its submit is answered by nobody: after three seconds it goes on as an activity.
+  // Its submit gets no response, so after three seconds it continues as an activity.
   const hanging = await start(stack, '[[hang-submit]] [[slow:40s]] a lighthouse in the fog');
   await take(page, {
     name: 'running-job',
@@ -148,10 +148,10 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
   });
 }
 
-/** Pictures of the console, with the jobs that were made before. */
+/** Takes the screenshots of the console, with the jobs of the other screenshots. */
 async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
   const headers = { authorization: `Bearer ${apiKey}` };
-  // The page's own jar takes the cookie.
+  // The cookie is stored in the browser context of the page.
   await page.request.post(`${apiUrl}/api/v1/session`, { headers });
   await take(page, {
     name: 'console-playground',
@@ -182,16 +182,16 @@ const demoPage = join(dataDir, 'demo', 'index.html');
 if (!existsSync(demoPage)) {
   spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });
 }
-// Chromium refuses its sandbox to root.
+// Chromium refuses to run its sandbox as root.
 const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
 const browser = await chromium.launch({ executablePath, args });
 try {
   const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' });
-  // A busy machine takes its time, the Temporal UI more than that.
+  // Time limits in milliseconds, long enough for a busy machine; the Temporal UI is the slowest.
   page.setDefaultTimeout(180_000);
   await prepare(page);
   await takeJobs(page, stack);
-  // Its stream of events never ends, so nothing may stand in between.
+  // The event stream never ends, so the proxy passes it on without buffering.
   await takeConsole(await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' }), stack);
   await take(page, {
     name: 'api-reference',

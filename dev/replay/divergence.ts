@@ -1,4 +1,7 @@
-/** Replaying one history, and saying exactly where the code of today goes another way than the recorded run. */
+/**
+ * Replays one history, and finds the event at which the current code diverges from the recorded
+ * run.
+ */
 import { fileURLToPath } from 'node:url';
 import type { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker, type InjectedSinks } from '@temporalio/worker';
@@ -7,58 +10,61 @@ import { z } from 'zod';
 import type { AskedFor, RecorderSinks } from './replay-recorder.ts';
 import { bundleWorkflows } from '../../worker/bundle.ts';
 
-/** A run as the server tells it. */
+/** Description of a run, as the server returns it. */
 export type History = ReturnType<typeof historyFromJSON>;
 
-/** A history with its name. */
+/** History with its name. */
 export interface NamedHistory {
   workflowId: string;
   history: History;
 }
 
-/** Workflow code, and how it reads the payloads of a history. */
+/** Workflow code, and the codec that decodes the payloads of a history. */
 export interface ReplayedCode {
   code: string;
   dataConverter?: DataConverter;
 }
 
-/** Where code and history part. */
+/** Point at which code and history diverge. */
 export interface Divergence {
-  /** The first event that the code does not lead to; null when it could not be told. */
+  /** First event that the code does not produce; null if it could not be determined. */
   eventId: number | null;
-  /** What the history has there. */
+  /** Command in the history at this point. */
   expected: string;
-  /** What the code asked for instead. */
+  /** Command of the code at this point. */
   got: string;
-  /** Lines of the workflow's code, the innermost first: of what it asked for there, or last. */
+  /**
+   * Lines of the workflow code that issued this command, else the last command; the innermost
+   * first.
+   */
   at: string[];
-  /** The SDK's own words. */
+  /** Error message of the SDK. */
   message: string;
 }
 
-/** What happened in a history, in the words in which the code asks for it. */
+/** Commands of a history, named as the code issues them. */
 interface Recorded {
   eventId: number;
   kind: AskedFor['kind'];
   what: string;
 }
 
-/** Whether a history leads the code to the same commands. */
+/** Returns true if the code issues the same commands as the history. */
 export async function replays(bundle: ReplayedCode, run: NamedHistory): Promise<boolean> {
   return (await failureOf(bundle, run)) === null;
 }
 
-/** Bundles the workflows of the working tree together with the recorder. */
+/** Bundles the workflows of the working tree with the recorder. */
 export function bundleWithRecorder(options: {
   encodeFailures: boolean;
 }): Promise<{ code: string }> {
   return bundleWorkflows({ interceptorPaths: [recorderPath] }, options);
 }
 
-/** The interceptor that tells what the code asks for. */
+/** Interceptor that records the commands of the code. */
 export const recorderPath = fileURLToPath(new URL('./replay-recorder.ts', import.meta.url));
 
-/** Replays a history again, against a bundle with the recorder, to say where it diverges. */
+/** Replays a history with the recorder, to find where the code diverges from it. */
 export async function explain(
   recording: ReplayedCode,
   run: NamedHistory,
@@ -94,7 +100,10 @@ async function failureOf(
 
 const markerData = z.object({ seq: z.number(), activity_type: z.string() });
 
-/** Commands of a history: activities and timers in their order, local activities in theirs. */
+/**
+ * Returns the commands of a history: activities and timers in their order, local activities in
+ * theirs.
+ */
 function recordedOf({ events }: History): Recorded[] {
   const found: (Recorded & { seq: number })[] = [];
   for (const event of events ?? []) {
@@ -114,7 +123,7 @@ function recordedOf({ events }: History): Recorded[] {
       found.push({ eventId, kind: 'local activity', what, seq });
     }
   }
-  // A marker stands where a local activity ended; its number says when it was asked for.
+  // A marker is recorded at the end of a local activity; its number tells the order of the starts.
   return [
     ...found.filter((entry) => !isLocal(entry)),
     ...found.filter(isLocal).toSorted((one, other) => one.seq - other.seq),
@@ -127,7 +136,7 @@ function isLocal({ kind }: { kind: string }): boolean {
 
 type Difference = Omit<Divergence, 'message'>;
 
-/** The first event to which the code did not lead. */
+/** Returns the first event that the code does not produce. */
 function firstDifference(recorded: Recorded[], asked: AskedFor[], message: string): Difference {
   const differences = [isLocal, (entry: { kind: string }) => !isLocal(entry)].flatMap((of) => {
     const wanted = recorded.filter(of);
@@ -138,7 +147,7 @@ function firstDifference(recorded: Recorded[], asked: AskedFor[], message: strin
     const more = got[wanted.length];
     return more ? [differenceAt(null, more)] : [];
   });
-  // What the code asked for is more telling than what it did not ask for: it had ended there.
+  // A command that the code issued explains more than a missing command, where the code had ended.
   const [first] = differences.toSorted(
     (one, other) =>
       Number(one.at.length === 0) - Number(other.at.length === 0) ||
@@ -149,7 +158,7 @@ function firstDifference(recorded: Recorded[], asked: AskedFor[], message: strin
   const earlier = named && named.eventId < (first?.eventId ?? Infinity) ? named : null;
   const found = { ...(first ?? otherEnd), ...earlier };
   if (found.at.length > 0) return found;
-  // The code threw, or the last thing it asked for is as near as one can say.
+  // The code threw an error, or its last command is the nearest known point.
   const thrown = placesOf(message);
   return { ...found, at: thrown.length > 0 ? thrown : lastPlace(asked) };
 }
@@ -161,14 +170,14 @@ const otherEnd: Difference = {
   at: [],
 };
 
-/** What core said, out of the wrapping of several layers. */
+/** Returns the message of the SDK's core, without the messages of the layers around it. */
 function wordsOf(message: string): string {
   const [, inner] = /message: "((?:[^"\\]|\\.)*)"/.exec(message) ?? [];
   return inner ?? message;
 }
 
 function isSame(event: Recorded, command: AskedFor | undefined): boolean {
-  // The time of a timer may differ: it is the past that a replay cannot measure again.
+  // The duration of a timer may differ, because a replay does not measure the past again.
   return event.kind === command?.kind && (event.kind === 'timer' || event.what === command.what);
 }
 
@@ -186,7 +195,7 @@ function lastPlace(asked: AskedFor[]): string[] {
   return last ? placesOf(last.stack) : [];
 }
 
-/** The frames of a stack that lie in the project's workflows, as `workflows/file.ts:line:column`. */
+/** Returns the frames of a stack in the project's workflows, as `workflows/file.ts:line:column`. */
 function placesOf(stack: string): string[] {
   const places = [...stack.matchAll(/((?:[\w.-]+\/)*workflows\/[\w./-]+\.ts:\d+:\d+)/g)];
   return places
@@ -194,7 +203,7 @@ function placesOf(stack: string): string[] {
     .filter((place) => !place.includes('request-context'));
 }
 
-/** A replay says what it has to say by its result. */
+/** The result of a replay contains everything, so logs are discarded. */
 export function silenceRuntime(): void {
   Runtime.install({
     logger: new DefaultLogger('ERROR', () => {}),

@@ -1,10 +1,10 @@
 /**
- * Tells what a workflow asks for while it is replayed, and from where in the code: part of the bundle only
- * of `npm run replay`, never of a worker.
+ * Records the commands of a workflow during a replay, with their places in the code. It is part of
+ * the bundle of `npm run replay` only, never of a worker's bundle.
  */
 import { proxySinks, type Sinks, type WorkflowInterceptors } from '@temporalio/workflow';
 
-/** One thing a workflow asked for. */
+/** Command that a workflow issued. */
 export interface AskedFor {
   kind: 'activity' | 'local activity' | 'timer';
   /** Type of the activity, or the milliseconds of the timer. */
@@ -12,12 +12,12 @@ export interface AskedFor {
   stack: string;
 }
 
-/** Where it is told. */
+/** Receiver of the commands. */
 export interface RecorderSinks extends Sinks {
   recorder: { asked: (command: AskedFor) => void };
 }
 
-/** Read by the bundle under this name. */
+/** Name that the bundle imports. */
 export const interceptors = (): WorkflowInterceptors => {
   const { recorder } = proxySinks<RecorderSinks>();
   const record = (kind: AskedFor['kind'], what: string): void => {

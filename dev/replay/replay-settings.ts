@@ -1,4 +1,4 @@
-/** What the replay reads of its environment: where Temporal is, and the keys of its payloads. */
+/** Settings of the replay: the address of Temporal and the keys of its payloads. */
 import { z } from 'zod';
 import { ConfigError, presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
 import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
@@ -8,7 +8,7 @@ import { readStack } from '../stack/stack-file.ts';
 const temporalSchema = z.object(temporalVariables);
 
 /**
- * Where Temporal is, by the environment, else by the local stack.
+ * Returns the address of Temporal from the environment, else that of the local stack.
  * @throws ConfigError
  */
 export function loadTemporalConfig(): TemporalConfig {
@@ -19,7 +19,10 @@ export function loadTemporalConfig(): TemporalConfig {
   throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
 }
 
-/** Keys of payloads alone. @throws ZodError */
+/**
+ * Returns only the keys of payloads.
+ * @throws ZodError
+ */
 export function loadPayloadSettings(): PayloadSettings {
   const parsed = z.object(payloadVariables).parse(presentIn(process.env));
   return { ...parsed, PAYLOAD_ENCRYPTION: seals(parsed) };

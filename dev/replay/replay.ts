@@ -1,6 +1,6 @@
 /**
- * `npm run replay`: runs recorded jobs again, against the workflow code of the working tree. Exit status:
- * 0 all replay, 1 some do not, 2 not understood.
+ * `npm run replay`: replays recorded jobs against the workflow code of the working tree. Exit
+ * status: 0 all replay, 1 some do not, 2 invalid arguments.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
@@ -30,10 +30,10 @@ interface Options {
   save?: string;
 }
 
-/** What cannot be done, in words for the terminal. */
+/** Error with a message for the terminal. */
 class ReplayRefused extends Error {}
 
-/** Marks a payload that only its key opens (platform/payload-codec.ts). */
+/** Encoding of an encrypted payload (platform/payload-codec.ts). */
 const sealed = Buffer.from(sealedEncoding).toString('base64');
 const histories = new URL('../../test/histories/', import.meta.url);
 
@@ -60,7 +60,7 @@ try {
   else {
     const known = error instanceof ReplayRefused;
     process.stderr.write(`replay: ${known ? error.message : String(error)}\n`);
-    // A runtime that was installed and not used would keep the process for ever.
+    // A runtime that is installed and never used would keep the process alive.
     process.exit(2);
   }
 }
@@ -73,7 +73,8 @@ async function run(named: string | undefined, options: Options): Promise<number>
   if (named === undefined && query === '') {
     throw new ReplayRefused('name a run, or say --since, --type, --failed or --query');
   }
-  // Only now: once installed, the runtime keeps the process until something has used it.
+  // Installed as late as possible, because an installed runtime keeps the process alive until it is
+  // used.
   silenceRuntime();
   if (named === undefined) {
     return withClient((client) => report(listed(client, query), options.limit));
@@ -84,7 +85,7 @@ async function run(named: string | undefined, options: Options): Promise<number>
   return status;
 }
 
-/** Runs that the server lists, newest first, each fetched when its turn comes. */
+/** Lists the runs of the server, newest first; each history is fetched when it is needed. */
 async function* listed(client: Client, query: string): AsyncGenerator<NamedHistory> {
   for await (const { workflowId, runId } of client.workflow.list({ query })) {
     yield {
@@ -104,7 +105,10 @@ function queryOf({ since, type, failed }: Options): string {
     .join(' AND ');
 }
 
-/** Replays each, and prints where it parts; only what parts is replayed again to be explained. */
+/**
+ * Replays each history and prints divergences; only a diverging history is replayed again with the
+ * recorder.
+ */
 async function report(
   runs: Iterable<NamedHistory> | AsyncIterable<NamedHistory>,
   limit = Infinity,
@@ -135,7 +139,7 @@ async function report(
   return parted === 0 ? 0 : 1;
 }
 
-/** The working tree's workflows, reading payloads with the keys of the environment. */
+/** Bundle of the working tree's workflows, with a codec for the keys of the environment. */
 async function codeOf(
   bundle: (options: { encodeFailures: boolean }) => Promise<{ code: string }>,
 ): Promise<ReplayedCode> {
@@ -148,7 +152,8 @@ async function codeOf(
 
 async function ofFile(path: string): Promise<NamedHistory> {
   const kept: unknown = JSON.parse(await readFile(path, 'utf8'));
-  // As we keep it, with the workflow's id; or as `temporal workflow show --output json` writes it.
+  // Parses a history as the tests store it, with its workflow id, or as `temporal workflow show
+  // --output json` prints it.
   const fields = typeof kept === 'object' && kept !== null ? kept : {};
   const history = historyFromJSON('history' in fields ? fields.history : kept);
   const workflowId = 'workflowId' in fields ? String(fields.workflowId) : idOf(history);
@@ -163,7 +168,8 @@ async function ofServer(workflowId: string): Promise<NamedHistory> {
   return withClient(async (client) => {
     try {
       const handle = client.workflow.getHandle(workflowId);
-      // Says in its own words that there is none; the history's error would be a status code.
+      // Checks that the workflow exists, because the error of the history would only be a status
+      // code.
       await handle.describe();
       return { workflowId, history: await handle.fetchHistory() };
     } catch (error) {

@@ -1,17 +1,18 @@
 /**
- * Takes what is private out of a history, so that it can be kept with the tests: what callers asked for and
- * providers answered, addresses, ids, machine names. What decides the way of the workflow stays.
+ * Removes private data from a history, so that it can be stored with the tests: texts of callers
+ * and providers, addresses, ids, machine names. The data that decides the path of the workflow
+ * stays.
  */
 import { Buffer } from 'node:buffer';
 
 type Value = unknown;
 
-/** Fields whose words are a caller's or a provider's; the workflow hands them on and never reads them. */
+/** Fields with texts of callers or providers, which the workflow passes on and never reads. */
 const privateFields = new Set(['request', 'input', 'data', 'progress']);
-/** Fields of the envelope that name a machine or a place in it. */
+/** Fields of the envelope that name a machine or a path on it. */
 const placeFields = new Set(['identity', 'stackTrace', 'binaryChecksum']);
 
-/** A history as JSON without what is private; the same thing has the same stand-in everywhere. */
+/** Returns a history as JSON without private data; equal values get the same replacement. */
 export function scrubHistory(history: Value): Value {
   const standIns = new Map<string, string>();
   const idPattern = /\b(job|org|key|usr|req|file|chat)_[0-9a-f]{32}\b/g;
@@ -27,7 +28,7 @@ export function scrubHistory(history: Value): Value {
     text
       .replaceAll(/\bhttps?:\/\/[^\s"')\]]+/g, 'https://scrubbed.invalid/')
       .replaceAll(/[\w.+-]+@(?:[\w-]+\.)+[a-z]{2,}\b/gi, 'scrubbed@scrubbed.invalid')
-      // The queue of one worker process is named after its machine.
+      // The queue of a worker process contains the name of its machine.
       .replaceAll(/^\d+@\S+$/g, 'scrubbed')
       .replaceAll(idPattern, (id, prefix: string) => standIn(id, (count) => `${prefix}_${count}`));
   const withoutIds = (text: string): string =>
@@ -35,7 +36,7 @@ export function scrubHistory(history: Value): Value {
       standIn(id, (count) => count.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')),
     );
 
-  /** Every word of a private field goes; its shape stays. */
+  /** Replaces every text of a private field and keeps its structure. */
   function blank(value: Value): Value {
     if (typeof value === 'string') return value === '' ? '' : 'scrubbed';
     return mapped(value, blank);
@@ -56,7 +57,7 @@ export function scrubHistory(history: Value): Value {
   return envelope(history);
 }
 
-/** The stand-in of one word, where it is needed by itself: the id of the workflow. */
+/** Returns the replacement of a single text, such as the workflow id. */
 export function scrubbedIdOf(history: Value): string | undefined {
   return /"workflowId":"([^"]+)"/.exec(JSON.stringify(history))?.[1];
 }
@@ -69,7 +70,7 @@ function mapped(value: Value, change: (inner: Value, key: string) => Value): Val
   );
 }
 
-/** `json/plain` and `json/protobuf`, in base64 as the JSON of a history has it. */
+/** Encodings `json/plain` and `json/protobuf`, in base64 as in the JSON of a history. */
 const jsonEncodings = ['json/plain', 'json/protobuf'].map((word) =>
   Buffer.from(word).toString('base64'),
 );

@@ -1,14 +1,14 @@
-/** What a load needs, by plain arithmetic from what was measured: the formulas, and nothing else. */
+/** Formulas for the resources of a load, from measured constants. */
 import { assumed, measured, type Figure } from './measured.ts';
 
-/** A constant demand. */
+/** Constant load. */
 export interface Load {
   name: string;
-  /** Studio jobs a second. */
+  /** Studio jobs per second. */
   jobs: number;
-  /** What the provider takes for a job, seconds. */
+  /** Time that the provider takes for a job, in seconds. */
   providerSeconds: number;
-  /** Chats a second. */
+  /** Chats per second. */
   chats: number;
 }
 
@@ -18,13 +18,16 @@ const gigabyte = 1e9;
 
 const value = ({ amount }: Figure): number => amount;
 
-/** A longer provider costs more: replayed, or checked once more; between the measured two it is a line. */
+/**
+ * Returns the CPU of a job by the time of its provider, interpolated between two measurements: a
+ * longer job is replayed or checked once more.
+ */
 function longerBy(providerSeconds: number): number {
   const share = Math.min(1, Math.max(0, (providerSeconds - 4) / 56));
   return 1 + share * (value(measured.longProviderFactor) - 1);
 }
 
-/** Cores for so much work, at the share of them that may be busy. */
+/** Returns the cores for an amount of work, at the allowed utilization. */
 function coresFor(msPerSecond: number): number {
   return msPerSecond / 1000 / value(assumed.busyShare);
 }
@@ -32,14 +35,20 @@ function coresFor(msPerSecond: number): number {
 const processesFor = (cores: number): number =>
   Math.max(value(assumed.spareProcesses), Math.ceil(cores / value(assumed.processCores)));
 
-/** The least power of two, of at least four shards, that takes so many jobs a second. */
+/**
+ * Returns the smallest power of two of shards, at least four, that suffices for this number of jobs
+ * per second.
+ */
 function shardsFor(jobs: number): number {
   let shards = 4;
   while (shards * shardJobsPerSecond() < jobs) shards *= 2;
   return shards;
 }
 
-/** Jobs a second of one shard: it writes one thing at a time, and may be busy for a share of the time. */
+/**
+ * Returns the jobs per second of one shard, which writes one transaction at a time, at the allowed
+ * utilization.
+ */
 function shardJobsPerSecond(): number {
   const busyMs = value(measured.shardWrites) * value(assumed.shardWriteMs);
   return (1000 * value(assumed.busyShare)) / busyMs;
@@ -51,16 +60,16 @@ export function apiJobsPerSecond(providerSeconds: number): number {
   return (value(assumed.processCores) * value(assumed.busyShare) * 1000) / ms;
 }
 
-/** A resource that ends at some load. */
+/** Resource that is exhausted at some load. */
 export interface Limit {
   resource: string;
-  /** Jobs a second, provider of 4 s. */
+  /** Jobs per second, with a provider of 4 s. */
   jobs: number;
-  /** What to do then. */
+  /** Remedy. */
   remedy: string;
 }
 
-/** What ends first as a load grows, the first one first. */
+/** Resources in the order in which they are exhausted as a load grows. */
 export function limits(): Limit[] {
   const busyMs = value(assumed.primaryCores) * value(assumed.busyShare) * 1000;
   const perApi = value(assumed.poolConnections) / apiJobsPerSecond(4);
@@ -104,7 +113,7 @@ export function limits(): Limit[] {
   return found.toSorted((first, second) => first.jobs - second.jobs);
 }
 
-/** Works a load out. */
+/** Calculates the resources of a load. */
 export function needOf({ jobs, providerSeconds, chats }: Load) {
   const longer = longerBy(providerSeconds);
   const apiMs = value(measured.apiCpuMs) * longer;
@@ -126,7 +135,7 @@ export function needOf({ jobs, providerSeconds, chats }: Load) {
   const cores = (apis + workers) * value(assumed.processCores) + temporalCores + postgresCores;
   const diskBytes = postgresBytes * daySeconds * daysPerMonth + temporalBytes;
   return {
-    // Little's law: how many are under way at any moment.
+    // Little's law: the number of jobs in flight.
     jobsInFlight: jobs * providerSeconds,
     chatsInFlight: chats * value(assumed.chatSeconds),
     apis,
@@ -135,11 +144,11 @@ export function needOf({ jobs, providerSeconds, chats }: Load) {
     shards: shardsFor(jobs),
     postgresCores,
     connections,
-    // Through whoever stores results: in and out.
+    // Results pass through the worker that stores them: in and out.
     mediaBytesPerSecond,
     mediaBytesPerDay: mediaBytesPerSecond * daySeconds,
     postgresBytesPerDay: postgresBytes * daySeconds,
-    // At most: jobs of the days that histories are kept for.
+    // Upper bound: the jobs of all days for which histories are retained.
     temporalBytes,
     machinesUsdPerDay: cores * 24 * value(assumed.coreHourUsd),
     diskUsdPerDay: ((diskBytes / gigabyte) * value(assumed.diskMonthUsd)) / daysPerMonth,
@@ -149,5 +158,5 @@ export function needOf({ jobs, providerSeconds, chats }: Load) {
   };
 }
 
-/** What is needed for a load. */
+/** Resources of a load. */
 export type Need = ReturnType<typeof needOf>;

@@ -1,6 +1,7 @@
 /**
- * `npm run dev -- simulate`: machines, shards, connections, storage and money for a load, computed from what was measured.
- * Without options it prints the loads of docs/scaling.md and the constants; `--write` puts the tables there.
+ * `npm run dev -- simulate`: calculates machines, shards, connections, storage and cost of a load
+ * from measured constants. Without options it prints the loads of docs/scaling.md and the
+ * constants; `--write` updates the tables there.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +14,7 @@ import { loads, renderConstants, renderPage } from './page.ts';
 const page = join(import.meta.dirname, '..', '..', 'docs', 'scaling.md');
 const place = /<!-- simulation -->\n[^]*?<!-- \/simulation -->/;
 
-/** docs/scaling.md with the tables of what the constants are now. */
+/** Returns docs/scaling.md with tables made from the current constants. */
 export function simulated(): string {
   return readFileSync(page, 'utf8').replace(
     place,

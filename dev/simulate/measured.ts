@@ -1,22 +1,22 @@
 /**
- * The constants of docs/scaling.md. What was measured has the words with which docs/performance.md tells it
- * (test/simulate/scaling.test.ts looks for them); what is assumed says why.
+ * Constants of docs/scaling.md. A measured constant quotes docs/performance.md
+ * (test/simulate/scaling.test.ts compares them); an assumed one states its reason.
  */
 
-/** One constant, in the unit of its name. */
+/** Constant, in the unit of its name. */
 export interface Figure {
   amount: number;
-  /** What it is, for the page. */
+  /** Description for the page. */
   what: string;
 }
 
-/** A constant that docs/performance.md has the figure of. */
+/** Constant whose figure is in docs/performance.md. */
 export interface Measured extends Figure {
-  /** What the page says. */
+  /** Quotation of the page. */
   words: string;
 }
 
-/** Measured on two cores: compare within one run only, so expect a third more or less elsewhere. */
+/** Constants measured on two cores; figures of other machines differ by a third or more. */
 export const measured = {
   apiCpuMs: {
     amount: 15,
@@ -85,7 +85,7 @@ export const measured = {
   },
 } as const satisfies Record<string, Measured>;
 
-/** Not measured here: change them to yours. */
+/** Assumptions, to be replaced by your own figures. */
 export const assumed = {
   busyShare: {
     amount: 0.6,

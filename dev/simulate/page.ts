@@ -1,8 +1,8 @@
-/** The tables of docs/scaling.md. */
+/** Tables of docs/scaling.md. */
 import { assumed, measured } from './measured.ts';
 import { limits, needOf, type Load, type Need } from './loads.ts';
 
-/** The loads of the page. */
+/** Loads of the page. */
 export const loads: readonly Load[] = [
   { name: '10 jobs/s', jobs: 10, providerSeconds: 4, chats: 0 },
   { name: '100 jobs/s', jobs: 100, providerSeconds: 4, chats: 0 },
@@ -13,7 +13,7 @@ export const loads: readonly Load[] = [
 
 const whole = (amount: number): string => Math.ceil(amount).toLocaleString('en-US');
 
-/** One digit after the point for what is small. */
+/** Formats a number; small ones with one decimal. */
 function one(amount: number): string {
   if (amount === 0) return '–';
   if (amount < 0.1) return '< 0.1';
@@ -22,14 +22,14 @@ function one(amount: number): string {
 
 const daySeconds = 86_400;
 
-/** Bytes in words. */
+/** Formats bytes with a unit. */
 function size(bytes: number): string {
   if (bytes === 0) return '–';
   const [unit, step] = bytes >= 1e12 ? (['TB', 1e12] as const) : (['GB', 1e9] as const);
   return `${one(bytes / step)} ${unit}`;
 }
 
-/** USD of a million jobs, or chats, of so many USD a day. */
+/** Formats the cost of a million jobs or chats, from the cost per day. */
 function perMillion(usdPerDay: number, { jobs, chats }: Load): string {
   return `${one((usdPerDay / ((jobs + chats) * daySeconds)) * 1e6)} USD`;
 }
@@ -60,7 +60,7 @@ function table(lines: readonly (readonly string[])[]): string {
   return [head, rule, ...rest].join('\n');
 }
 
-/** What each load needs. */
+/** Makes the table of the resources of each load. */
 function needs(given: readonly Load[]): string {
   const worked = given.map((load) => ({ load, need: needOf(load) }));
   return table([
@@ -69,7 +69,7 @@ function needs(given: readonly Load[]): string {
   ]);
 }
 
-/** What the tables are computed from. */
+/** Makes the table of the constants. */
 export function renderConstants(): string {
   const lines = [...Object.values(measured), ...Object.values(assumed)];
   return table([
@@ -82,7 +82,7 @@ export function renderConstants(): string {
   ]);
 }
 
-/** The tables, for the page or for a load of one's own. */
+/** Makes the tables, for the page or for a given load. */
 export function renderPage(given: readonly Load[] = loads): string {
   return [
     '**What a load needs**',
