@@ -1,6 +1,6 @@
 /**
- * `npm run audit`: the audit (worker/audit.ts) of the gateway that the environment describes, or of the local stack of
- * `npm start`.
+ * `npm run audit`: runs the audit (ledger/audit.ts) on the gateway that the environment describes,
+ * else on the local stack of `npm start`.
  */
 import { loadSecrets } from './secrets.ts';
 import { readSettings } from './settings.ts';

@@ -1,10 +1,10 @@
 /**
- * Runs a script of this project with the Node version it pins, after installing the dependencies
- * when they are missing or out of date: `node dev/stack/bootstrap.mjs [--without-dev] <script> [arguments]`,
- * or without a script to install only. `--without-dev` is content with what running needs, which is
- * half of it: a first start is not the moment to install the tests' clients. Nothing is installed under
- * processes that run from what is there: a running stack would lose what it has mapped. Plain JavaScript for Node 18 and later, because it runs before anything
- * is installed.
+ * Runs a script of this project with the pinned Node version, after installing missing or outdated
+ * dependencies: `node dev/stack/bootstrap.mjs [--without-dev] <script> [arguments]`; without a
+ * script it only installs. `--without-dev` installs the dependencies for running only, which are
+ * half of all. Nothing is installed while processes run from node_modules, because they would lose
+ * mapped files. Plain JavaScript for Node 18 and later, because it runs before anything is
+ * installed.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {
@@ -31,20 +31,23 @@ const oldestMajor = 18;
 const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const withoutDev = process.argv[2] === '--without-dev';
 
-/** The packages of a lockfile by path, without the project itself. */
+/** Returns the packages of a lockfile by path, without the project itself. */
 function readPackages(file) {
   const { packages } = JSON.parse(readFileSync(join(project, file), 'utf8'));
   return Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'));
 }
 
-/** Whether a package is for us: other platforms’ binaries are optional and absent. */
+/**
+ * Returns true if a package is for this platform; binaries of other platforms are optional and
+ * absent.
+ */
 function isWanted({ dev, devOptional, optional }) {
   return optional !== true && !(withoutDev && (dev ?? devOptional) === true);
 }
 
 /**
- * Whether node_modules is what package-lock.json says. npm writes a lockfile of its own into
- * node_modules at the end of an install, so an interrupted one has none.
+ * Returns true if node_modules agrees with package-lock.json. npm writes a lockfile into
+ * node_modules at the end of an installation, so an interrupted installation has none.
  */
 function isInstalled() {
   try {
@@ -72,7 +75,7 @@ function isAlive(pid) {
   }
 }
 
-/** Lets one process of the project install at a time; the others wait for it. */
+/** Runs one installation of the project at a time; other processes wait for it. */
 async function takeInstallLock() {
   mkdirSync(dirname(lockFile), { recursive: true });
   const draft = `${lockFile}.${process.pid}`;
@@ -103,7 +106,7 @@ function readOwner() {
   }
 }
 
-/** How far the installation is: npm makes all folders first, then fills them. */
+/** Prints the progress of the installation: npm first creates all folders, then fills them. */
 function tellProgress() {
   const wanted = readPackages('package-lock.json').filter(([, entry]) => isWanted(entry));
   const begun = wanted.filter(([path]) => existsSync(join(project, path, 'package.json')));
@@ -113,7 +116,7 @@ function tellProgress() {
 /** Runs npm and resolves with its exit code. */
 async function runNpm(...args) {
   const npm = process.env.npm_execpath;
-  // The script of the npm that started us, else the one on the PATH.
+  // Script of the npm that started this process, else the npm on the PATH.
   const [command, first] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
   const scope = withoutDev ? '--omit=dev' : '--include=dev';
   const flags = [scope, '--include=optional', '--ignore-scripts=false'];
@@ -144,7 +147,10 @@ async function runNpm(...args) {
   return code;
 }
 
-/** Every process with its parent and program: `[pid, parent, path]`; none where it cannot be told. */
+/**
+ * Returns every process with its parent and program, `[pid, parent, path]`; empty if the system
+ * does not tell.
+ */
 function listProcesses() {
   if (process.platform === 'win32') return [];
   const told = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,comm='], { encoding: 'utf8' });
@@ -155,7 +161,7 @@ function listProcesses() {
     .map(([, pid, parent, command]) => [Number(pid), Number(parent), programOf(pid, command)]);
 }
 
-/** Linux cuts the command short, but keeps a link to the program. */
+/** Linux truncates the command, but has a link to the program. */
 function programOf(pid, command) {
   try {
     return process.platform === 'linux' ? readlinkSync(`/proc/${pid}/exe`) : command;
@@ -164,7 +170,10 @@ function programOf(pid, command) {
   }
 }
 
-/** Processes that run from node_modules (Node itself is there, and Postgres), but for us and who started us. */
+/**
+ * Returns the processes that run from node_modules (Node and Postgres are there), except this one
+ * and its parents.
+ */
 function findUsers() {
   if (!existsSync(modules)) return [];
   const processes = listProcesses();
@@ -191,8 +200,8 @@ async function ensureInstalled() {
     }
     console.log('Installing the dependencies (first start, or the lockfile changed)');
     if ((await runNpm('ci')) !== 0) {
-      // `ci` refuses a lockfile without entries for the binaries of other platforms, which is what
-      // npm writes where a registry mirror lacks them. `install` takes the same locked versions.
+      // `ci` rejects a lockfile without entries for the binaries of other platforms, which npm
+      // writes if a registry mirror lacks them. `install` installs the same locked versions.
       console.log('npm ci failed (see above): trying npm install, without changing the lockfile');
       await runNpm('install', '--no-save');
     }
@@ -202,18 +211,18 @@ async function ensureInstalled() {
   }
 }
 
-/** Becomes, as far as anyone can tell, the pinned Node running the script. */
+/** Runs the script with the pinned Node, and passes on its signals and its exit code. */
 function run(args) {
-  // So that the time a start took includes the installation.
+  // The reported start time includes the installation.
   const env = { BOOTSTRAP_STARTED_AT_MS: String(startedAtMs), ...process.env };
   const child = spawn(pinnedNode, args, { stdio: 'inherit', env });
   const forward = (signal) => {
-    // A terminal sends Ctrl-C to every process by itself; passing it on would make it two.
+    // A terminal sends Ctrl-C to every process; passing it on would send it twice.
     if (signal === 'SIGINT' && process.stdin.isTTY) return;
     child.kill(signal);
   };
   for (const signal of stopSignals) process.on(signal, forward);
-  // npm runs us through a shell that may die without passing its signal on.
+  // npm starts this process through a shell, which may exit without passing its signal on.
   const parent = process.ppid;
   const orphaned = setInterval(() => {
     if (process.ppid === parent) return;

@@ -1,4 +1,4 @@
-/** The demo organization of a local stack: credits to spend and a key to spend them with. */
+/** Demo organization of a local stack, with credits and an API key. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createKey } from '../../api/identity/keys.ts';
@@ -12,17 +12,20 @@ import { createLogger } from '../../platform/logger.ts';
 interface DemoOptions {
   databaseUrl: string;
   keyPepper: string;
-  /** The pepper before, while it changes. */
+  /** Previous pepper, during a rotation. */
   previousKeyPepper?: string | undefined;
-  /** Credits given once, at the first run. */
+  /** Credits granted once, at the first start. */
   demoCredits: number;
-  /** Six-hour allowance in credits; absent = no limit. */
+  /** Studio credits per six hours; absent: no limit. */
   windowAllowanceCredits?: number | undefined;
-  /** The key of an earlier run. */
+  /** Key of an earlier start. */
   apiKey?: string | undefined;
 }
 
-/** Finds or makes the demo organization. Giving the credits twice is impossible: they have an id. */
+/**
+ * Finds or creates the demo organization. Its credits are granted once, because the grant has an
+ * id.
+ */
 export async function ensureDemoOrganization(
   options: DemoOptions,
 ): Promise<{ organizationId: string; apiKey: string }> {
@@ -60,7 +63,7 @@ export async function ensureDemoOrganization(
 
 const organizationIdRow = z.object({ organization_id: z.string() });
 
-/** The organization of a key, whatever its state; null when it is known under none of the peppers. */
+/** Returns the organization of a key in any state; null if the key is unknown under all peppers. */
 export function organizationOfKey(
   pool: DatabasePool,
   peppers: readonly string[],

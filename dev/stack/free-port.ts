@@ -1,13 +1,16 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Ports below those that systems use for outgoing connections: Linux takes 32,768–60,999, macOS 49,152–65,535. */
+/**
+ * Range of ports below the ranges for outgoing connections (Linux 32,768–60,999, macOS
+ * 49,152–65,535).
+ */
 const portMin = 15_000;
 const portMax = 32_000;
 
 /**
- * Chooses a TCP port that is free on the loopback interface now. Nothing keeps it free until the caller listens, but no
- * outgoing connection takes it.
+ * Chooses a TCP port that is free on the loopback interface now. Another listener may still take it
+ * before the caller listens; an outgoing connection cannot.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

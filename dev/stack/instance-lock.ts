@@ -6,20 +6,25 @@ import { commandLine, endLeftover, isAlive } from './process-identity.ts';
 
 const schema = z.object({
   supervisor: z.number().int().positive(),
-  /** The supervisor's command line, to tell it from a stranger with the same id. */
+  /**
+   * Command line of the supervisor, which distinguishes it from another process with the same id.
+   */
   commandLine: z.string(),
   processes: z.record(z.string(), z.number().int().positive()),
 });
 type Lock = z.infer<typeof schema>;
 
-/** One stack per data directory. */
+/** Lock that allows one stack per data directory. */
 export interface InstanceLock {
-  /** Notes the processes of this stack, for whoever has to clean up after a killed supervisor. */
+  /**
+   * Records the processes of this stack, so that the next start can stop them if the supervisor was
+   * killed.
+   */
   record(processes: Record<string, number>): void;
   release(): void;
 }
 
-/** Another stack, alive, owns the data directory. */
+/** Error: another running stack uses the data directory. */
 export class AlreadyRunningError extends Error {
   readonly supervisor: number;
 
@@ -30,10 +35,10 @@ export class AlreadyRunningError extends Error {
 }
 
 /**
- * Takes a data directory for this process. When an earlier supervisor was killed, what it left
- * running is ended first; `marks` gives, per service, a part of its command line that proves that
- * the process is still that service.
- * @throws AlreadyRunningError when another live stack has it.
+ * Locks a data directory for this process. If an earlier supervisor was killed, its remaining
+ * processes are stopped first; `marks` contains, by service, a part of the command line that
+ * identifies the process.
+ * @throws AlreadyRunningError if another running stack has the lock
  */
 export async function lockInstance(
   dataDir: string,
@@ -63,7 +68,7 @@ function create(path: string, lock: Lock): boolean {
   const draft = `${path}.${process.pid}`;
   writePrivateFile(draft, JSON.stringify(lock));
   try {
-    // Unlike writing to it, linking makes the file whole or not at all.
+    // A link appears with its whole content, unlike a file that is being written.
     linkSync(draft, path);
     return true;
   } catch (error) {

@@ -14,15 +14,15 @@ import { probeTemporal, startTemporal } from './temporal.ts';
 
 export interface LocalStackOptions {
   settings: Settings;
-  /** The user's environment, which passes through to the programs. */
+  /** Environment of the user, which is passed on to the programs. */
   env: NodeJS.ProcessEnv;
-  /** Default: ours. */
+  /** Default: the scripts of this project. */
   programs?: Programs;
   ensureDemoOrganization: typeof ensureDemoOrganization;
   report: (line: string) => void;
 }
 
-/** The stack of one data directory: Postgres, Temporal, the provider sandbox, the API, a worker. */
+/** Stack of one data directory: Postgres, Temporal, provider sandbox, API and worker. */
 export class LocalStack {
   readonly #options: LocalStackOptions;
   readonly #supervisor: Supervisor;
@@ -39,8 +39,8 @@ export class LocalStack {
 
   /**
    * Starts everything and returns when all of it is ready. After a rejection, or to interrupt a
-   * start under way, call `stop`.
-   * @throws AlreadyRunningError when another stack has the data directory.
+   * start, call `stop`.
+   * @throws AlreadyRunningError if another stack uses the data directory
    */
   async start(): Promise<StackDescription> {
     const { settings, env, programs, report } = this.#options;
@@ -132,14 +132,14 @@ export class LocalStack {
     this.#forget();
   }
 
-  /** Ends everything at once. */
+  /** Kills everything at once. */
   kill(): void {
     this.#supervisor.kill();
     this.#forget();
   }
 
   #forget(): void {
-    // Without the lock these files are another stack's.
+    // Without the lock, these files belong to another stack.
     if (!this.#lock) return;
     this.#description = undefined;
     rmSync(stackFile(this.#options.settings.dataDir), { force: true });

@@ -1,6 +1,6 @@
 /**
- * `npm start`: the whole gateway on one machine, with nothing to install or configure. This folder
- * promises that what it started is running or restarted, and that nothing is left when it stops.
+ * `npm start`: runs the whole gateway on one machine, with nothing to install or configure. A
+ * service that exits is restarted, and nothing keeps running after the stop.
  */
 import { join, relative } from 'node:path';
 import { z } from 'zod';
@@ -10,9 +10,9 @@ import { runNode } from './node-service.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { readStack, stackFile, type StackDescription } from './stack-file.ts';
 
-/** The bootstrap script tells when it began, which may have been an installation earlier. */
+/** The bootstrap script passes the time at which it began, before the installation. */
 const startedAtMs = Number(process.env['BOOTSTRAP_STARTED_AT_MS']) || performance.timeOrigin;
-/** One Ctrl-C arrives more than once (from the terminal, npm and the bootstrap script). */
+/** One Ctrl-C arrives several times: from the terminal, npm and the bootstrap script. */
 const repeatedSignalMs = 500;
 
 function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: string): string {
@@ -40,7 +40,10 @@ function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: s
   ].join('\n');
 }
 
-/** What is made once of the sources, beside the servers' start, in processes that give their memory back. */
+/**
+ * Builds the workflow bundle and the console while the servers start, in processes of their own,
+ * whose memory is freed.
+ */
 async function build({ dataDir }: Settings): Promise<void> {
   const parts = { console: 'console/build.ts', workflows: 'worker/build.ts' };
   await Promise.all(
@@ -50,7 +53,7 @@ async function build({ dataDir }: Settings): Promise<void> {
   );
 }
 
-/** Opens the console once, without the key being typed. */
+/** Prints a single-use link that signs in to the console without typing the key. */
 async function signInLink({ apiUrl, apiKey }: StackDescription): Promise<string> {
   const headers = { authorization: `Bearer ${apiKey}` };
   const made = await fetch(`${apiUrl}/api/v1/session/links`, { method: 'POST', headers });
@@ -67,7 +70,7 @@ function alreadyRunningMessage({ supervisor }: AlreadyRunningError, settings: Se
   );
 }
 
-/** @returns whether a signal has asked the stack to stop. */
+/** @returns true if a signal requested the stop of the stack */
 function stopOnSignals(stack: LocalStack): () => boolean {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -96,7 +99,7 @@ async function main(): Promise<void> {
     report: (line) => console.log(line),
   });
   const isStopping = stopOnSignals(stack);
-  // A closed terminal must not break off the orderly stop that its SIGHUP began.
+  // Output to a closed terminal must not interrupt the stop that its SIGHUP began.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   try {
     const [description] = await Promise.all([stack.start(), build(settings)]);

@@ -4,23 +4,23 @@ import type { Service } from './supervisor.ts';
 
 const project = dirname(dirname(import.meta.dirname));
 
-/** Where Node keeps our programs compiled (an environment variable of its own): they start a fifth sooner. */
+/** Folder of Node's compile cache, which makes programs start a fifth sooner. */
 export const compileCache = { NODE_COMPILE_CACHE: resolve(project, '.cache', 'compile') };
 
 export interface NodeProgram {
   name: string;
-  /** The script, absolute or from the project's root. */
+  /** Path of the script, absolute or relative to the project. */
   script: string;
   env: NodeJS.ProcessEnv;
   logPath: string;
 }
 
-/** How long a program may take until it is ready: a busy machine compiles slowly. */
+/** Time limit until a program is ready, in milliseconds; a busy machine compiles slowly. */
 const readyTimeoutMs = 60_000;
 
 /**
- * A Node program of ours as a service: ready when it sends `{type: 'ready'}` over IPC. The same
- * channel ends it when the supervisor is killed: programs exit when it closes.
+ * Makes a service of a Node program of this project. It is ready when it sends `{type: 'ready'}`
+ * over IPC, and exits when the IPC channel closes, for example because the supervisor was killed.
  */
 export function nodeService(program: NodeProgram): Service {
   return { name: program.name, start: () => startNode(program) };
@@ -54,8 +54,8 @@ function isReady(message: unknown): boolean {
 }
 
 /**
- * Runs a Node program of ours to its end.
- * @throws Error with the end of its log unless it exits with 0.
+ * Runs a Node program of this project until it exits.
+ * @throws Error with the end of its log, unless the exit code is 0
  */
 export async function runNode(program: NodeProgram): Promise<void> {
   const running = await launchNode(program);
@@ -69,7 +69,7 @@ async function launchNode(
   onMessage?: (message: unknown) => void,
 ): Promise<Running> {
   const [command, ...args] = [
-    // Without a channel the program cannot notice that the supervisor died.
+    // Without an IPC channel the program cannot notice that the supervisor was killed.
     ...(onMessage ? [] : dieWithParent('SIGTERM')),
     process.execPath,
     resolve(project, script),

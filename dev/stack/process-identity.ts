@@ -2,18 +2,21 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Whether a process with this id exists (whoever it belongs to) and is not a zombie. */
+/** Returns true if a process with this id exists, of any user, and is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
-  // A zombie has no command line; it is waiting for its parent, not running.
+  // A zombie has exited, and has no command line.
   return process.platform !== 'linux' || commandLine(pid) !== '';
 }
 
-/** The arguments of a live process, separated by spaces; empty when it is gone or unreadable. */
+/**
+ * Returns the arguments of a running process, separated by spaces; empty if it has exited or cannot
+ * be read.
+ */
 export function commandLine(pid: number): string {
   if (process.platform === 'linux') {
     try {
@@ -26,9 +29,9 @@ export function commandLine(pid: number): string {
 }
 
 /**
- * Ends a process that an earlier run left behind, but only when its command line contains `mark`
- * (a path of ours): process ids are reused, and a file on disk is no proof.
- * @returns whether such a process was found and ended.
+ * Stops a process of an earlier run, but only if its command line contains `mark` (a path of this
+ * stack), because process ids are reused.
+ * @returns true if such a process was found and stopped
  */
 export async function endLeftover(
   pid: number,

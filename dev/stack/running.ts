@@ -3,45 +3,47 @@ import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } fr
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How a process ended: exactly one of the two is set. */
+/** End of a process: exactly one of the two is set. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }
 
-/** A process that this one started and may end. */
+/** Process that this process started. */
 export interface Running {
   pid: number;
-  /** Settles when the process has ended, however that came about. Never rejects. */
+  /** Resolves when the process has exited for any reason; never rejects. */
   exited: Promise<Exit>;
-  /** Asks the process to end, insists after `stopGraceMs`, and returns when it has ended. */
+  /**
+   * Sends the stop signal, SIGKILL after `stopGraceMs`, and returns when the process has exited.
+   */
   stop: () => Promise<void>;
-  /** Ends the process at once, without a chance to clean up. */
+  /** Kills the process at once. */
   kill: () => void;
 }
 
 export interface LaunchOptions {
   command: string;
   args: string[];
-  /** Where stdout and stderr are appended; null discards both. */
+  /** File to which stdout and stderr are appended; null discards both. */
   logPath: string | null;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** The signal that asks this program to end cleanly. Default SIGTERM. */
+  /** Signal for a clean stop. Default SIGTERM. */
   stopSignal?: NodeJS.Signals;
-  /** How long a polite stop may take before SIGKILL. Default 15,000. */
+  /** Milliseconds between the stop signal and SIGKILL. Default 15,000. */
   stopGraceMs?: number;
-  /** Receives what a Node child sends over IPC; giving it opens the channel. */
+  /** Receives the IPC messages of a Node child; if set, the IPC channel is opened. */
   onMessage?: (message: Serializable) => void;
 }
 
 const logBytesMax = 10 * 1024 * 1024;
 
 /**
- * Starts a program whose output goes to a file (not through this process, so nothing is lost when
- * this one dies). The program is in a process group of its own: Ctrl-C in the terminal reaches only
- * the supervisor, which then stops the children in order.
- * @throws Error when the program cannot be started.
+ * Starts a program whose output goes to a file, so that no output is lost when this process exits.
+ * The program has a process group of its own: Ctrl-C reaches only the supervisor, which then stops
+ * the children in order.
+ * @throws Error if the program cannot be started
  */
 export async function launch(options: LaunchOptions): Promise<Running> {
   const { logPath, stopSignal = 'SIGTERM', stopGraceMs = 15_000, onMessage } = options;
@@ -95,12 +97,12 @@ async function stopChild(
 function openLog(path: string): number {
   mkdirSync(dirname(path), { recursive: true });
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  // One generation is kept, so that a stack left running for weeks cannot fill the disk on restarts.
+  // One older log is kept, so that restarts over weeks cannot fill the disk.
   if (size > logBytesMax) renameSync(path, `${path}.1`);
   return openSync(path, 'a', 0o600);
 }
 
-/** The last lines of a log file, for the message about a program that failed. */
+/** Returns the last lines of a log file, for the error message of a program that failed. */
 export function logTail(path: string, lines = 20): string {
   try {
     return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
@@ -109,7 +111,7 @@ export function logTail(path: string, lines = 20): string {
   }
 }
 
-/** Says how a process ended: `exited with code 1`, `was killed by SIGKILL`. */
+/** Describes the end of a process: `exited with code 1`, `was killed by SIGKILL`. */
 export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
 }
@@ -117,8 +119,8 @@ export function describeExit({ code, signal }: Exit): string {
 const readyTimeoutMs = 90_000; // A recovering Postgres replays its log first.
 
 /**
- * Asks a server until it answers, and stops it when it does not.
- * @throws Error with the end of its log when it ended, or did not answer in 90 s
+ * Repeats a check until a server is ready, and stops the server if it fails.
+ * @throws Error with the end of its log if it exited, or was not ready within 90 s
  */
 export async function untilReady(
   server: Running,
@@ -132,7 +134,7 @@ export async function untilReady(
       () => null,
       (error: unknown) => error,
     );
-    // First: on a port that was taken, somebody else's server answers.
+    // Checked first, because another server may listen on a port that was taken.
     const end = await Promise.race([ended, sleep(failure === null ? 0 : 25, null)]);
     if (end === null && failure === null) return;
     if (end === null && Date.now() < deadline) continue;
@@ -145,9 +147,10 @@ export async function untilReady(
 let parentDeathSignalWorks: boolean | undefined;
 
 /**
- * A command prefix that makes the kernel send `signal` to the program when this process dies, even
- * by SIGKILL, so that a killed test runner leaves no servers behind. Linux only (`setpriv` of
- * util-linux ≥ 2.33); elsewhere empty, and leftovers are found through stack.json.
+ * Command prefix with which the kernel sends `signal` to the program when this process exits, also
+ * by SIGKILL, so that a killed test runner leaves no servers running. Linux only (`setpriv` of
+ * util-linux ≥ 2.33); elsewhere empty, and the next start finds remaining processes through
+ * stack.json.
  */
 export function dieWithParent(signal: 'SIGINT' | 'SIGTERM'): string[] {
   const prefix = ['setpriv', '--pdeathsig', signal.slice('SIG'.length), '--'];
@@ -155,7 +158,7 @@ export function dieWithParent(signal: 'SIGINT' | 'SIGTERM'): string[] {
   return parentDeathSignalWorks ? prefix : [];
 }
 
-/** Runs a command without output and tells whether it exited with 0. */
+/** Runs a command without output, and returns true if its exit code is 0. */
 export function commandSucceeds([command = '', ...args]: string[]): boolean {
   return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status === 0;
 }

@@ -1,7 +1,7 @@
 /**
- * A real S3 server for tests and for `npm run dev -- check-cluster`: versitygw when it is on the PATH, else rclone
- * from the Python package index (seconds), else versitygw built with Go (minutes, once). Which one is
- * chosen can be forced with S3_TEST_SERVER=versitygw|rclone (docs/decisions/0005).
+ * S3 server for tests and for `npm run dev -- check-cluster`: versitygw if it is on the PATH, else
+ * rclone from the Python package index (seconds), else versitygw built with Go (minutes, once).
+ * S3_TEST_SERVER=versitygw|rclone selects one (docs/decisions/0005).
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, stat } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { dieWithParent, launch, untilReady, type Running } from './running.ts';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 import { findGoProgram, findWheelProgram } from './tools.ts';
 
-/** A running server with one bucket. */
+/** Running server with one bucket. */
 export interface S3Server {
   name: 'versitygw' | 'rclone';
   endpoint: string;
@@ -28,8 +28,9 @@ const versions = { versitygw: 'v1.8.0', rclone: '1.75.2' };
 type Executable = { name: S3Server['name']; path: string };
 
 /**
- * The executable of a server, installed when it must be; null, with the reason printed, when none can be had.
- * @throws in CI, which has a network: there nothing is skipped for want of a server
+ * Returns the executable of a server, installed if necessary; null, with the reason printed, if
+ * there is none.
+ * @throws Error in CI, where these tests must not be skipped
  */
 export async function findS3Server(): Promise<Executable | null> {
   const forced = process.env['S3_TEST_SERVER'];
@@ -82,7 +83,7 @@ async function installRclone(): Promise<Executable> {
 
 /**
  * Starts a server on a free port, with an empty bucket.
- * @throws Error also when it was not found
+ * @throws Error also if no server was found
  */
 export async function startS3Server(found: Executable | null): Promise<S3Server> {
   if (found === null) throw new Error('no S3 server could be had');

@@ -12,21 +12,23 @@ const schema = z.object({
   webhookSigningSecret: text,
   storageSecret: text,
   adminKey: text,
-  /** Seals what Temporal keeps, when PAYLOAD_ENCRYPTION says so; opens it always. */
+  /**
+   * Key that encrypts the payloads in Temporal if PAYLOAD_ENCRYPTION is set; it always decrypts.
+   */
   payloadKey: text,
-  /** What the bundled provider sandbox accepts in place of every provider's key. */
+  /** Key that the provider sandbox accepts instead of the key of any provider. */
   sandboxKey: text,
-  /** The demo organization's API key, once that organization exists. */
+  /** API key of the demo organization, once the organization exists. */
   demoApiKey: text.optional(),
 });
 
-/** What the local stack must keep to itself, and keep the same from one start to the next. */
+/** Secrets of the local stack, which stay the same across restarts. */
 export type Secrets = z.infer<typeof schema>;
 
 /**
- * Reads `secrets.json` of a data directory and makes what is missing.
- * @throws Error when the file exists and cannot be read: silently new secrets would lock its
- *   database and its API keys for good.
+ * Reads `secrets.json` of a data directory and generates the missing secrets.
+ * @throws Error if the file exists and cannot be read: new secrets would make its database and API
+ * keys useless
  */
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json');
@@ -45,7 +47,7 @@ export function loadSecrets(dataDir: string): Secrets {
   return secrets;
 }
 
-/** Writes `secrets.json`, readable by this user alone. */
+/** Writes `secrets.json`; only the current user can read it. */
 export function saveSecrets(dataDir: string, secrets: Secrets): void {
   writePrivateFile(join(dataDir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`);
 }

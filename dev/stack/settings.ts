@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { freePort, isPortFree } from './free-port.ts';
 
-/** The ports of the local stack, all on the loopback interface. */
+/** Ports of the local stack, all on the loopback interface. */
 export interface Ports {
   api: number;
   postgres: number;
@@ -11,12 +11,12 @@ export interface Ports {
 }
 
 export interface Settings {
-  /** Everything the stack keeps, absolute. */
+  /** Data directory of the stack, as an absolute path. */
   dataDir: string;
   ports: Ports;
-  /** The credits the demo organization starts with. */
+  /** Initial credits of the demo organization. */
   demoCredits: number;
-  /** A Temporal server that runs elsewhere, as host:port; null starts one. */
+  /** Address of an existing Temporal server, as host:port; null: the stack starts one. */
   temporalAddress: string | null;
   temporalNamespace: string;
 }
@@ -30,8 +30,8 @@ const portVariables = [
 ] as const;
 
 /**
- * Reads the stack's own variables. A port of 0 stays 0 here: see `claimPorts`.
- * @throws Error with one line per wrong value.
+ * Reads the variables of the stack. A port of 0 stays 0 here (see `claimPorts`).
+ * @throws Error with a line per invalid value
  */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const integer = (variable: string, preset: number, max: number): number => {
@@ -54,8 +54,8 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
 }
 
 /**
- * Checks that the ports are free and replaces each 0 by a free one.
- * @throws Error with one line per taken port, naming the variable that moves it.
+ * Checks that the ports are free, and replaces each 0 by a free port.
+ * @throws Error with a line per port in use, which names the variable that changes the port
  */
 export async function claimPorts({ ports, temporalAddress }: Settings): Promise<Ports> {
   const claimed = { ...ports };

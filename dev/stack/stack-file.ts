@@ -1,4 +1,4 @@
-/** `stack.json`, with which a stack that is ready describes itself to the tools beside it. */
+/** `stack.json`: addresses, keys and process ids of a ready stack, for the tools that use it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -7,26 +7,26 @@ const schema = z.object({
   apiUrl: z.url(),
   temporalAddress: z.string(),
   temporalNamespace: z.string(),
-  /** Null when the Temporal server is not ours. */
+  /** Null if the Temporal server is not part of the stack. */
   temporalUiUrl: z.url().nullable(),
   databaseUrl: z.string(),
   sandboxUrl: z.url(),
   apiKey: z.string(),
   adminKey: z.string(),
   organizationId: z.string(),
-  /** Process ids by service; kept up to date across restarts. */
+  /** Process ids by service; updated at each restart. */
   processes: z.record(z.string(), z.number()),
 });
 
-/** What it says. */
+/** Content of the file. */
 export type StackDescription = z.infer<typeof schema>;
 
-/** Where it lies. */
+/** Path of the file. */
 export function stackFile(dataDir: string): string {
   return join(dataDir, 'stack.json');
 }
 
-/** The running stack of a data directory; null when there is none that is ready. */
+/** Returns the running stack of a data directory; null if none is ready. */
 export function readStack(dataDir: string): StackDescription | null {
   try {
     return schema.parse(JSON.parse(readFileSync(stackFile(dataDir), 'utf8')));

@@ -10,7 +10,7 @@ import type { TemporalOptions } from './temporal.ts';
 const project = dirname(dirname(import.meta.dirname));
 const database = 'gateway';
 
-/** The scripts of the stack, from the project's root. */
+/** Scripts of the stack, relative to the project. */
 export type Programs = Record<'sandbox' | 'migrate' | 'api' | 'worker', string>;
 const ownPrograms: Programs = {
   sandbox: 'dev/sandbox/main.ts',
@@ -19,17 +19,17 @@ const ownPrograms: Programs = {
   worker: 'worker/main.ts',
 };
 
-/** Everything the stack runs, with where each part listens and what it is told. */
+/** Programs of the stack, with their addresses and environments. */
 export interface StackPlan {
   apiUrl: string;
   sandboxUrl: string;
   databaseUrl: string;
   temporalAddress: string;
   temporalNamespace: string;
-  /** Null when the Temporal server is not ours. */
+  /** Null if the Temporal server is not part of the stack. */
   temporalUiUrl: string | null;
   postgres: PostgresOptions & { dataDir: string };
-  /** Null when the Temporal server is not ours. */
+  /** Null if the Temporal server is not part of the stack. */
   temporal: (TemporalOptions & { dataDir: string }) | null;
   sandbox: NodeProgram;
   migrate: NodeProgram;
@@ -39,16 +39,16 @@ export interface StackPlan {
 
 export interface PlanInputs {
   settings: Settings;
-  /** With every port chosen. */
+  /** Settings in which every port is chosen. */
   ports: Ports;
   secrets: Secrets;
-  /** The user's environment, which passes through to the programs. */
+  /** Environment of the user, which is passed on to the programs. */
   env: NodeJS.ProcessEnv;
-  /** Default: ours. */
+  /** Default: the scripts of this project. */
   programs?: Programs | undefined;
 }
 
-/** Decides everything about a stack before anything is started. */
+/** Decides all addresses, secrets and environments of a stack before anything is started. */
 export function planStack(inputs: PlanInputs): StackPlan {
   const { settings, ports, secrets, env, programs = ownPrograms } = inputs;
   const { dataDir, temporalAddress } = settings;
@@ -109,12 +109,15 @@ export function planStack(inputs: PlanInputs): StackPlan {
   };
 }
 
-/** Bounds the young generation of V8, as the image does (deploy/Dockerfile): it grows to 100 MB without need. */
+/**
+ * Limits the young generation of V8, as the image does (deploy/Dockerfile), because it would grow
+ * to 100 MB without need.
+ */
 function youngGeneration({ NODE_OPTIONS: given }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { NODE_OPTIONS: [given, '--max-semi-space-size=4'].filter(Boolean).join(' ') };
 }
 
-/** On one machine the worker's metrics have the port after the API's. */
+/** On one machine, the metrics of the worker are on the port after those of the API. */
 function workerMetrics({ METRICS_PORT: port }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Number(port) > 0 ? { METRICS_PORT: String(Number(port) + 1) } : {};
 }
@@ -128,7 +131,7 @@ function url(port: number): string {
   return `http://127.0.0.1:${port}`;
 }
 
-/** What the API and the worker are told (read by platform/config.ts). */
+/** Environment of the API and the worker (read by platform/config.ts). */
 function gatewayEnvironment(
   { settings, ports, secrets, env }: PlanInputs,
   wiring: Wiring,
@@ -140,7 +143,7 @@ function gatewayEnvironment(
     API_HOST: '127.0.0.1',
     API_PORT: String(ports.api),
     PUBLIC_BASE_URL: env['PUBLIC_BASE_URL'] || wiring.apiUrl,
-    // A real provider cannot notify this machine: it is asked instead.
+    // A real provider cannot notify this machine, so its status is checked sooner.
     ...(env['FAL_KEY'] && !env['PUBLIC_BASE_URL'] && { FIRST_CHECK_MAX_MS: '2000' }),
     STORAGE_DIR: join(settings.dataDir, 'storage'),
     STORAGE_SECRET: secrets.storageSecret,
@@ -151,7 +154,7 @@ function gatewayEnvironment(
   };
 }
 
-/** Off unless asked for: here the key would lie beside the database that it protects. */
+/** Off by default: here the key would be stored beside the database that it protects. */
 function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.ProcessEnv {
   const uiOrigins = ['127.0.0.1', 'localhost'].map((host) => `http://${host}:${ports.temporalUi}`);
   return {
@@ -163,7 +166,7 @@ function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.Process
   };
 }
 
-/** Where the web UI has payloads opened; null when nothing is sealed. */
+/** URL at which the web UI decrypts payloads; null if payloads are not encrypted. */
 function codecEndpoint({ secrets, env }: PlanInputs, { apiUrl }: Wiring): string | null {
   if (env['PAYLOAD_ENCRYPTION'] !== 'true' && !env['PAYLOAD_KEYS']) return null;
   return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessWord(secrets.adminKey)}`;
@@ -185,7 +188,7 @@ function sandboxEnvironment(
   );
 }
 
-/** The sandbox serves the chat models of every provider without a key, whatever else is configured. */
+/** The sandbox serves the chat models of every provider without a key. */
 function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJS.ProcessEnv {
   return {
     SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
@@ -194,7 +197,10 @@ function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJ
   };
 }
 
-/** A part of each service's command line that proves that a process is that service of this stack. */
+/**
+ * Returns a part of each service's command line, which identifies a process as this service of this
+ * stack.
+ */
 export function processMarks(plan: StackPlan): Record<string, string> {
   return {
     postgres: plan.postgres.dataDir,

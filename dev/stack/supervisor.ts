@@ -1,32 +1,35 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeExit, type Exit, type Running } from './running.ts';
 
-/** A program the supervisor keeps running. */
+/** Program that the supervisor keeps running. */
 export interface Service {
   name: string;
-  /** Starts it and returns when it is ready; rejects with a message for people when it is not. */
+  /**
+   * Starts it and returns when it is ready. Rejects with a message for the terminal if it does not
+   * start.
+   */
   start(): Promise<Running>;
 }
 
 export interface SupervisorOptions {
-  /** Told one line about every restart. */
+  /** Receives a line about every restart. */
   report: (line: string) => void;
-  /** Called whenever a process starts or ends, with the ids of the live ones by name. */
+  /** Called when a process starts or exits, with the ids of the running processes by name. */
   onChange?: (processes: Record<string, number>) => void;
-  /** The wait before the first restart, doubled each time. Default 200. */
+  /** Milliseconds before the first restart, doubled each time. Default 200. */
   restartMinMs?: number;
-  /** The longest wait before a restart. Default 5,000. */
+  /** Longest wait before a restart, in milliseconds. Default 5,000. */
   restartMaxMs?: number;
 }
 
-/** After this long without a crash the waits start small again. */
+/** Milliseconds without a crash after which the waits are reset. */
 const stableMs = 30_000;
-/** How long a stop waits for starts under way. */
+/** Milliseconds for which a stop waits for services that are starting. */
 const pendingMs = 15_000;
 
 /**
- * Keeps services running: starts them in stages, restarts what ends unasked (with growing waits),
- * and stops everything in the reverse order.
+ * Keeps services running: starts them in stages, restarts those that exit, with growing waits, and
+ * stops them in reverse order.
  */
 export class Supervisor {
   readonly #options: Required<SupervisorOptions>;
@@ -41,14 +44,14 @@ export class Supervisor {
     this.#options = { restartMinMs: 200, restartMaxMs: 5_000, onChange: () => {}, ...options };
   }
 
-  /** The ids of the live processes by service name. */
+  /** Returns the ids of the running processes by service name. */
   get processes(): Record<string, number> {
     return Object.fromEntries([...this.#running].map(([name, { pid }]) => [name, pid]));
   }
 
   /**
-   * Starts services side by side and returns when all are ready.
-   * @throws the first failure, after every start of the stage has settled.
+   * Starts services in parallel and returns when all are ready.
+   * @throws the first failure, after every start of the stage has ended
    */
   async start(...stage: Service[]): Promise<void> {
     this.#stages.push(stage);
@@ -71,7 +74,7 @@ export class Supervisor {
     this.#track(this.#watch(service, running));
   }
 
-  /** Notes what `stop` has to wait for. */
+  /** Records a start for which `stop` waits. */
   #track(work: Promise<unknown>): void {
     this.#pending.add(work);
     void work.finally(() => this.#pending.delete(work));
@@ -107,7 +110,7 @@ export class Supervisor {
     }
   }
 
-  /** Stops everything, the last stage first. Calling it again waits for the same stop. */
+  /** Stops all services, the last stage first. A second call waits for the same stop. */
   async stop(): Promise<void> {
     this.#stopped ??= this.#stopAll();
     await this.#stopped;
@@ -120,12 +123,12 @@ export class Supervisor {
         stage.map(async ({ name }) => await this.#running.get(name)?.stop()),
       );
     }
-    // A start under way ends itself when it is ready; a long download is not waited for.
+    // A service that becomes ready now stops itself; a long download is not awaited.
     await Promise.race([Promise.allSettled(this.#pending), sleep(pendingMs, null, { ref: false })]);
     this.#running.clear();
   }
 
-  /** Ends everything at once, without a chance to clean up. */
+  /** Kills all services at once. */
   kill(): void {
     this.#stopping.abort(new Error('the stack was told to end at once'));
     for (const running of this.#running.values()) running.kill();

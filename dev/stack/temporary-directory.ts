@@ -6,9 +6,8 @@ import { isAlive } from './process-identity.ts';
 const prefix = 'studio-gateway-';
 
 /**
- * Makes a directory under `parent` (the system's temporary one by default), named after this
- * process. Directories of earlier processes that are gone (killed before they could tidy up) are
- * removed on the way.
+ * Creates a directory under `parent` (default: the system's temporary directory), named after this
+ * process. Directories of killed processes are removed.
  */
 export function makeTemporaryDirectory(label: string, parent: string = tmpdir()): string {
   removeAbandoned(parent);
@@ -23,7 +22,7 @@ function removeAbandoned(parent: string): void {
     try {
       rmSync(join(parent, name), { recursive: true, force: true });
     } catch {
-      // Another user's, or being removed by a neighbour at this moment: not ours to insist.
+      // It belongs to another user, or another process removes it now.
     }
   }
 }

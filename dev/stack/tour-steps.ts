@@ -1,6 +1,6 @@
-/** The stops of `npm run demo`, in an order in which each can use what the ones before it made. */
+/** Steps of `npm run demo`, in an order in which each step can use results of the earlier ones. */
 
-/** What earlier stops made. */
+/** Results of earlier steps. */
 export interface Made {
   imageUrl?: string | undefined;
   voiceUrl?: string | undefined;
@@ -10,7 +10,7 @@ export interface Made {
 
 type Data = Record<string, unknown>;
 
-/** A request of a stop. */
+/** Request of a step. */
 export interface TourRequest {
   path: string;
   init: RequestInit;
@@ -19,13 +19,13 @@ export interface TourRequest {
 /** Calls the API with the demo key. */
 export type Call = (path: string, init?: RequestInit) => Promise<{ body: Data }>;
 
-/** One stop. */
+/** One step. */
 export interface TourStep {
   /** Name of the saved files. */
   name: string;
   title: string;
   request: (made: Made, call: Call) => TourRequest | Promise<TourRequest>;
-  /** What it made that later stops use. */
+  /** Returns the result that later steps use. */
   keep?: (made: Made, data: Data) => void;
 }
 
@@ -34,7 +34,7 @@ const post = (path: string, body: object): TourRequest => ({
   init: { method: 'POST', body: JSON.stringify(body) },
 });
 
-/** A stop that posts JSON; what is special about it stands behind its path in the title. */
+/** Makes a step that posts JSON; the title contains its path and a note. */
 function stop(
   name: string,
   path: string,
@@ -58,7 +58,7 @@ const pier = [
   { text: 'It is, and it leaves when the tide does.', voiceId: 'roger' },
 ];
 
-/** All stops. */
+/** All steps. */
 export const tourSteps: readonly TourStep[] = [
   stop('image', 'image/generate', {
     body: () => ({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
@@ -137,7 +137,7 @@ export const tourSteps: readonly TourStep[] = [
   }),
 ];
 
-/** The URLs of what an answer delivers, each file once; `metadata` may name what was sent in. */
+/** Returns the URLs of the delivered files, each once; `metadata` may contain URLs of inputs. */
 export function mediaUrls(value: unknown): string[] {
   const byFile = new Map(urlsIn(value).map((url) => [new URL(url).pathname, url]));
   return [...byFile.values()];

@@ -1,7 +1,7 @@
 /**
- * `npm run demo`: one call of every Studio endpoint of the running stack. The media are saved below
- * DATA_DIR/demo with a page to look at and listen to them; at the end the credits that the answers
- * named are held against the ledger.
+ * `npm run demo`: calls every Studio endpoint of the running stack once. The media are saved below
+ * DATA_DIR/demo with a page that shows them; at the end the credits of the responses are compared
+ * with the ledger.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,17 +10,17 @@ import { z } from 'zod';
 import { readStack } from './stack-file.ts';
 import { mediaUrls, tourSteps, type Made, type TourStep } from './tour-steps.ts';
 
-/** One call and what it made. */
+/** One call and its results. */
 interface TourStop {
   title: string;
   path: string;
   credits: number;
-  /** Names of files beside the page. */
+  /** Names of the saved files. */
   files: string[];
   data: unknown;
 }
 
-/** The page as HTML. */
+/** Returns the page as HTML. */
 function tourPage(stops: readonly TourStop[]): string {
   return `<!doctype html>
 <html lang="en">
@@ -76,10 +76,10 @@ function escapeHtml(text: string): string {
 }
 
 const record = z.record(z.string(), z.unknown());
-/** What the answers have in common; each has more. */
+/** Fields that all responses share. */
 const answerShape = z.looseObject({
   data: record.optional(),
-  // Usage has a number of that name.
+  // The usage response has a number in this field.
   credits: z.object({ used: z.number() }).optional().catch(undefined),
   error: z.string().optional(),
   message: z.string().optional(),
@@ -123,7 +123,7 @@ async function call(path: string, init: RequestInit = {}): Promise<Received> {
   return { status: answer.status, body, headers: answer.headers };
 }
 
-/** Follows a job to its end, with a line that moves. */
+/** Follows a job to its end and prints its progress. */
 async function untilDone(ticket: Answer, title: string): Promise<Answer> {
   const startedAt = performance.now();
   for (;;) {
@@ -176,7 +176,7 @@ for (const step of tourSteps) {
   const startedAt = performance.now();
   process.stdout.write(`  ${step.title} …`);
   try {
-    // Each stop uses what the ones before it made.
+    // Sequential, because each step uses results of the earlier ones.
     const stop = await visit(step, made);
     stops.push(stop);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1).padStart(5);
