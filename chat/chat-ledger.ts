@@ -126,7 +126,11 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     sizeMax: 200,
     parallelMax: 1,
     async run(progress) {
-      const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
+      const rows = progress.map(({ amountMicro: amount, served, ...rest }) => ({
+        amount,
+        ...served,
+        ...rest,
+      }));
       await pool.query(command`SELECT chat_checkpoint(${sql.jsonb(rows)})`);
       return progress.map(() => null);
     },
@@ -150,9 +154,9 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
           ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
-    async settle({ amountMicro, ...rest }) {
+    async settle({ amountMicro, served, ...rest }) {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
-      return move({ verb: 'settle', amount: amountMicro, ...rest }, settleVerdict);
+      return move({ verb: 'settle', amount: amountMicro, ...served, ...rest }, settleVerdict);
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),

@@ -44,8 +44,7 @@ SELECT 'budget use differs from its reservations and chats', budget_id || ' ' ||
   GROUP BY budget_id, day HAVING sum(spent) <> 0
 UNION ALL
 SELECT 'a job or chat counts in another budget than its key''s', r.id FROM reservation r
-  JOIN (SELECT id, key_id FROM job UNION ALL SELECT id, key_id FROM chat_request) AS asked USING (id)
-  JOIN api_key k ON k.id = asked.key_id
+  LEFT JOIN job j USING (id) JOIN api_key k ON k.id = coalesce(j.key_id, r.key_id)
   WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
 UNION ALL
 SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r ON r.id = j.id

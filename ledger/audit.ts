@@ -69,7 +69,7 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
     tookMs: Math.round(performance.now() - startedAt),
     checks,
     chatLossMicro: await sources.pool.oneFirst(sql.type(lossRow)`
-      SELECT coalesce(sum(loss_micro), 0)::bigint AS loss FROM chat_request WHERE loss_micro > 0`),
+      SELECT coalesce(sum(loss_micro), 0)::bigint AS loss FROM reservation WHERE loss_micro > 0`),
   };
 }
 

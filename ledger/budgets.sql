@@ -30,13 +30,6 @@ CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
 $$;
 
--- Adds the spends of a batch.
-CREATE FUNCTION budget_write(moved budget_spend[]) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
-    GROUP BY budget_id, day HAVING sum(spent) <> 0
-    ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent
-$$;
-
 -- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null (operators), makerKeyId|null,
 -- limit: {micro, per}|null}. A key that has a limit itself may not change any.
 CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$

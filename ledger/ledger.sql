@@ -27,6 +27,7 @@ DECLARE
   price bigint := coalesce((move->>'amount')::bigint,
     greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, payable)));
   studio boolean := move->>'kind' = 'studio';
+  chat jsonb := move->'chat';
 BEGIN
   -- A window opens with the first reservation after the last one ended. In whole milliseconds, as it is shown.
   IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
@@ -58,6 +59,10 @@ BEGIN
     IF studio THEN
       a.window_used := a.window_used + price;
       r.window_started_at := a.window_started_at;
+    ELSE
+      r.key_id := chat->>'keyId'; r.model := chat->>'model'; r.provider := chat->>'provider';
+      r.streamed := chat->'streamed'; r.request_id := chat->>'requestId'; r.metadata := chat->'metadata';
+      r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0; r.loss_micro := 0;
     END IF;
     r.id := move->>'id'; r.organization_id := a.organization_id; r.kind := move->>'kind';
     r.amount := price; r.state := 'reserved'; r.created_at := at;
@@ -69,9 +74,9 @@ BEGIN
 END $$;
 
 -- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}}; a
--- chat has {inputTokens, outputTokens, countedBy} instead of job. Charge and release share one key, so that only one of
--- them can happen. A chat may cost more than its reservation: the balance and the budget of its key pay the rest, and
--- `loss` is what they cannot pay.
+-- chat has {inputTokens, outputTokens, countedBy, model?, provider?} instead of job: those that were called last. Charge and
+-- release share one key, so that only one of them can happen. A chat may cost more than its reservation: the balance and the
+-- budget of its key pay the rest, and `loss_micro` is what they cannot pay.
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -96,9 +101,14 @@ BEGIN
     END IF;
     r.state := move->>'to'; r.reason := move->>'reason'; r.settled_at := clock_timestamp();
     IF charging THEN r.charged := cost; END IF;
+    IF r.kind = 'chat' THEN
+      r.input_tokens := move->'inputTokens'; r.output_tokens := move->'outputTokens';
+      r.counted_by := move->>'countedBy'; r.loss_micro := price - cost;
+      r.model := coalesce(move->>'model', r.model); r.provider := coalesce(move->>'provider', r.provider);
+    END IF;
     key := 'settle:' || r.id; kind := CASE WHEN charging THEN 'charge' ELSE 'release' END;
     answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
-      'loss', price - cost, 'balance', ledger_balance(a));
+      'balance', ledger_balance(a));
   END IF;
 END $$;
 
@@ -134,7 +144,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
   accounts account[]; a account; place integer := 0; m record; d record;
-  made reservation[]; changed reservation[]; entries ledger_entry[]; moved budget_spend[];
+  reservations reservation[]; entries ledger_entry[]; moved budget_spend[];
   budget jsonb;
 BEGIN
   -- With a lock timeout, a locked account fails the batch (lock_not_available), and nothing is written.
@@ -145,7 +155,8 @@ BEGIN
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
   -- Moves with the same id are applied one after the other, because the second must find the rows of the first.
-  IF (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
+  IF jsonb_array_length(moves) > 1
+    AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
     RETURN ledger_apply_singly(moves);
   END IF;
   FOR m IN
@@ -186,17 +197,30 @@ BEGIN
       d.a.sequence := a.sequence + 1;
       a := d.a;
       accounts[place] := a;
-      IF (m.found).id IS NOT NULL THEN changed := changed || d.r;
-      ELSIF (d.r).id IS NOT NULL THEN made := made || d.r;
-      END IF;
+      IF (d.r).id IS NOT NULL THEN reservations := reservations || d.r; END IF;
     END IF;
   END LOOP;
-  PERFORM ledger_write(accounts, made, changed, entries);
-  IF moved IS NOT NULL THEN PERFORM budget_write(moved); END IF;
-  IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
-  IF moves @? '$[*] ? (exists(@.chat) || exists(@.countedBy))' THEN
-    PERFORM ledger_write_chats(moves, answers);
+  UPDATE account w SET posted = n.posted, reserved = n.reserved, sequence = n.sequence,
+    window_started_at = n.window_started_at, window_used = n.window_used
+    FROM unnest(accounts) AS n
+    WHERE w.organization_id = n.organization_id AND w.sequence <> n.sequence;
+  -- Before the entries, which refer to them.
+  INSERT INTO reservation AS w SELECT * FROM unnest(reservations)
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
+      settled_at = excluded.settled_at, charged = excluded.charged, model = excluded.model,
+      provider = excluded.provider, input_tokens = excluded.input_tokens,
+      output_tokens = excluded.output_tokens, counted_by = excluded.counted_by,
+      loss_micro = excluded.loss_micro;
+  INSERT INTO ledger_entry SELECT * FROM unnest(entries);
+  IF moves @? '$[*].chat.metadata' THEN
+    INSERT INTO tag (organization_id, name, value, created_at, id)
+      SELECT r.organization_id, pair.key, pair.value, r.created_at, r.id
+      FROM unnest(reservations) AS r, jsonb_each_text(r.metadata) AS pair ON CONFLICT DO NOTHING;
   END IF;
+  INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
+    GROUP BY budget_id, day HAVING sum(spent) <> 0
+    ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent;
+  IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
   RETURN to_json(answers);
 END $$;
 
@@ -210,26 +234,6 @@ BEGIN
     answers[m.position] := ledger_apply(jsonb_build_array(m.move))->0;
   END LOOP;
   RETURN to_json(answers);
-END $$;
-
--- Writes the rows that a batch changed; reservations first, because entries refer to them.
-CREATE FUNCTION ledger_write(
-  accounts account[], made reservation[], changed reservation[], entries ledger_entry[]
-) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  IF entries IS NULL THEN RETURN; END IF;
-  UPDATE account w SET posted = n.posted, reserved = n.reserved, sequence = n.sequence,
-    window_started_at = n.window_started_at, window_used = n.window_used
-    FROM unnest(accounts) AS n
-    WHERE w.organization_id = n.organization_id AND w.sequence <> n.sequence;
-  IF made IS NOT NULL THEN
-    INSERT INTO reservation SELECT * FROM unnest(made);
-  END IF;
-  IF changed IS NOT NULL THEN
-    UPDATE reservation r SET state = n.state, reason = n.reason, settled_at = n.settled_at,
-      charged = n.charged FROM unnest(changed) AS n WHERE r.id = n.id;
-  END IF;
-  INSERT INTO ledger_entry SELECT * FROM unnest(entries);
 END $$;
 
 -- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies listeners of both and of

@@ -204,7 +204,9 @@ export function createLedgerReads(pool: DatabasePool) {
     entriesOf: (reservationId: string): Promise<readonly LedgerEntry[]> =>
       pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
-        WHERE reservation_id = ${reservationId} ORDER BY sequence`),
+        WHERE organization_id = (SELECT organization_id FROM reservation WHERE id = ${reservationId})
+          AND idempotency_key IN (${`reserve:${reservationId}`}, ${`settle:${reservationId}`})
+        ORDER BY sequence`),
     /** Lists open reservations, oldest first. */
     openReservations({
       organizationId,

@@ -100,7 +100,7 @@ export function createSettlements(
     try {
       const rows = await pool.any(sql.type(settledRow)`
         SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
-          coalesce((SELECT loss_micro FROM chat_request c WHERE c.id = r.id), 0) AS loss,
+          coalesce(r.loss_micro, 0) AS loss,
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
           extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
           j.type, j.status, j.error->>'code' AS reason

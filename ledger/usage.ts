@@ -121,7 +121,7 @@ const kinds = {
       FROM job x JOIN reservation r ON r.id = x.id`,
   chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
       x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata
-      FROM chat_request x JOIN reservation r ON r.id = x.id`,
+      FROM reservation x JOIN LATERAL (SELECT x.state, x.charged) r ON x.kind = 'chat'`,
 };
 
 /**

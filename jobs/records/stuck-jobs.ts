@@ -52,7 +52,7 @@ interface StuckListing {
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
-    coalesce(j.model, q.model) AS model, r.amount AS reserved,
+    coalesce(j.model, r.model) AS model, r.amount AS reserved,
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
@@ -62,7 +62,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
           'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
       FROM provider_call c LEFT JOIN provider_pause p ON p.provider = c.provider
       WHERE c.job_id = r.id), '[]') AS calls
-  FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
+  FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
 /** Makes reads over a pool and a Temporal client. */

@@ -1,5 +1,5 @@
 -- Tags: the pairs of a job's or chat's `metadata` as rows, by which lists are filtered. The
--- statement that writes the job or chat writes its tags.
+-- statement that writes a job writes its tags; `ledger_apply` writes those of chats.
 CREATE OR REPLACE FUNCTION write_tags() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tag (organization_id, name, value, created_at, id)
@@ -8,6 +8,4 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER job_is_tagged AFTER INSERT ON job
-  FOR EACH ROW WHEN (NEW.metadata IS NOT NULL) EXECUTE FUNCTION write_tags();
-CREATE OR REPLACE TRIGGER chat_is_tagged AFTER INSERT ON chat_request
   FOR EACH ROW WHEN (NEW.metadata IS NOT NULL) EXECUTE FUNCTION write_tags();

@@ -166,7 +166,7 @@ describe('a key with a limit', () => {
         const [spent] = await gateway.database.query<{ own: string; counted: string }>(
           `SELECT sum(r.charged) AS own,
             (SELECT sum(spent) FROM budget_spend WHERE budget_id = $1) AS counted
-           FROM chat_request c JOIN reservation r USING (id) WHERE c.key_id = $1`,
+           FROM reservation r WHERE r.key_id = $1`,
           [keyId],
         );
         return spent?.own === spent?.counted;

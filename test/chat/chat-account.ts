@@ -19,10 +19,9 @@ export interface ChatRow {
 /** The chats of a caller's organization, oldest first. */
 export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
-    `SELECT c.id, r.state, r.amount::float8, coalesce(r.charged, 0)::float8 AS charged, r.reason,
-      c.input_tokens::float8, c.output_tokens::float8, c.counted_by, c.checkpoint_micro::float8, c.loss_micro::float8
-     FROM chat_request c JOIN reservation r USING (id)
-     WHERE c.organization_id = $1 ORDER BY c.created_at, c.id`,
+    `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason,
+      input_tokens::float8, output_tokens::float8, counted_by, checkpoint_micro::float8, loss_micro::float8
+     FROM reservation WHERE kind = 'chat' AND organization_id = $1 ORDER BY created_at, id`,
     [caller.organizationId],
   );
 }

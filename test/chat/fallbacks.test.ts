@@ -44,7 +44,7 @@ async function ask(faults: string, extra: object = {}) {
   });
 }
 const rowOf = async () =>
-  gateway.database.query(`SELECT model, provider FROM chat_request WHERE organization_id = $1`, [
+  gateway.database.query(`SELECT model, provider FROM reservation WHERE organization_id = $1`, [
     caller.organizationId,
   ]);
 

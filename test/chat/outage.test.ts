@@ -120,7 +120,7 @@ async function runningChat() {
   await reached.reserve(reserve);
   const chat = chatOf(reserve);
   running.add(chat);
-  const recorded = 'SELECT FROM chat_request WHERE id = $1 AND checkpoint_micro > 0';
+  const recorded = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
   await expect.poll(() => database.query(recorded, [reserve.id])).toHaveLength(1);
   return { end: () => void running.settle(chat, endOf(reserve)), drained: () => running.drained() };
 }

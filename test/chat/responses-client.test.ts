@@ -331,7 +331,7 @@ describe('errors', () => {
     ]);
     expect(body.message).toContain(sentence);
     expect(
-      await gateway.database.query(`SELECT 1 FROM chat_request WHERE organization_id = $1`, [
+      await gateway.database.query(`SELECT 1 FROM reservation WHERE organization_id = $1`, [
         caller.organizationId,
       ]),
     ).toEqual([]);

@@ -33,7 +33,6 @@ const studioMove = fc
   .record({
     named,
     verb: fc.constantFrom('reserve', 'reserve', 'settle', 'settle', 'grant'),
-    kind: fc.constantFrom('studio', 'chat'),
     amount: fc.integer({ min: 15, max: 30 }),
     share: fc.constantFrom(0, 0.5, 0.5, 1.5),
     to: fc.constantFrom('charged', 'released'),
@@ -57,8 +56,7 @@ const studioMove = fc
         deadlineAt: '2026-12-01T00:00:00Z',
         request: { prompt: 'x' },
       };
-      const { kind } = move;
-      return { ...head, kind, amount: move.amount, ttlMs: 60_000, ...(isJob && { job }) };
+      return { ...head, kind: 'studio', amount: move.amount, ttlMs: 60_000, ...(isJob && { job }) };
     }
     const completed = to === 'charged';
     const artifact = { storage_key: id, content_type: 'image/png', size_bytes: 5, sha256: 'abc' };
@@ -161,7 +159,6 @@ async function readWorld(world: string): Promise<unknown> {
       'SELECT * FROM ledger_entry WHERE organization_id LIKE $1 ORDER BY organization_id, sequence',
     job: 'SELECT * FROM job WHERE organization_id LIKE $1 ORDER BY id',
     artifact: 'SELECT * FROM artifact WHERE organization_id LIKE $1 ORDER BY storage_key',
-    chat: 'SELECT * FROM chat_request WHERE organization_id LIKE $1 ORDER BY id',
     spent: `SELECT * FROM budget_spend WHERE budget_id LIKE replace($1, 'org', 'key') ORDER BY 1, 2`,
   };
   for (const [table, text] of Object.entries(tables)) {

@@ -181,7 +181,7 @@ describe('a budget', () => {
     expect(await settleChat(of, last, 40)).toMatchObject({ verdict: 'settled', charged: 3 });
     expect(await used(of)).toBe(10);
     expect(
-      await database.query('SELECT loss_micro::integer AS loss FROM chat_request WHERE id = $1', [
+      await database.query('SELECT loss_micro::integer AS loss FROM reservation WHERE id = $1', [
         last,
       ]),
     ).toEqual([{ loss: 37 }]);

@@ -282,8 +282,8 @@ describe('stuck-reservation.md', () => {
     const cut = expect(chat).rejects.toThrow();
     const open = () =>
       stack.query(
-        `SELECT c.id FROM chat_request c JOIN reservation r USING (id)
-          WHERE c.organization_id = $1 AND r.state = 'reserved' AND c.checkpoint_micro > 0`,
+        `SELECT id FROM reservation
+          WHERE organization_id = $1 AND state = 'reserved' AND checkpoint_micro > 0`,
         [caller.organizationId],
       );
     await expect.poll(open).toHaveLength(1);
