@@ -1,52 +1,56 @@
-/** The Studio's endpoints as types, all from the OpenAPI description: a new one needs no code here. */
+/** Types of the Studio's endpoints, derived from the OpenAPI description, so a new endpoint needs no code here. */
 import type { components, paths } from './schema.ts';
 
 type Schemas = components['schemas'];
 
-/** A Studio endpoint, by its path below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, … */
+/** Studio endpoint, as its path below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, … */
 export type Capability = Schemas['Capability'];
 
 type Operation<C extends Capability> = paths[`/api/v1/studio/${C}`]['post'];
 
-/** The body that a capability takes. */
+/** Request body of a capability. */
 export type Input<C extends Capability> =
   Operation<C>['requestBody']['content']['application/json'];
 
 type Answer<C extends Capability> = Operation<C>['responses'][200]['content']['application/json'];
 
-/** What a capability makes. */
+/** Result of a capability. */
 export type Result<C extends Capability> =
   Answer<C> extends { data: infer Data } ? Data : Answer<C>;
 
-/** A job that was accepted; `C` remembers what it makes. */
+/** Accepted job; `C` is the type of its result. */
 export interface JobTicket<C extends Capability = Capability> {
   jobId: string;
-  /** Not there at run time. */
+  /** Only for the type checker; absent at run time. */
   readonly capability?: C;
 }
 
-/** The job as `GET /api/v1/studio/jobs/{jobId}` shows it. */
+/** Job, as `GET /api/v1/studio/jobs/{jobId}` returns it. */
 export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 'result'> & {
   /** Null until the job is completed. */
   result: Result<C> | null;
 };
 
-/** A job that has made what it was asked for. */
+/** Completed job. */
 export type CompletedJob<C extends Capability = Capability> = Job<C> & { result: Result<C> };
 
-/** A price before the call, in credits. */
+/** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 
-/** Of one call. */
-export interface CallOptions {
-  /** Ends the waiting of this program; a job that was accepted goes on (see `cancel`). */
+/** Option of every call. */
+export interface SignalOption {
+  /** Aborts the call, which then throws the signal's reason. An accepted job continues (see `cancel`). */
   signal?: AbortSignal;
-  /** A name of your own for this call (1–255 printable characters); absent: a new one, used for retries only. */
+}
+
+/** Options of a call that creates something. */
+export interface CallOptions extends SignalOption {
+  /** Idempotency key (1–255 printable characters); absent: a new key, which only the retries of this call share. */
   idempotencyKey?: string;
 }
 
-/** Of a call that waits for a job. */
-export interface WaitOptions extends CallOptions {
-  /** Milliseconds until `TIMEOUT` is thrown, while the job goes on; absent: the job's own end. */
+/** Options of waiting for a job. */
+export interface WaitOptions extends SignalOption {
+  /** Milliseconds after which `TIMEOUT` is thrown while the job continues; absent: no limit. */
   timeoutMs?: number;
 }

@@ -1,18 +1,18 @@
-/** The shapes of `chat` and `chatStream`. */
+/** Types of `chat` and `chatStream`. */
 import type { components, paths } from './schema.ts';
 
 type ChatOperation = paths['/api/v1/chat']['post'];
 
-/** What is said to a model. */
+/** Request of a chat. */
 export type ChatRequest = Omit<
   ChatOperation['requestBody']['content']['application/json'],
   'stream'
 >;
 
-/** A whole answer. */
+/** Complete answer of a chat. */
 export type ChatAnswer = ChatOperation['responses'][200]['content']['application/json'];
 
-/** A piece of an answer. */
+/** Part of a streamed answer. */
 export interface ChatDelta {
   type: 'delta';
   id: string;
@@ -20,7 +20,7 @@ export interface ChatDelta {
   delta: string;
 }
 
-/** The end of an answer that is whole. */
+/** Last event of a streamed answer. */
 export interface ChatDone {
   type: 'done';
   id: string;
@@ -30,5 +30,5 @@ export interface ChatDone {
   creditsConsumed: number;
 }
 
-/** An event of a streamed answer. */
+/** Event of a streamed answer. */
 export type ChatEvent = ChatDelta | ChatDone;

@@ -1,4 +1,4 @@
-/** The client: the service's verbs over its OpenAPI description. */
+/** Client of the API: methods for jobs, chats, files and lists, typed from the OpenAPI description. */
 import createClient, { type Client } from 'openapi-fetch';
 import type {
   Capability,
@@ -9,34 +9,54 @@ import type {
   Job,
   JobTicket,
   Result,
+  SignalOption,
   WaitOptions,
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
-import { errorOf, StudioError } from './errors.ts';
+import { errorOf, StudioError, withJob } from './errors.ts';
 import { eventData } from './event-stream.ts';
+import {
+  type FileFilter,
+  type JobFilter,
+  listFiles,
+  listJobs,
+  listUsage,
+  type StoredFile,
+  type UsageFilter,
+  type UsageRecord,
+} from './lists.ts';
 import type { paths } from './schema.ts';
-import { createSend, sleep, type GatewayOptions, type Send, type Sent } from './transport.ts';
+import {
+  attemptTimeoutMs,
+  createSend,
+  sleep,
+  type GatewayOptions,
+  type Send,
+  type Sent,
+} from './transport.ts';
 import { uploadFile, type UploadedFile, type UploadOptions } from './uploads.ts';
 
-/** The service holds a poll this long. */
+/** Longest time for which the service holds a poll, in seconds. */
 const pollSeconds = 20;
-/** A model may think for minutes before it answers. */
+/** Time limit of a chat in milliseconds, because a model may take minutes. */
 const chatTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
 
 /** Client of the API (README.md). Every method throws `StudioError`, or the reason of its aborted signal. */
 export class StudioGateway {
-  /** Every endpoint by its path, typed (openapi-fetch), with the same key, retries and errors. */
+  /** Typed calls of any endpoint by its path (openapi-fetch), with the same key, retries and errors. */
   readonly api: Client<paths>;
   readonly #baseUrl: string;
   readonly #sendAuthorized: Send;
-  /** For signed URLs, which may be another service's. */
+  /** Sends requests without the key, for signed URLs, which may belong to another service. */
   readonly #sendBare: Send;
   readonly #retries: number;
+  readonly #timeoutMs: number;
 
   constructor(options: GatewayOptions) {
-    this.#baseUrl = options.baseUrl.replace(/\/+$/, '');
+    this.#baseUrl = options.baseUrl.replace(/(\/api)?(\/v1)?\/*$/, '');
     this.#retries = options.retries ?? 2;
+    this.#timeoutMs = options.timeoutMs ?? attemptTimeoutMs;
     const send = createSend(options);
     this.#sendBare = send;
     this.#sendAuthorized = (request) => send(authorized(request, options.apiKey));
@@ -54,19 +74,19 @@ export class StudioGateway {
   }
 
   /**
-   * Runs a capability to its end and returns what it made. A job that fails or is canceled is thrown, with
-   * its code and `jobId`.
+   * Submits a job, waits for its end, and returns its result. If the job fails or is canceled, a `StudioError` with its code
+   * and `jobId` is thrown.
    */
   async run<C extends Capability>(
     capability: C,
     input: Input<C>,
-    options: WaitOptions = {},
+    options: CallOptions & WaitOptions = {},
   ): Promise<Result<C>> {
     const job = await this.submit(capability, input, options);
     return (await this.wait(job, options)).result;
   }
 
-  /** Starts a job; its credits are reserved when this returns. */
+  /** Starts a job. Its credits are reserved when the method returns. */
   async submit<C extends Capability>(
     capability: C,
     input: Input<C>,
@@ -76,28 +96,27 @@ export class StudioGateway {
       signal,
       headers: { Prefer: 'respond-async', ...keyHeader(idempotencyKey) },
     });
-    // A repeat of a request whose job is done is answered with its result: only the header names it.
+    // If the request is repeated after the job has ended, the body is the result, and only the header has the id.
     const jobId = response.headers.get('x-job-id');
-    if (jobId === null) throw new StudioError('JOB_LOST', 'The answer names no job.');
+    if (jobId === null) throw new StudioError('JOB_LOST', 'The response has no X-Job-Id.');
     return { jobId };
   }
 
-  /** What `submit` would reserve, and what that is made of; nothing is started. */
+  /** Estimates the credits that `submit` would reserve, item by item. Nothing is started. */
   async estimate<C extends Capability>(
     capability: C,
     input: Input<C>,
-    { signal }: { signal?: AbortSignal } = {},
+    { signal }: SignalOption = {},
   ): Promise<Estimate> {
     const response = await this.#post(`/api/v1/studio/${capability}/estimate`, input, { signal });
     return (await jsonOf<{ data: Estimate }>(response)).data;
   }
 
-  /** Waits for the end of a job and returns it completed. Thrown: as `run`. */
+  /** Waits for the end of a job, and returns the completed job. Throws the same errors as `run`. */
   async wait<C extends Capability>(
-    job: JobTicket<C>,
-    { signal, timeoutMs = Infinity }: Omit<WaitOptions, 'idempotencyKey'> = {},
+    { jobId }: JobTicket<C>,
+    { signal, timeoutMs = Infinity }: WaitOptions = {},
   ): Promise<CompletedJob<C>> {
-    const { jobId } = job;
     const endsAtMs = performance.now() + timeoutMs;
     for (;;) {
       const leftSeconds = Math.max(0, (endsAtMs - performance.now()) / 1000);
@@ -106,29 +125,27 @@ export class StudioGateway {
       if (now.result) return { ...now, result: now.result };
       if (now.done) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
       if (performance.now() >= endsAtMs) {
-        throw new StudioError('TIMEOUT', `The job is not done within ${timeoutMs} ms.`, { jobId });
+        const message = `The job has not ended within ${timeoutMs} ms; it continues.`;
+        throw new StudioError('TIMEOUT', message, { jobId });
       }
     }
   }
 
-  /** A job as it is now. */
-  job<C extends Capability>(
-    job: JobTicket<C>,
-    options: { signal?: AbortSignal } = {},
-  ): Promise<Job<C>> {
+  /** Returns the current state of a job. */
+  job<C extends Capability>(job: JobTicket<C>, options: SignalOption = {}): Promise<Job<C>> {
     return this.#look(job.jobId, 0, options.signal);
   }
 
-  /** The job each time it has changed, the last time when it is done, however it ended. */
+  /** Yields the job after each change. The last one has ended: completed, failed or canceled. */
   async *events<C extends Capability>(
     { jobId }: JobTicket<C>,
-    { signal }: { signal?: AbortSignal } = {},
+    { signal }: SignalOption = {},
   ): AsyncGenerator<Job<C>, void, undefined> {
     const url = `${this.#baseUrl}/api/v1/studio/jobs/${encodeURIComponent(jobId)}/events`;
     for (let broken = 0; ; broken += 1) {
       try {
         const response = await this.#sendAuthorized({ url, method: 'GET', signal });
-        for await (const data of eventData(response)) {
+        for await (const data of eventData(response, signal)) {
           const job: Job<C> = JSON.parse(data);
           broken = 0;
           yield job;
@@ -139,20 +156,47 @@ export class StudioGateway {
         const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
         if (!isBroken || broken >= this.#retries) throw error;
       }
-      // The stream ended before the job: it begins again with the job as it is.
+      // The stream ended before the job. A new stream begins with the current state.
       await sleep(reconnectWaitMs, signal);
     }
   }
 
-  /** Asks for the end of a job and returns it as it is then: what the provider says decides. */
-  async cancel<C extends Capability>({ jobId }: JobTicket<C>): Promise<Job<C>> {
-    const url = `/api/v1/studio/jobs/${encodeURIComponent(jobId)}/cancel`;
-    const response = await this.#post(url, undefined, {});
+  /**
+   * Requests the cancellation of a job, and returns its state after that: canceled, or still running if the provider has not
+   * decided.
+   */
+  async cancel<C extends Capability>(
+    { jobId }: JobTicket<C>,
+    { signal }: SignalOption = {},
+  ): Promise<Job<C>> {
+    const path = `/api/v1/studio/jobs/${encodeURIComponent(jobId)}/cancel`;
+    const response = await this.#post(path, undefined, { signal });
     const { data } = await jsonOf<{ data: Job<C> }>(response);
     return data;
   }
 
-  /** A whole answer of a model. */
+  /** Lists the jobs of the organization, newest first; pages are read as needed. */
+  jobs(filter: JobFilter = {}, options: SignalOption = {}): AsyncGenerator<Job, void, undefined> {
+    return listJobs(this.api, filter, options);
+  }
+
+  /** Lists the usage records of the organization, newest first; pages are read as needed. */
+  usage(
+    filter: UsageFilter = {},
+    options: SignalOption = {},
+  ): AsyncGenerator<UsageRecord, void, undefined> {
+    return listUsage(this.api, filter, options);
+  }
+
+  /** Lists the stored files of the organization, newest first; pages are read as needed. */
+  files(
+    filter: FileFilter = {},
+    options: SignalOption = {},
+  ): AsyncGenerator<StoredFile, void, undefined> {
+    return listFiles(this.api, filter, options);
+  }
+
+  /** Sends a chat, and returns the complete answer. */
   async chat(request: ChatRequest, options: CallOptions = {}): Promise<ChatAnswer> {
     const response = await this.#post('/api/v1/chat', request, {
       signal: options.signal,
@@ -162,7 +206,7 @@ export class StudioGateway {
     return jsonOf(response);
   }
 
-  /** An answer as it comes; an answer that breaks off is thrown after what there was of it. */
+  /** Sends a chat, and yields its answer in parts. If the answer breaks off, an error is thrown after the received parts. */
   async *chatStream(
     request: ChatRequest,
     options: CallOptions = {},
@@ -176,31 +220,37 @@ export class StudioGateway {
         timeoutMs: chatTimeoutMs,
       },
     );
-    for await (const data of eventData(response)) {
+    for await (const data of eventData(response, options.signal)) {
       if (data === '[DONE]') return;
       const event: ChatEvent | { type: 'error' } = JSON.parse(data);
       if (event.type === 'error') throw errorOf(event, null, response.headers.get('x-request-id'));
       yield event;
     }
-    throw new StudioError('CONNECTION_FAILED', 'The stream ended before the answer.');
+    throw new StudioError('CONNECTION_FAILED', 'The stream ended before the answer was complete.');
   }
 
-  /** Uploads a file: a `File` of a form, a `Blob`, in Node what `openAsBlob` of `node:fs` returns. */
+  /** Uploads a file: a `File` of a form, a `Blob`, or in Node the result of `openAsBlob` of `node:fs`. */
   upload(file: Blob, options: UploadOptions = {}): Promise<UploadedFile> {
     return uploadFile({ api: this.api, send: this.#sendBare }, file, options);
   }
 
+  /** Reads a job; the service responds when the job has ended, or after `waitSeconds`. */
   async #look<C extends Capability>(
     jobId: string,
     waitSeconds: number,
     signal: AbortSignal | undefined,
   ): Promise<Job<C>> {
-    const { data } = await this.api.GET('/api/v1/studio/jobs/{jobId}', {
-      params: { path: { jobId }, query: { wait: waitSeconds } },
-      signal: signal ?? null,
-    });
-    // oxlint-disable-next-line no-unsafe-type-assertion -- who submitted the job knows what it makes
-    return data?.data as Job<C>;
+    try {
+      const response = await this.#sendAuthorized({
+        url: `${this.#baseUrl}/api/v1/studio/jobs/${encodeURIComponent(jobId)}?wait=${waitSeconds}`,
+        method: 'GET',
+        signal,
+        timeoutMs: this.#timeoutMs + waitSeconds * 1000,
+      });
+      return (await jsonOf<{ data: Job<C> }>(response)).data;
+    } catch (error) {
+      throw withJob(error, jobId);
+    }
   }
 
   #post(path: string, body: unknown, options: Partial<Sent>): Promise<Response> {
@@ -214,7 +264,7 @@ export class StudioGateway {
   }
 }
 
-/** With the key, and for what costs or creates a name of its own: a repeat is then the same request. */
+/** Adds the key and, to a POST, an idempotency key, so that a retry is the same request. */
 function authorized(request: Sent, apiKey: string): Sent {
   const headers = new Headers(request.headers);
   headers.set('Authorization', `Bearer ${apiKey}`);

@@ -1,37 +1,37 @@
-/** What is thrown: one class, told apart by `code`. */
+/** Errors of the client: one class; `code` says which error it is. */
 import type { components } from './schema.ts';
 
-/** Codes of the service (docs/errors.md), and those of requests that got no answer. */
+/** Error codes of the service (docs/errors.md), and two for requests without a response. */
 export type ErrorCode =
   | NonNullable<components['schemas']['JobOutput']['error']>['code']
   | 'CONNECTION_FAILED'
   | 'TIMEOUT';
 
-/** A field at fault. */
+/** Invalid field of a request. */
 export interface ErrorDetail {
   path: string;
   message: string;
 }
 
 interface ErrorFacts {
-  /** HTTP status; null where there was no answer, or the job failed after it was accepted. */
+  /** HTTP status; null if there was no response, or the job failed after it was accepted. */
   status?: number | null;
   requestId?: string | null;
   jobId?: string | null;
   details?: readonly ErrorDetail[];
-  /** The whole body of the answer, with fields such as `required` and `resetAt`. */
+  /** Body of the response, with fields such as `required` and `resetAt`. */
   body?: unknown;
   cause?: unknown;
 }
 
-/** A refusal, a job that failed or was canceled, or no answer at all. */
+/** Rejected request, failed or canceled job, or request without a response. */
 export class StudioError extends Error {
   override readonly name = 'StudioError';
-  /** A code of a later version of the service is passed on as it came. */
+  /** A later version of the service may have further codes. */
   readonly code: ErrorCode | (string & {});
   readonly status: number | null;
   readonly requestId: string | null;
-  /** The job that it is about, where there is one. */
+  /** Job that the error concerns; null if there is none. */
   readonly jobId: string | null;
   readonly details: readonly ErrorDetail[];
   readonly body: unknown;
@@ -47,8 +47,15 @@ export class StudioError extends Error {
   }
 }
 
+/** Returns an error with the job that it concerns; an error that names a job, and any other value, stays as it is. */
+export function withJob(error: unknown, jobId: string): unknown {
+  if (!(error instanceof StudioError) || error.jobId !== null) return error;
+  const { code, message, ...facts } = error;
+  return new StudioError(code, message, { ...facts, jobId, cause: error });
+}
+
 interface ErrorBody {
-  /** An object where OpenAI's shape is spoken. */
+  /** An object in responses of OpenAI-compatible endpoints. */
   error?: string | { code?: string | null; message?: string };
   message?: string;
   requestId?: string;
@@ -56,25 +63,25 @@ interface ErrorBody {
   details?: ErrorDetail[];
 }
 
-/** The error that a body tells of. */
+/** Makes the error of a response body. */
 export function errorOf(
   body: unknown,
   status: number | null,
   requestId: string | null,
 ): StudioError {
-  const told: ErrorBody = typeof body === 'object' && body !== null ? body : {};
-  const inner = typeof told.error === 'object' ? told.error : {};
-  const code = (typeof told.error === 'string' ? told.error : inner.code) ?? `HTTP_${status}`;
-  return new StudioError(code, told.message ?? inner.message ?? code, {
+  const given: ErrorBody = typeof body === 'object' && body !== null ? body : {};
+  const inner = typeof given.error === 'object' ? given.error : {};
+  const code = (typeof given.error === 'string' ? given.error : inner.code) ?? `HTTP_${status}`;
+  return new StudioError(code, given.message ?? inner.message ?? code, {
     status,
-    requestId: told.requestId ?? requestId,
-    jobId: told.jobId ?? null,
-    details: told.details ?? [],
+    requestId: given.requestId ?? requestId,
+    jobId: given.jobId ?? null,
+    details: given.details ?? [],
     body,
   });
 }
 
-/** The error of an answer that is no success; reads its body. */
+/** Reads the body of an error response, and makes its error. */
 export async function errorOfResponse(response: Response): Promise<StudioError> {
   const body: unknown = await response.json().catch(() => undefined);
   return errorOf(body, response.status, response.headers.get('x-request-id'));

@@ -1,9 +1,15 @@
-/** Server-sent events of an answer. */
+/** Server-sent events of a response. */
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { StudioError } from './errors.ts';
 
-/** The data of each event, until the stream ends. @throws StudioError CONNECTION_FAILED when it breaks */
-export async function* eventData(response: Response): AsyncGenerator<string, void, undefined> {
+/**
+ * Yields the data of each event until the stream ends.
+ * @throws StudioError CONNECTION_FAILED if the connection breaks; the signal's reason if it is aborted
+ */
+export async function* eventData(
+  response: Response,
+  signal?: AbortSignal,
+): AsyncGenerator<string, void, undefined> {
   if (!response.body) return;
   const reader = response.body
     .pipeThrough(new TextDecoderStream())
@@ -12,6 +18,7 @@ export async function* eventData(response: Response): AsyncGenerator<string, voi
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error: unknown) => {
+        signal?.throwIfAborted();
         throw new StudioError('CONNECTION_FAILED', 'The stream ended unexpectedly.', {
           cause: error,
         });
@@ -20,7 +27,7 @@ export async function* eventData(response: Response): AsyncGenerator<string, voi
       yield value.data;
     }
   } finally {
-    // Who stops listening closes the connection.
+    // Closes the connection if the caller stops before the end.
     await reader.cancel().catch(() => {});
   }
 }

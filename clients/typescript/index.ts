@@ -1,4 +1,4 @@
-/** Client of the Studio Gateway; README.md shows every verb. */
+/** Client of the Studio Gateway (README.md). */
 export { StudioGateway } from './client.ts';
 export type { ChatAnswer, ChatDelta, ChatDone, ChatEvent, ChatRequest } from './chat.ts';
 export type {
@@ -10,9 +10,11 @@ export type {
   Job,
   JobTicket,
   Result,
+  SignalOption,
   WaitOptions,
 } from './capabilities.ts';
 export { StudioError, type ErrorCode, type ErrorDetail } from './errors.ts';
+export type { FileFilter, JobFilter, StoredFile, UsageFilter, UsageRecord } from './lists.ts';
 export type { GatewayOptions } from './transport.ts';
 export type { UploadedFile, UploadOptions } from './uploads.ts';
 export { verifyWebhook, type WebhookEvent } from './webhooks.ts';

@@ -4183,6 +4183,48 @@ export interface components {
         };
         /** @enum {string} */
         Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+        JobFields: {
+            jobId: string;
+            keyId: string;
+            type: string;
+            model: string | null;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+            /** @description True once the job has ended: poll until then. */
+            done: boolean;
+            /** @enum {string} */
+            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
+            progress: unknown;
+            /** Format: date-time */
+            createdAt: string;
+            startedAt: string | null;
+            completedAt: string | null;
+            /** Format: date-time */
+            deadlineAt: string;
+            /** @description Time at which the owner deleted the media; `result` is null afterwards. */
+            mediaDeletedAt: string | null;
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+                retryable: boolean;
+            } | null;
+            billing: {
+                /** @enum {string} */
+                state: "reserved" | "charged" | "released";
+                reserved: number;
+                charged: number;
+            };
+            /** @description The pairs of the request; empty if it had none. */
+            metadata: {
+                [key: string]: string;
+            };
+            requestId: string;
+            /** Format: uri */
+            statusUrl: string;
+            /** Format: uri */
+            cancelUrl: string;
+        };
     };
     responses: never;
     parameters: never;

@@ -1,21 +1,21 @@
-/** One request to the service: authorized, limited in time, and sent again where that is safe. */
+/** Requests to the service: limited in time, and retried when that is safe. */
 import { errorOfResponse, StudioError } from './errors.ts';
 
-/** How a client is made. */
+/** Options of a client. */
 export interface GatewayOptions {
-  /** `gk_live_…`. In a browser everybody can read it: give it little (scopes, a limit, an end). */
+  /** API key (`gk_live_…`). Visitors of a web page can read it, so restrict it: scopes, a limit, an expiry. */
   apiKey: string;
-  /** Where the service is, without `/api/v1`. */
+  /** URL of the service, with or without `/api/v1`. */
   baseUrl: string;
-  /** Milliseconds that one attempt may take until its answer is there; of a stream, until it begins. 60,000 by default. */
+  /** Milliseconds until an attempt must have its response, and a stream its first byte; 60,000 by default. */
   timeoutMs?: number;
-  /** How often a request is sent again after no answer, 429, 502, 503, 504 …; 2 by default. */
+  /** Number of retries after no response or the status 408, 429, 502, 503 or 504; 2 by default. */
   retries?: number;
-  /** Instead of the global `fetch`. */
+  /** Replacement of the global `fetch`. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
-/** A request that can be sent several times. */
+/** Request that can be sent several times. */
 export interface Sent {
   url: string;
   method: string;
@@ -26,16 +26,18 @@ export interface Sent {
 }
 
 /**
- * Sends a request and returns its successful answer; all but streams of events are read to their end.
- * @throws StudioError; the signal's reason when it is aborted
+ * Sends a request and returns its successful response. The body has arrived, unless it is a stream of events.
+ * @throws StudioError; the signal's reason if it is aborted
  */
 export type Send = (request: Sent) => Promise<Response>;
 
-/** A longer wait is the caller's decision. */
+/** Default of `timeoutMs`. */
+export const attemptTimeoutMs = 60_000;
+/** Longest Retry-After after which a request is retried, in milliseconds. */
 const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 
-/** Answers after which the same request may well succeed. */
+/** Statuses after which a retry can succeed. */
 const passing = new Set([408, 429, 502, 503, 504]);
 const passingCodes = new Set([
   'REQUEST_IN_PROGRESS',
@@ -45,7 +47,7 @@ const passingCodes = new Set([
 
 /** Makes the function that sends requests with retries. */
 export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>): Send {
-  const { timeoutMs = 60_000, retries = 2 } = options;
+  const { timeoutMs = attemptTimeoutMs, retries = 2 } = options;
   const fetch = options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init));
 
   async function attempt(request: Sent): Promise<Response> {
@@ -64,7 +66,7 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
       if (error instanceof Refused) throw error;
       signal?.throwIfAborted();
       if (late.signal.aborted) {
-        const message = `No answer within ${ownTimeoutMs} ms.`;
+        const message = `No response within ${ownTimeoutMs} ms.`;
         throw new StudioError('TIMEOUT', message, { cause: error });
       }
       throw new StudioError('CONNECTION_FAILED', `${new URL(url).origin} cannot be reached.`, {
@@ -81,16 +83,16 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
         return await attempt(request);
       } catch (thrown) {
         const error = thrown instanceof Refused ? thrown.error : thrown;
-        const toldMs = thrown instanceof Refused ? thrown.retryAfterMs : null;
-        if (left <= 0 || !mayPass(error) || (toldMs ?? 0) > retryAfterMaxMs) throw error;
-        // Not all who were turned away at once come back at once.
-        await sleep(toldMs ?? waitMs * (0.5 + Math.random()), request.signal);
+        const retryAfterMs = thrown instanceof Refused ? thrown.retryAfterMs : null;
+        if (left <= 0 || !mayPass(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) throw error;
+        // The wait is random, so that many rejected clients do not return at the same time.
+        await sleep(retryAfterMs ?? waitMs * (0.5 + Math.random()), request.signal);
       }
     }
   };
 }
 
-/** An answer that is no success, and when to ask again. */
+/** Error response, with its Retry-After. */
 class Refused extends Error {
   readonly error: StudioError;
   readonly retryAfterMs: number | null;
@@ -108,13 +110,13 @@ async function errorWithWait(response: Response): Promise<Refused> {
   return new Refused(await errorOfResponse(response), retryAfterMs);
 }
 
-/** Whether the same request may succeed later. A failed job does not: its key stands for that job. */
+/** Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key belongs to that job. */
 function mayPass(error: unknown): boolean {
   if (!(error instanceof StudioError) || error.jobId !== null) return false;
   return error.status === null || passing.has(error.status) || passingCodes.has(error.code);
 }
 
-/** Waits; rejects with the signal's reason when it is aborted. */
+/** Waits; rejects with the signal's reason if it is aborted. */
 export function sleep(ms: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

@@ -1,25 +1,25 @@
-/** Uploading a file: a signed URL from the service, then the file to that URL. */
+/** Uploads a file: requests a signed URL, and sends the file to it. */
 import type { Client } from 'openapi-fetch';
 import { StudioError } from './errors.ts';
 import type { paths } from './schema.ts';
 import type { Send } from './transport.ts';
 
-/** What is said of a file. */
+/** Options of an upload. */
 export interface UploadOptions {
-  /** Absent: the name of a `File`. */
+  /** File name; absent: the name of a `File`. */
   filename?: string;
-  /** A media type; absent: the file's own, or what its name says. */
+  /** Media type; absent: the type of the file, or the one that its name implies. */
   contentType?: string;
   signal?: AbortSignal;
   /** Milliseconds for the transfer; 900,000 by default. */
   timeoutMs?: number;
 }
 
-/** A file that the service has. */
+/** Uploaded file. */
 export interface UploadedFile {
-  /** For fields such as `fileId`. */
+  /** Id for fields such as `fileId`. */
   fileId: string;
-  /** For fields such as `imageUrl`; readable without a key. */
+  /** URL for fields such as `imageUrl`; it needs no key. */
   url: string;
   storagePath: string;
 }
@@ -43,12 +43,12 @@ export async function uploadFile(
     },
     signal: signal ?? null,
   });
-  if (!data) throw new StudioError('Internal server error', 'The answer has no upload URL.');
+  if (!data) throw new StudioError('Internal server error', 'The response has no upload URL.');
   const { uploadUrl, method, headers, fileId, url, storagePath } = data;
   try {
     await send({ url: uploadUrl, method, headers, body: file, signal, timeoutMs });
   } catch (error) {
-    // The URL is ours alone and takes one file: an attempt without an answer has brought it there.
+    // The URL accepts one file, and only this client has it, so an earlier attempt without a response has stored the file.
     const isThere =
       error instanceof StudioError && (error.code === 'ALREADY_UPLOADED' || error.status === 412);
     if (!isThere) throw error;

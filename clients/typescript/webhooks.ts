@@ -1,24 +1,24 @@
-/** Webhooks that the service sends, verified as Standard Webhooks says. */
+/** Verifies the webhooks of the service (Standard Webhooks). */
 import type { webhooks } from './schema.ts';
 
-/** What is sent to a `webhookUrl`. */
+/** Body of a webhook. */
 export type WebhookEvent = {
   [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json'];
 }[keyof webhooks];
 
 interface ReceivedWebhook {
-  /** The body as it came, not parsed. */
+  /** Raw body, not parsed. */
   body: string;
   headers: Headers | Record<string, string | string[] | undefined>;
-  /** `whsec_…` of `GET /api/v1/webhooks/secret`. */
+  /** Secret (`whsec_…`) of `GET /api/v1/webhooks/secret`. */
   secret: string;
-  /** How far its time may be from now, in seconds; 300 by default. */
+  /** Largest difference between its time and now, in seconds; 300 by default. */
   toleranceSeconds?: number;
 }
 
 /**
- * The event of a webhook that the service has signed just now.
- * @throws Error when the signature or the time is not right: answer 400 and do nothing
+ * Verifies the signature and the time of a webhook, and returns its event.
+ * @throws Error if one of them is wrong; then respond with 400 and do nothing
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300 } = received;
@@ -31,7 +31,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const timestamp = header('webhook-timestamp');
   const ageSeconds = Date.now() / 1000 - Number(timestamp);
   if (!(Math.abs(ageSeconds) <= toleranceSeconds)) {
-    throw new Error('The webhook is too old, or from the future.');
+    throw new Error('The time of the webhook is too far from now.');
   }
   const signed = new TextEncoder().encode(`${header('webhook-id')}.${timestamp}.${body}`);
   const key = await crypto.subtle.importKey(
@@ -41,23 +41,23 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
     false,
     ['verify'],
   );
-  // While a secret is replaced there is a signature of each.
+  // While the secret is being replaced, there is one signature for each secret.
   for (const signature of header('webhook-signature').split(' ')) {
     const [version, text = ''] = signature.split(',');
     if (version !== 'v1') continue;
     if (await crypto.subtle.verify('HMAC', key, bytesOf(text), signed)) {
-      // oxlint-disable-next-line no-unsafe-type-assertion -- the signature says who wrote it
+      // oxlint-disable-next-line no-unsafe-type-assertion -- the signature proves that the service sent it
       return JSON.parse(body) as WebhookEvent;
     }
   }
-  throw new Error('No signature of the webhook is right.');
+  throw new Error('The webhook has no valid signature.');
 }
 
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {
-    // What is no base64 is no signature either.
+    // A text that is not Base64 is not a signature.
     return new Uint8Array();
   }
 }

@@ -1,7 +1,4 @@
-/**
- * OpenAPI document from which the clients' types are generated: only successful responses, with a
- * name for each body.
- */
+/** OpenAPI description from which the clients' types are generated: only successful responses, with named bodies. */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/errors.ts';
 import { createDocuments } from '../../api/openapi/document.ts';
@@ -10,6 +7,7 @@ import { endpoints } from '../../api/endpoints/index.ts';
 interface Schema {
   $ref?: string;
   properties?: Record<string, Schema>;
+  required?: string[];
   enum?: string[];
   type?: string;
 }
@@ -27,26 +25,27 @@ interface Endpoint {
 }
 type Methods = Record<string, Endpoint>;
 
-/** Fields of OpenAPI that are read here. */
+/** Parts of an OpenAPI document that are used here. */
 interface Description {
   paths: Record<string, Methods>;
   components: { schemas: Record<string, Schema> };
 }
 
-/** Studio endpoint that creates jobs, with the names that clients use. */
+/** Studio endpoint that creates jobs. */
 export interface Capability {
-  /** Name in `run('image/generate', …)`. */
+  /** Name that clients use: `run('image/generate', …)`. */
   name: string;
-  /** Names of its schemas. */
+  /** Name of the schema of the request. */
   request: string;
+  /** Name of the schema of the result. */
   result: string;
 }
 
 const studioPath = '/api/v1/studio/';
 
 /**
- * Makes the OpenAPI document of the callers' API from the list of endpoints, without a server.
- * Error responses are left out, because clients throw them, and each body gets a name.
+ * Makes the description of the callers' API from the list of endpoints, without a server. It has no error responses, because
+ * clients throw all errors in one format. Each body has a name.
  */
 export function describeForClients(): { description: Description; capabilities: Capability[] } {
   const { json } = createDocuments('http://127.0.0.1:4000', endpoints).callers();
@@ -60,13 +59,20 @@ export function describeForClients(): { description: Description; capabilities: 
     }
   }
   const names = capabilities.map(({ name }) => name);
-  description.components.schemas['Capability'] = { type: 'string', enum: names };
+  const { schemas } = description.components;
+  schemas['Capability'] = { type: 'string', enum: names };
+  schemas['JobFields'] = withoutResult(schemas['JobOutput']);
   return { description, capabilities };
 }
 
-/**
- * Makes the OpenAPI document of the operators' API, from which the console's types are generated.
- */
+/** Returns the schema of a job without its result, to which the Python client adds a result of the capability's type. */
+function withoutResult(job: Schema | undefined): Schema {
+  assert(job?.properties && job.required, 'JobOutput is described');
+  const { result: _, ...properties } = job.properties;
+  return { ...job, properties, required: job.required.filter((name) => name !== 'result') };
+}
+
+/** Makes the description of the operators' API, from which the console's types are generated. */
 export function describeForOperators(): object {
   const documents = createDocuments('http://127.0.0.1:4000', endpoints);
   const description: Description = JSON.parse(documents.operators().json);
@@ -77,9 +83,9 @@ export function describeForOperators(): object {
 }
 
 function keepSuccesses(endpoint: Endpoint): void {
-  const told = Object.entries(endpoint.responses).filter(([status]) => Number(status) < 300);
-  for (const [, answer] of told) delete answer.headers;
-  endpoint.responses = Object.fromEntries(told);
+  const successes = Object.entries(endpoint.responses).filter(([status]) => Number(status) < 300);
+  for (const [, answer] of successes) delete answer.headers;
+  endpoint.responses = Object.fromEntries(successes);
 }
 
 const nameOf = ({ operationId }: Endpoint): string =>
@@ -88,7 +94,7 @@ const nameOf = ({ operationId }: Endpoint): string =>
 function nameBodies(endpoint: Endpoint, { components }: Description): void {
   const name = nameOf(endpoint);
   const request = endpoint.requestBody?.content['application/json'];
-  // An estimate has the same body as the request that it estimates.
+  // An estimate has the request body of its capability.
   const same = `${name.replace(/Estimate$/, '')}Request`;
   if (request && isDeepStrictEqual(request.schema, components.schemas[same])) {
     request.schema = reference(same);
@@ -106,13 +112,13 @@ function nameBodies(endpoint: Endpoint, { components }: Description): void {
 
 const reference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Returns true for an endpoint that accepts a body and can return 202. */
+/** Returns whether an endpoint creates jobs: it has a request body, and its 202 response is a ticket. */
 function makesJobs({ requestBody, responses }: Endpoint): boolean {
   const ticket = responses[202]?.content?.['application/json']?.schema.properties?.['data'];
   return requestBody !== undefined && ticket?.$ref === reference('JobTicket').$ref;
 }
 
-/** Names the schema of `data` in a response, or of the whole response if it has no `data`. */
+/** Returns the capability of an endpoint, and names the schema of its result: `data` of the response, or the whole response. */
 function capabilityOf(path: string, endpoint: Endpoint, { components }: Description): Capability {
   const { schemas } = components;
   const answer = endpoint.responses[200]?.content?.['application/json']?.schema.$ref;

@@ -1,28 +1,33 @@
 /**
- * `npm run dev -- clients`: generates the parts of clients/ and console/ that follow from the
- * OpenAPI documents, without a server. They are committed; test/clients/generated.test.ts fails
- * when they are out of date.
+ * `npm run dev -- clients`: generates the parts of clients/ and the console that follow from the API's description,
+ * without a server. They are committed; test/clients/generated.test.ts fails when they are out of date.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
 import { overloadsOf, syncFrom } from './python.ts';
 import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
 
 const python = 'clients/python/src/studio_gateway';
 
-/** Paths of the generated files, relative to the root of the project. */
+/** Paths of the generated files, from the root of the project. */
 export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
   operators: 'console/gateway/admin-schema.ts',
   schemas: `${python}/schemas.py`,
   runs: `${python}/_runs.py`,
   client: `${python}/_client.py`,
+  transport: `${python}/_transport.py`,
 } as const;
-const asyncClient = `${python}/_async_client.py`;
+/** Asynchronous modules from which the synchronous ones are generated. */
+const asyncModules = {
+  client: `${python}/_async_client.py`,
+  transport: `${python}/_async_transport.py`,
+} as const;
 
-/** Writes the generated files below a folder, at the paths of `generatedFiles`. */
+/** Writes the generated files (`generatedFiles`) below a folder. */
 export async function generateClients(into: string): Promise<void> {
   const { description, capabilities } = describeForClients();
   const directory = await mkdtemp(join(tmpdir(), 'clients-'));
@@ -43,13 +48,15 @@ export async function generateClients(into: string): Promise<void> {
     await rm(directory, { recursive: true, force: true });
   }
   await writeFile(join(into, generatedFiles.runs), overloadsOf(capabilities));
-  const source = await readFile(join(root, asyncClient), 'utf8');
-  await writeFile(join(into, generatedFiles.client), syncFrom(source));
+  for (const module of keysOf(asyncModules)) {
+    const source = await readFile(join(root, asyncModules[module]), 'utf8');
+    await writeFile(join(into, generatedFiles[module]), syncFrom(source));
+  }
 }
 
 async function generateTypescript(openapi: string, output: string): Promise<void> {
   const command = await openapiTypescript();
-  // A field with a default is optional in a request.
+  // A request may omit a field with a default.
   const flags = ['--default-non-nullable=false', '--alphabetize=false'];
   await run(process.execPath, [command, openapi, '--output', output, ...flags]);
 }

@@ -1,78 +1,118 @@
-/** Generated Python code: the synchronous client, and the overloads of `run`. */
+/** Python that is generated here: the synchronous client, and the overloads for each capability. */
 import type { Capability } from './description.ts';
 
 const header =
-  '# Made by `npm run dev -- clients`: change dev/clients/ or _async_client.py instead.\n';
+  '# Made by `npm run dev -- clients`: change dev/clients/ or the asynchronous client instead.\n';
 
-/** Identifiers of the asynchronous client and their synchronous counterparts; longer ones first. */
-const words: readonly [RegExp, string][] = [
+/** Replacements that turn asynchronous code into synchronous code, in the order in which they apply. */
+const replacements: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
-  [/\bAsyncStudioGateway\b/g, 'StudioGateway'],
-  [/\bAsyncRuns\b/g, 'Runs'],
-  [/\bAsyncIterator\b/g, 'Iterator'],
-  [/\bAsyncClient\b/g, 'Client'],
-  [/\b__aenter__\b/g, '__enter__'],
-  [/\b__aexit__\b/g, '__exit__'],
-  [/\baclose\b/g, 'close'],
-  [/\baread\b/g, 'read'],
-  [/\baiter_lines\b/g, 'iter_lines'],
+  [/\b_async_transport\b/g, '_transport'],
+  [/\basync_chunks\b/g, 'chunks'],
+  [/\bAsync(StudioGateway|Runs|Transport|Iterator|Client)\b/g, '$1'],
+  [/\b__a(enter|exit)__\b/g, '__$1__'],
+  [/\ba(close|read|iter_lines)\b/g, '$1'],
   [/\basyncio\.sleep\b/g, 'time.sleep'],
   [/^import asyncio$/gm, 'import time'],
 ];
 
-/** Makes the source of the synchronous client from the asynchronous one. */
+/** Makes a synchronous module from an asynchronous one. */
 export function syncFrom(source: string): string {
-  return header + words.reduce((text, [word, other]) => text.replaceAll(word, other), source);
+  return (
+    header + replacements.reduce((text, [found, other]) => text.replaceAll(found, other), source)
+  );
 }
 
-/** Makes a signature of `run` for each capability, for editors and type checkers. */
+/** Makes the methods that accept a capability, with a signature for each capability. */
 export function overloadsOf(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
-  const imports = [...new Set(names)].toSorted().map((name) => `    ${name},\n`);
-  return `${header}"""The verb \`run\` with the types of each capability."""
+  const imports = [...new Set([...names, 'StudioEstimate'])].toSorted();
+  return `${header}"""The methods that accept a capability, with the types of each capability."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, Mapping, overload
 
+from ._types import JobTicket
 from .schemas import (
-${imports.join('')})
+${imports.map((name) => `    ${name},\n`).join('')})
 
 
-${runsOf('Runs', '', capabilities)}
+${classOf('Runs', '', capabilities)}
 
-${runsOf('AsyncRuns', 'async ', capabilities)}`;
+${classOf('AsyncRuns', 'async ', capabilities)}`;
 }
 
-function runsOf(name: string, word: string, capabilities: readonly Capability[]): string {
-  const rest = 'timeout: float | None = None, idempotency_key: str | None = None';
-  const overloads = capabilities.map(
-    (capability) => `    @overload
-    ${word}def run(
-        self, capability: Literal["${capability.name}"], input: ${capability.request}, *,
-        ${rest},
-    ) -> ${capability.result}: ...
+/** Method with its keyword arguments, its result, the call that implements it, and its documentation. */
+interface Method {
+  name: string;
+  options: string;
+  resultOf: (capability: Capability) => string;
+  /** Body of the method; `AWAIT ` stands for `await ` in the asynchronous class. */
+  body: string;
+}
 
-`,
-  );
-  const wait = word === '' ? '' : 'await ';
+const methods: readonly Method[] = [
+  {
+    name: 'run',
+    options: 'timeout: float | None = None, idempotency_key: str | None = None',
+    resultOf: ({ result }) => result,
+    body: `"""Submits a job, waits for its end, and returns its result.
+
+        \`\`timeout\`\`: seconds after which \`\`TIMEOUT\`\` is raised while the job continues; None: no limit.
+        \`\`idempotency_key\`\`: absent: a new key, which only the retries of this call share.
+        Raises StudioError if the request is rejected, or the job fails or is canceled.
+        """
+        return AWAIT self._run(capability, input, timeout, idempotency_key)`,
+  },
+  {
+    name: 'submit',
+    options: 'idempotency_key: str | None = None',
+    resultOf: ({ result }) => `JobTicket[${result}]`,
+    body: `"""Starts a job. Its credits are reserved when the method returns."""
+        return JobTicket.of(AWAIT self._submit(capability, input, idempotency_key))`,
+  },
+  {
+    name: 'estimate',
+    options: '',
+    resultOf: () => 'StudioEstimate',
+    body: `"""Estimates the credits that \`\`submit\`\` would reserve, item by item. Nothing is started."""
+        return AWAIT self._estimate(capability, input)`,
+  },
+];
+
+function classOf(name: string, word: string, capabilities: readonly Capability[]): string {
+  const start = `    ${word}def `;
   return `class ${name}:
-    ${word}def _run(
+${start}_run(
         self, capability: str, input: Mapping[str, Any], timeout: float | None, key: str | None
     ) -> Any:
         raise NotImplementedError
 
-${overloads.join('')}    ${word}def run(
-        self, capability: str, input: Any, *,
-        ${rest},
-    ) -> Any:
-        """Runs a capability to its end and returns its result.
+${start}_submit(self, capability: str, input: Mapping[str, Any], key: str | None) -> str:
+        raise NotImplementedError
 
-        \`timeout\`: seconds until this program stops waiting (the job goes on); absent: the job's own end.
-        \`idempotency_key\`: a name of your own for this call; absent: a new one, used for retries only.
-        Raises StudioError when the request is refused, or the job fails or is canceled.
-        """
-        return ${wait}self._run(capability, input, timeout, idempotency_key)
+${start}_estimate(self, capability: str, input: Mapping[str, Any]) -> StudioEstimate:
+        raise NotImplementedError
+
+${methods.map((method) => methodOf(method, start, capabilities)).join('\n')}`;
+}
+
+function methodOf(method: Method, start: string, capabilities: readonly Capability[]): string {
+  const { name, options, resultOf, body } = method;
+  const rest = options === '' ? '' : ` *, ${options},`;
+  const overloads = capabilities.map(
+    (capability) => `    @overload
+${start}${name}(
+        self, capability: Literal["${capability.name}"], input: ${capability.request},${rest}
+    ) -> ${resultOf(capability)}: ...
+
+`,
+  );
+  return `${overloads.join('')}${start}${name}(
+        self, capability: str, input: Any,${rest}
+    ) -> Any:
+        ${body.replaceAll('AWAIT ', start.includes('async') ? 'await ' : '')}
 `;
 }

@@ -1,25 +1,25 @@
-/** Third-party programs that generate and pack the clients. */
+/** Third-party programs that generate, pack and check the clients. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { installNpm, installPython } from '../stack/tools.ts';
 
-/** Runs a program until it exits. */
+/** Runs a program and waits for its end. */
 export const run = promisify(execFile);
 
-/** Path of the project, with a trailing slash. */
+/** Path of the project, ending with a slash. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Returns the path of openapi-typescript's command. */
+/** Installs openapi-typescript, and returns the path of its script. */
 export async function openapiTypescript(): Promise<string> {
-  // It needs a TypeScript compiler written in JavaScript, which the project's own version is not.
+  // It needs the TypeScript compiler that is written in JavaScript, which the project does not use.
   const dependencies = { 'openapi-typescript': '7.13.0', typescript: '5.9.3' };
   const modules = await installNpm('npm', { dependencies });
   return join(modules, 'openapi-typescript', 'bin', 'cli.js');
 }
 
-/** Returns the folder of the Python commands that generate, pack and check the Python client. */
+/** Installs the Python programs that generate, pack and check the Python client; returns the folder of their commands. */
 export function pythonCommands(): Promise<string> {
   return installPython('python', [
     'datamodel-code-generator==0.89.0',

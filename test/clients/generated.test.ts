@@ -1,4 +1,4 @@
-/** What is committed of clients/ is what the API's description says now. */
+/** The generated files of clients/ fit the API's description, and the packages fit the project. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
@@ -35,4 +35,14 @@ it('the TypeScript client depends on what it is tested with', async () => {
   for (const [name, range] of Object.entries(own?.['dependencies'] ?? {})) {
     expect(range).toBe(`^${known[name]}`);
   }
+});
+
+it('the clients have the version of the product', async () => {
+  const read = (file: string) => readFile(join(root, file), 'utf8');
+  const versionOf = async (file: string) =>
+    (JSON.parse(await read(file)) as { version: string }).version;
+  const version = await versionOf('package.json');
+  expect(await versionOf('clients/typescript/package.json')).toBe(version);
+  const project = await read('clients/python/pyproject.toml');
+  expect(/^version = "(.*)"$/m.exec(project)?.[1]).toBe(version);
 });

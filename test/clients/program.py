@@ -1,4 +1,4 @@
-"""What a user's program does with the Python client; prints what came of it as one line of JSON.
+"""A user's program with the Python client; prints its results as one line of JSON.
 
 Arguments: the URL of the gateway, a key, the URL of a webhook receiver.
 """
@@ -8,11 +8,13 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import io
+import os
 from pathlib import Path
 
 import httpx
 
-from studio_gateway import AsyncStudioGateway, StudioError, StudioGateway
+from studio_gateway import AsyncStudioGateway, JobTicket, StudioError, StudioGateway
 
 base_url, api_key, webhook_url = sys.argv[1:]
 report = {}
@@ -32,8 +34,21 @@ def error_of(call):
     return None
 
 
+class Unseekable(io.RawIOBase):
+    """A stream that can only be read, like a pipe."""
+
+    def __init__(self, content):
+        self.inner = io.BytesIO(content)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self.inner.readinto(buffer)
+
+
 class LostAnswers(httpx.HTTPTransport):
-    """Loses the answers of the first two requests that ask for work, after they were taken."""
+    """Loses the responses of the first two POST and PUT requests, after the service has received them."""
 
     lost = 0
 
@@ -46,7 +61,7 @@ class LostAnswers(httpx.HTTPTransport):
         return response
 
 
-with StudioGateway(api_key, base_url) as client:
+with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     image = client.run("image/generate", {"prompt": "a lighthouse", "webhookUrl": webhook_url})
     report["image"] = image["images"][0]["url"]
     report["estimate"] = client.estimate("image/generate", {"prompt": "a tree"})["credits"]
@@ -58,6 +73,14 @@ with StudioGateway(api_key, base_url) as client:
     Path("talk.mp3").write_bytes(httpx.get(speech["url"]).content)
     upload = client.upload("talk.mp3")
     report["text"] = client.run("audio/transcribe", {"fileId": upload["fileId"]})["text"]
+    with open("talk.mp3", "rb") as file:
+        opened = client.upload(file)
+    report["opened"] = httpx.get(opened["url"]).content == Path("talk.mp3").read_bytes()
+    pipe = io.BufferedReader(Unseekable(Path("talk.mp3").read_bytes()))
+    piped = client.upload(pipe, content_type="audio/mpeg")
+    report["piped"] = httpx.get(piped["url"]).content == Path("talk.mp3").read_bytes()
+    kinds = [file["kind"] for file in client.files({"kind": "upload"})]
+    report["files"] = kinds
 
     said = {"model": "gpt-4o", "messages": [{"role": "user", "content": "[[words:20]] go"}]}
     report["chat"] = client.chat(said)["content"]
@@ -85,15 +108,26 @@ with StudioGateway(api_key, base_url) as client:
     client.cancel(slow)
     report["canceled"] = error_of(lambda: client.wait(slow))
     report["usage"] = client.request("GET", "/api/v1/usage", params={"limit": 1})["hasMore"]
+    report["usageRecords"] = len(list(client.usage()))
+    report["listed"] = [job["jobId"] for job in client.jobs({"type": "videoGenerate"})] == [film.job_id]
+    report["stored"] = client.job(JobTicket.of(first.job_id))["status"]
+
+try:
+    StudioGateway(base_url=base_url)
+except ValueError as error:
+    report["noKey"] = str(error)
+os.environ.update(STUDIO_API_KEY=api_key, STUDIO_API_URL=base_url)
+with StudioGateway() as client:
+    report["fromEnvironment"] = next(client.usage())["status"]
 
 transport = LostAnswers()
-with StudioGateway(api_key, base_url, http_client=httpx.Client(transport=transport)) as client:
+with StudioGateway(api_key=api_key, base_url=base_url, http_client=httpx.Client(transport=transport)) as client:
     client.run("image/generate", {"prompt": "a lost python answer"})
     report["lost"] = transport.lost
 
-with StudioGateway("gk_live_wrong", base_url) as client:
+with StudioGateway(api_key="gk_live_wrong", base_url=base_url) as client:
     report["wrongKey"] = error_of(lambda: client.chat(said))
-with StudioGateway(api_key, "http://127.0.0.1:9", retries=1) as client:
+with StudioGateway(api_key=api_key, base_url="http://127.0.0.1:9", retries=1) as client:
     report["nobody"] = error_of(lambda: client.chat(said))
 
 
@@ -109,13 +143,13 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
 server.daemon_threads = True
 threading.Thread(target=server.serve_forever, daemon=True).start()
 silent = f"http://127.0.0.1:{server.server_port}"
-with StudioGateway(api_key, silent, timeout=0.2, retries=0) as client:
+with StudioGateway(api_key=api_key, base_url=silent, timeout=0.2, retries=0) as client:
     report["silent"] = error_of(lambda: client.submit("image/generate", {"prompt": "a tree"}))
 server.shutdown()
 
 
 async def together():
-    async with AsyncStudioGateway(api_key, base_url) as client:
+    async with AsyncStudioGateway(api_key=api_key, base_url=base_url) as client:
         prompts = ("an async tree", "an async house")
         images = await asyncio.gather(
             *(client.run("image/generate", {"prompt": prompt}) for prompt in prompts)

@@ -1,5 +1,5 @@
-/** The Python client, packed and installed, against a gateway; program.py is what a user would write. */
-import { rm } from 'node:fs/promises';
+/** The Python client, packed and installed, against a gateway; program.py is a user's program. */
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pythonCommands, root, run } from '../../dev/clients/tools.ts';
@@ -20,8 +20,8 @@ let python = '';
 let installed: Installed;
 let gateway: TestGateway;
 let receiver: WebhookReceiver;
-/** What the program printed. */
-let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- what is in it is what is tested
+/** Output of the program. */
+let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- the tests check its content
 
 beforeAll(async () => {
   place = await newPlace('client-python');
@@ -40,7 +40,7 @@ beforeAll(async () => {
 }, installMs);
 afterAll(async () => {
   await gateway.api.services.chat.drained();
-  // The program leaves a job behind that it does not wait for.
+  // The program does not wait for one of its jobs.
   await untilHolds(() => gateway.expectSettled());
   await gateway.close();
   receiver.close();
@@ -59,6 +59,21 @@ describe('a program with the Python client', () => {
     expect(report['estimate']).toBe(3.9);
     expect(report['plan'].sections.length).toBeGreaterThan(0);
     expect(report['text']).toMatch(/\w/);
+    expect(report).toMatchObject({ listed: true, stored: 'completed' });
+    expect(report['usageRecords']).toBeGreaterThan(5);
+  });
+
+  testWith('uploads files by path, open files and streams', () => {
+    expect(report).toMatchObject({
+      opened: true,
+      piped: true,
+      files: ['upload', 'upload', 'upload'],
+    });
+  });
+
+  testWith('finds its key and address in the environment', () => {
+    expect(report['noKey']).toBe('api_key is required: pass it, or set STUDIO_API_KEY.');
+    expect(report['fromEnvironment']).toMatch(/charged|reserved|released/);
   });
 
   testWith('follows a film until it is done', () => {
@@ -136,12 +151,38 @@ describe('a program with the Python client', () => {
 });
 
 describe('the Python package', () => {
-  testWith('has types that mypy finds sound, and programs can rely on', async () => {
+  const check = async (...args: string[]): Promise<string> => {
     const mypy = join(await pythonCommands(), 'mypy');
-    const source = join(root, 'clients', 'python', 'src', 'studio_gateway');
-    const { stdout } = await run(mypy, ['--strict', source], { cwd: place }).catch(
+    const { stdout } = await run(mypy, ['--strict', ...args], { cwd: place }).catch(
       (error) => error,
     );
-    expect(stdout).toContain('Success');
+    return stdout;
+  };
+  const packageFolder = join(root, 'clients', 'python', 'src', 'studio_gateway');
+
+  testWith('has types that mypy finds sound', async () => {
+    expect(await check(packageFolder)).toContain('Success');
+  });
+
+  testWith('has types that find the faults of a program', async () => {
+    const program = `from studio_gateway import StudioGateway
+from studio_gateway.schemas import ChatRequest, ImageGenerateResult
+
+client = StudioGateway(api_key="k", base_url="http://127.0.0.1")
+made: ImageGenerateResult = client.run("image/generate", {"prompt": "x"})
+url: str = client.wait(client.submit("video/generate", {"prompt": "x"}))["result"]["url"]
+said: ChatRequest = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "x"}]}
+for event in client.chat_stream(said):
+    text: str = event["delta"] if event["type"] == "delta" else event["id"]
+client.run("image/paint", {"prompt": "x"})
+client.submit("image/generate", {"prompt": "x", "model": "crayon"})
+client.estimate("image/generate", {})
+client.wait("job_1")
+`;
+    const file = join(place, 'typed.py');
+    await writeFile(file, program);
+    const found = await check('--python-executable', python, file);
+    const lines = [...found.matchAll(/typed\.py:(\d+): error/g)].map(([, line]) => Number(line));
+    expect([...new Set(lines)], found).toEqual([10, 11, 12, 13]);
   });
 });

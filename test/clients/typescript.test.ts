@@ -131,6 +131,43 @@ describe('a job', () => {
     expect(await left).toMatchObject({ message: 'enough' });
     expect(await client.wait(job)).toMatchObject({ status: 'completed', result: { images: [{}] } });
   });
+
+  testWith('that takes longer than an attempt may is awaited', async () => {
+    const hasty = newClient({ timeoutMs: 500, retries: 0 });
+    const { images } = await hasty.run('image/generate', { prompt: '[[slow:2s]] a slow tree' });
+    expect(images).toHaveLength(1);
+  });
+
+  testWith('whose poll has no response is named by the error', async () => {
+    const deaf = newClient({
+      retries: 0,
+      fetch: (url, init) =>
+        init.method === 'GET' ? Promise.reject(new TypeError('broken')) : fetch(url, init),
+    });
+    const error = await thrown(deaf.run('image/generate', { prompt: 'a tree' }));
+    expect(error).toMatchObject({
+      code: 'CONNECTION_FAILED',
+      jobId: expect.stringMatching(/^job_/),
+    });
+    await client.wait({ jobId: error.jobId ?? '' });
+  });
+});
+
+describe('a list', () => {
+  testWith('has all jobs, usage records and files of the filter', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const own = newClient({ apiKey: caller.key, baseUrl: `${gateway.url}/api/v1/` });
+    const inputs = ['one', 'two', 'three'].map((prompt) => ({ prompt, metadata: { n: prompt } }));
+    for (const input of inputs) await own.run('image/generate', input);
+    const { got: jobs } = await collect(own.jobs({ type: 'imageGenerate' }));
+    expect(jobs.map(({ metadata }) => metadata['n'])).toEqual(['three', 'two', 'one']);
+    const { got: some } = await collect(own.jobs({ metadata: { n: 'two' } }));
+    expect(some).toHaveLength(1);
+    const { got: records } = await collect(own.usage({ status: 'charged' }));
+    expect(records.map(({ jobId }) => jobId)).toEqual(jobs.map(({ jobId }) => jobId));
+    const { got: files } = await collect(own.files({ kind: 'artifact' }));
+    expect(files).toHaveLength(3);
+  });
 });
 
 describe('a request that is repeated', () => {
@@ -221,6 +258,16 @@ describe('a chat', () => {
     );
     expect(got.length).toBeGreaterThan(0);
     expect(error).toMatchObject({ code: 'PROVIDER_ERROR', requestId: expect.any(String) });
+  });
+
+  testWith('whose signal is aborted throws its reason', async () => {
+    const leaving = new AbortController();
+    const request = { model: 'gpt-4o', messages: say('[[words:200]] [[slow-chunks:100ms]] go') };
+    const events = client.chatStream(request, { signal: leaving.signal });
+    await events.next();
+    leaving.abort(new Error('enough'));
+    const { error } = await collect(events);
+    expect(error).toMatchObject({ message: 'enough' });
   });
 });
 

@@ -1,9 +1,22 @@
-"""Client of the Studio Gateway; README.md shows every verb."""
+"""Client of the Studio Gateway (README.md)."""
 
 from . import schemas
 from ._async_client import AsyncStudioGateway
 from ._client import StudioGateway
 from ._errors import StudioError
+from ._types import ChatDelta, ChatDone, ChatEvent, CompletedJob, Job, JobTicket
 from ._webhooks import verify_webhook
 
-__all__ = ["AsyncStudioGateway", "StudioError", "StudioGateway", "schemas", "verify_webhook"]
+__all__ = [
+    "AsyncStudioGateway",
+    "ChatDelta",
+    "ChatDone",
+    "ChatEvent",
+    "CompletedJob",
+    "Job",
+    "JobTicket",
+    "StudioError",
+    "StudioGateway",
+    "schemas",
+    "verify_webhook",
+]

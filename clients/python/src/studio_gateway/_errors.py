@@ -1,4 +1,4 @@
-"""What is raised: one class, told apart by ``code``."""
+"""Errors of the client: one class; ``code`` says which error it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class StudioError(Exception):
-    """A refusal, a job that failed or was canceled, or no answer at all."""
+    """Rejected request, failed or canceled job, or request without a response."""
 
     def __init__(
         self,
@@ -21,40 +21,40 @@ class StudioError(Exception):
         body: Any = None,
     ) -> None:
         super().__init__(f"{code}: {message}")
-        #: A code of the service (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
+        #: Error code of the service (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
         self.code = code
         self.message = message
-        #: HTTP status; None without an answer, or when the job failed after it was accepted.
+        #: HTTP status; None if there was no response, or the job failed after it was accepted.
         self.status = status
         self.request_id = request_id
-        #: The job that it is about, where there is one.
+        #: Job that the error concerns; None if there is none.
         self.job_id = job_id
-        #: Fields at fault: ``path`` and ``message`` of each.
+        #: Invalid fields of the request: ``path`` and ``message`` of each.
         self.details = details or []
-        #: The whole body, with fields such as ``required`` and ``resetAt``.
+        #: Body of the response, with fields such as ``required`` and ``resetAt``.
         self.body = body
 
 
 def error_of(body: Any, status: int | None, request_id: str | None) -> StudioError:
-    """The error that a body tells of."""
-    told = body if isinstance(body, dict) else {}
-    error = told.get("error")
-    # An object where OpenAI's shape is spoken.
+    """Makes the error of a response body."""
+    given = body if isinstance(body, dict) else {}
+    error = given.get("error")
+    # It is an object in responses of OpenAI-compatible endpoints.
     inner = error if isinstance(error, dict) else {"code": error}
     code = inner.get("code") or f"HTTP_{status}"
     return StudioError(
         code,
-        told.get("message") or inner.get("message") or code,
+        given.get("message") or inner.get("message") or code,
         status=status,
-        request_id=told.get("requestId") or request_id,
-        job_id=told.get("jobId"),
-        details=told.get("details"),
+        request_id=given.get("requestId") or request_id,
+        job_id=given.get("jobId"),
+        details=given.get("details"),
         body=body,
     )
 
 
 def body_of(content: bytes) -> Any:
-    """A JSON body; None when it is none."""
+    """Parses a JSON body; returns None if it is not JSON."""
     try:
         return json.loads(content)
     except ValueError:

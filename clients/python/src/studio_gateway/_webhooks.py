@@ -1,4 +1,4 @@
-"""Webhooks that the service sends, verified as Standard Webhooks says."""
+"""Verifies the webhooks of the service (Standard Webhooks)."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def verify_webhook(
     *,
     tolerance_seconds: float = 300,
 ) -> dict[str, Any]:
-    """The event of a webhook that the service has signed just now.
+    """Verifies the signature and the time of a webhook, and returns its event.
 
-    ``body``: as it came, not parsed. ``secret``: ``whsec_…`` of ``GET /api/v1/webhooks/secret``.
-    Raises ValueError when the signature or the time is not right: answer 400 and do nothing.
+    ``body``: the raw body, not parsed. ``secret``: ``whsec_…`` of ``GET /api/v1/webhooks/secret``.
+    Raises ValueError if the signature or the time is wrong; then respond with 400 and do nothing.
     """
     content = body.encode() if isinstance(body, str) else body
-    given = {name.lower(): value for name, value in headers.items()}
+    received = {name.lower(): value for name, value in headers.items()}
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
-    if any(name not in given for name in names):
+    if any(name not in received for name in names):
         raise ValueError(f"The webhook needs the headers {', '.join(names)}.")
-    identity, timestamp, signatures = (given[name] for name in names)
+    identity, timestamp, signatures = (received[name] for name in names)
     if not timestamp.isdigit() or abs(time.time() - int(timestamp)) > tolerance_seconds:
-        raise ValueError("The webhook is too old, or from the future.")
+        raise ValueError("The time of the webhook is too far from now.")
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{identity}.{timestamp}.".encode() + content
     expected = hmac.new(key, signed, hashlib.sha256).digest()
-    # While a secret is replaced there is a signature of each.
+    # While the secret is being replaced, there is one signature for each secret.
     for signature in signatures.split(" "):
         version, _, text = signature.partition(",")
         if version == "v1" and hmac.compare_digest(_bytes_of(text), expected):
             event: dict[str, Any] = json.loads(content)
             return event
-    raise ValueError("No signature of the webhook is right.")
+    raise ValueError("The webhook has no valid signature.")
 
 
 def _bytes_of(text: str) -> bytes:

@@ -2073,6 +2073,34 @@ class GetUsageAnswer(TypedDict):
 Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
 
 
+class Error7(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+    retryable: bool
+
+
+class JobFields(TypedDict):
+    jobId: str
+    keyId: str
+    type: str
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
+    progress: Any
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    mediaDeletedAt: str | None
+    error: Error7 | None
+    billing: Billing
+    metadata: dict[str, str]
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
+
+
 class JobTimeline(TypedDict):
     jobId: str
     request: dict[str, Any]

@@ -1,0 +1,68 @@
+"""Files to upload. They are read in chunks, so that a file need not fit into memory."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import mimetypes
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, AsyncIterator, Iterator, Self
+
+CHUNK_BYTES = 256 * 1024
+
+
+class UploadSource:
+    """File to upload: its name, type, size and bytes. A file that was opened here is closed by ``with``."""
+
+    def __init__(
+        self,
+        file: Path | str | bytes | IO[bytes],
+        filename: str | None,
+        content_type: str | None,
+    ) -> None:
+        self._owned: IO[bytes] | None = None
+        if isinstance(file, bytes):
+            self._file: IO[bytes] = io.BytesIO(file)
+        elif isinstance(file, (str, Path)):
+            self._file = self._owned = open(file, "rb")
+            filename = filename or Path(file).name
+        elif file.seekable():
+            self._file = file
+            filename = filename or _name_of(file)
+        else:
+            # The size must be known before the upload, and a retry reads the file again.
+            self._file = self._owned = tempfile.TemporaryFile()
+            shutil.copyfileobj(file, self._file)
+            self._file.seek(0)
+            filename = filename or _name_of(file)
+        self._start = self._file.tell()
+        self.size = self._file.seek(0, os.SEEK_END) - self._start
+        self.filename = filename
+        self.content_type = content_type or (mimetypes.guess_type(filename)[0] if filename else None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._owned is not None:
+            self._owned.close()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yields the bytes from the start of the file."""
+        self._file.seek(self._start)
+        while chunk := self._file.read(CHUNK_BYTES):
+            yield chunk
+
+    async def async_chunks(self) -> AsyncIterator[bytes]:
+        """Yields the bytes from the start of the file, and reads them in a thread."""
+        self._file.seek(self._start)
+        while chunk := await asyncio.to_thread(self._file.read, CHUNK_BYTES):
+            yield chunk
+
+
+def _name_of(file: IO[bytes]) -> str | None:
+    name = getattr(file, "name", None)
+    return Path(name).name if isinstance(name, str) else None

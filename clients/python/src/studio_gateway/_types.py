@@ -1,0 +1,59 @@
+"""Types of jobs and of streamed chats, in addition to the generated ``schemas``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypedDict, TypeVar
+
+from .schemas import JobFields, TokenUsage
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class JobTicket(Generic[R]):
+    """Accepted job; ``R`` is the type of its result."""
+
+    job_id: str
+
+    @staticmethod
+    def of(job_id: str) -> JobTicket[Any]:
+        """Makes the ticket of a job whose id your program has stored."""
+        return JobTicket(job_id)
+
+
+class Job(JobFields, Generic[R]):
+    """Job, as ``GET /api/v1/studio/jobs/{jobId}`` returns it."""
+
+    #: None until the job is completed.
+    result: R | None
+
+
+class CompletedJob(JobFields, Generic[R]):
+    """Completed job."""
+
+    result: R
+
+
+class ChatDelta(TypedDict):
+    """Part of a streamed answer."""
+
+    type: Literal["delta"]
+    id: str
+    model: str
+    delta: str
+
+
+class ChatDone(TypedDict):
+    """Last event of a streamed answer."""
+
+    type: Literal["done"]
+    id: str
+    model: str
+    finishReason: str | None
+    usage: TokenUsage
+    creditsConsumed: float
+
+
+#: Event of a streamed answer.
+ChatEvent = ChatDelta | ChatDone
