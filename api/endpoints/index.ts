@@ -16,7 +16,9 @@ import { temporalCodec } from './admin/temporal-codec.ts';
 import { users } from './admin/users.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
+import { noticeEndpoints } from './account-notices.ts';
 import { apiKeys } from './api-keys.ts';
+import { callerWebhooks } from './caller-webhooks.ts';
 import { chat } from './chat.ts';
 import { consolePages } from './console.ts';
 import { files } from './files.ts';
@@ -30,13 +32,14 @@ import { pricing } from './pricing.ts';
 import { sessions } from './session.ts';
 import { storedFiles } from './stored-files.ts';
 import { uploadUrls } from './upload-urls.ts';
+import { jobEvents } from './job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
 import { uploads } from './uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
-import { webhookDeliveries, webhooks as callersWebhooks } from './webhooks.ts';
+import { webhookSecret } from './webhook-secret.ts';
 
 /** All endpoints of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
@@ -46,10 +49,12 @@ export const endpoints: readonly Endpoint[] = [
   ...studio,
   ...studioModels,
   ...pricing,
+  ...jobEvents,
   ...studioJobs,
-  ...webhookDeliveries,
+  ...callerWebhooks,
   ...openai,
-  ...callersWebhooks,
+  ...webhookSecret,
+  ...noticeEndpoints,
   ...uploadUrls,
   ...storedFiles,
   ...apiKeys,

@@ -55,7 +55,7 @@ const offeredIds = new Set([
   'listStudioVoices',
 ]);
 
-const operationTools: OfferedTool[] = [...studioJobs, ...studioModels]
+const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels]
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
@@ -133,7 +133,7 @@ const estimate: OfferedTool = {
   }),
 };
 
-const tools: readonly OfferedTool[] = [...capabilityTools, estimate, ...operationTools];
+const tools: readonly OfferedTool[] = [...capabilityTools, estimate, ...endpointTools];
 
 /** Lists the tools that a key may use. */
 export const toolsFor = ({ scopes }: Caller): Tool[] =>

@@ -828,6 +828,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/jobs/{jobId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow a job
+         * @description Server-sent events named `job`, each with the job. The stream ends when the job has ended.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["streamJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/jobs/{jobId}/timeline": {
         parameters: {
             query?: never;
@@ -882,28 +904,6 @@ export interface paths {
          * @description Scope: `studio:read`.
          */
         get: operations["listJobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/studio/jobs/{jobId}/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Follow a job
-         * @description Server-sent events named `job`, each with the job. The stream ends when the job has ended.
-         *
-         *     Scope: `studio:read`.
-         */
-        get: operations["streamJob"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5729,6 +5729,32 @@ export interface operations {
             };
         };
     };
+    streamJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @constant */
+                        event: "job";
+                        data: string;
+                    };
+                };
+            };
+        };
+    };
     getJobTimeline: {
         parameters: {
             query?: never;
@@ -5808,32 +5834,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListJobsAnswer"];
-                };
-            };
-        };
-    };
-    streamJob: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The events. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": {
-                        /** @constant */
-                        event: "job";
-                        data: string;
-                    };
                 };
             };
         };

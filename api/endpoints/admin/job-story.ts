@@ -12,7 +12,7 @@ import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-ex
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
 import { found, oneOf, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { showWebhook, webhookSchema } from '../webhooks.ts';
+import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema, entryView } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';

@@ -13,7 +13,7 @@ import {
   webhookLine,
   webhookOf,
   webhookSchema,
-} from '../webhooks.ts';
+} from '../caller-webhooks.ts';
 import { overseenJob, recordedOf, writeToJob } from './jobs.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';

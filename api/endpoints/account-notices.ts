@@ -1,0 +1,94 @@
+/** /api/v1/webhooks/notices: the URL for account notices, of low balances and key limits (docs/webhooks.md). */
+import { z } from 'zod';
+import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { isoTimes } from '../../domain/json.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
+import { listedWebhook } from './caller-webhooks.ts';
+import { time } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const noticesShownMax = 20;
+const creditsMax = 1_000_000_000;
+
+const lowBalanceCredits = z.number().min(0).max(creditsMax).nullable();
+
+const targetSchema = z.object({
+  url: z.string().nullable(),
+  lowBalanceCredits,
+  notices: z
+    .array(
+      listedWebhook
+        .pick({ state: true, attempts: true, lastStatus: true, lastError: true })
+        .extend({
+          type: z.enum(['account.balance.low', 'key.limit.near', 'key.limit.reached']),
+          createdAt: time,
+          data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
+        }),
+    )
+    .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
+});
+
+/**
+ * Access to the URL of notices: the same as for creating API keys, because notices contain what the organization
+ * spends.
+ */
+const guardedTarget = {
+  scope: 'keys:write',
+  refusesViewers: 'A viewer may not see or change the URL of notices.',
+  answer: targetSchema,
+} as const;
+
+async function showTarget(
+  accountNotices: AccountNotices,
+  organizationId: string,
+): Promise<z.infer<typeof targetSchema>> {
+  const [{ url, lowBalanceMicro }, newest] = await Promise.all([
+    accountNotices.target(organizationId),
+    accountNotices.list(organizationId, noticesShownMax),
+  ]);
+  return {
+    url,
+    lowBalanceCredits: lowBalanceMicro === null ? null : creditsFromMicro(lowBalanceMicro),
+    notices: newest.map(isoTimes),
+  };
+}
+
+/** Endpoints on the URL and the list of account notices. */
+export const noticeEndpoints = section('Webhooks', {
+  getNotices: defineEndpoint({
+    route: 'GET /api/v1/webhooks/notices',
+    ...guardedTarget,
+    summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
+    handle: ({ caller }, { accountNotices }) => showTarget(accountNotices, caller.organizationId),
+  }),
+
+  setNotices: defineEndpoint({
+    route: 'PUT /api/v1/webhooks/notices',
+    ...guardedTarget,
+    summary: 'Set the URL for notices of low balances and key limits',
+    description:
+      'A notice is sent when the balance falls to `lowBalanceCredits` (the next one only after the balance was above it). ' +
+      'For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.',
+    request: {
+      body: z.strictObject({
+        url: z.string().max(webhookUrlLengthMax).nullable().meta({
+          format: 'uri',
+          description: 'https URL that receives the notices; null: no notices are sent.',
+        }),
+        lowBalanceCredits: lowBalanceCredits.default(null).meta({
+          description: 'Balance at which a notice is sent; null: no notices of low balances.',
+        }),
+      }),
+      example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
+    },
+    async handle({ caller: { organizationId }, body }, { accountNotices, outbound }) {
+      const { url, lowBalanceCredits: low } = body;
+      await accountNotices.setTarget(organizationId, {
+        url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
+        lowBalanceMicro: low === null ? null : microFromCredits(low),
+      });
+      return showTarget(accountNotices, organizationId);
+    },
+  }),
+});

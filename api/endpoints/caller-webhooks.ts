@@ -1,0 +1,144 @@
+/**
+ * Caller webhooks: the webhook of a job, its attempts, redelivery, and the list of all webhooks (docs/webhooks.md).
+ * Operators see webhooks in the same format.
+ */
+import { z } from 'zod';
+import {
+  webhookAttempt,
+  webhookRecord,
+  type JobName,
+  type WebhookRecord,
+  type Webhooks,
+} from '../../webhooks/webhooks.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isoTimes } from '../../domain/json.ts';
+import { scopeOf } from '../../studio/capability.ts';
+import { findCapability } from '../../studio/registry.ts';
+import type { Composition } from '../composition.ts';
+import { authorize } from '../middleware/authenticate.ts';
+import { answerOf, found, foundPage, idField, oneOf, pageOf } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
+
+const attemptsShownMax = 50;
+
+const deliverySchema = answerOf(webhookAttempt).meta({ id: 'WebhookDelivery' });
+
+/** Schema of a webhook without its attempts. */
+export const webhookLine = answerOf(webhookRecord)
+  .omit({ organizationId: true })
+  .extend({ url: z.url() });
+
+/** Schema of a webhook with its newest attempts. */
+export const webhookSchema = webhookLine
+  .extend({
+    deliveries: z
+      .array(deliverySchema)
+      .meta({ description: 'The latest 50 attempts, newest first.' }),
+  })
+  .meta({ id: 'Webhook' });
+
+/** Returns a webhook with its latest attempts. */
+export async function showWebhook(
+  webhooks: Pick<Webhooks, 'attempts'>,
+  webhook: WebhookRecord,
+): Promise<z.infer<typeof webhookSchema>> {
+  const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
+  return webhookSchema.parse({ ...isoTimes(webhook), deliveries: attempts.map(isoTimes) });
+}
+
+/** Schema of a webhook in a list, with the result of its last attempt. */
+export const listedWebhook = webhookLine
+  .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
+  .meta({ id: 'ListedWebhook' });
+
+/** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
+export async function webhookOf(
+  webhooks: Pick<Webhooks, 'find'>,
+  job: JobName,
+): Promise<WebhookRecord> {
+  const webhook = await webhooks.find(job);
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return webhook;
+}
+
+/** Starts a new delivery of a webhook, and returns the webhook with its latest attempts. */
+export async function redeliver(
+  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
+  webhook: WebhookRecord,
+): Promise<z.infer<typeof webhookSchema>> {
+  const { jobId, organizationId } = webhook;
+  await webhookRelay.redeliver({ subjectId: jobId, organizationId });
+  return showWebhook(webhooks, await webhookOf(webhooks, webhook));
+}
+
+/** Endpoints on caller webhooks. */
+export const callerWebhooks = section('Webhooks', {
+  getJobWebhook: defineEndpoint({
+    route: `GET ${path}/:jobId/webhook`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Get the webhook of a job and the attempts to deliver it',
+    request,
+    answer: oneOf(webhookSchema),
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    async handle(call, { reads, webhooks }) {
+      const { id: jobId } = await findJob(call, { reads });
+      const { organizationId } = call.caller;
+      return found(
+        await showWebhook(webhooks, await webhookOf(webhooks, { jobId, organizationId })),
+      );
+    },
+  }),
+
+  redeliverJobWebhook: defineEndpoint({
+    route: `POST ${path}/:jobId/webhook/redeliver`,
+    scope: 'studio:read',
+    summary: 'Send the webhook of a job again, now',
+    description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
+    request,
+    answer: oneOf(webhookSchema),
+    answers: { 202: 'The webhook will be delivered again.' },
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(call, services) {
+      const job = await findJob(call, services);
+      const { organizationId } = call.caller;
+      const capability = findCapability(job.type);
+      if (capability) authorize(call.caller, scopeOf(capability));
+      const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
+      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+      return found(await redeliver(services, webhook));
+    },
+  }),
+
+  listWebhookDeliveries: defineEndpoint({
+    route: 'GET /api/v1/webhooks/deliveries',
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List the webhooks of jobs, newest job first',
+    request: {
+      query: z.strictObject({
+        state: z
+          .enum([...webhookLine.shape.state.options, 'failing'])
+          .optional()
+          .meta({
+            description:
+              'State of the delivery; `failing`: every webhook whose last attempt failed.',
+          }),
+        limit: z.coerce.number().int().min(1).max(100).default(20),
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(listedWebhook),
+    async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
+      const { organizationId } = caller;
+      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await webhooks.list(listing);
+      return foundPage(rows, {
+        limit,
+        cursor: 'jobId',
+        show: (row) => listedWebhook.parse(isoTimes(row)),
+      });
+    },
+  }),
+});

@@ -1,0 +1,74 @@
+/** Event streams of one job and of all jobs of an organization (design §4). */
+import { PassThrough } from 'node:stream';
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { Composition } from '../composition.ts';
+import type { Caller } from '../identity/access.ts';
+import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
+
+/** Description of an event stream, of one job or of all jobs. */
+const eventsAnswer = {
+  200: {
+    description: 'The events.',
+    type: 'text/event-stream',
+    schema: z.object({ event: z.literal('job'), data: z.string() }),
+  },
+};
+
+/**
+ * Opens an event stream of one job; with `jobId` null, of all jobs.
+ * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
+ */
+function follow(
+  ctx: ParameterizedContext,
+  { caller, jobId }: { caller: Caller; jobId: string | null },
+  { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
+): void {
+  const { organizationId, keyId } = caller;
+  const events = new PassThrough();
+  events.once('close', openWaits.enter(caller));
+  jobFeed.follow({ organizationId, keyId, jobId, events });
+  ctx.set({
+    'Content-Type': 'text/event-stream',
+    'Cache-Control': 'no-cache, no-transform',
+    'X-Accel-Buffering': 'no',
+  });
+  ctx.status = 200;
+  ctx.body = events;
+}
+
+/** Endpoints that stream events. Their routes precede those of one job, which would match `events` as a job id. */
+export const jobEvents = section('Jobs', {
+  streamJobs: defineEndpoint({
+    route: `GET ${path}/events`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Follow all jobs of the organization',
+    description:
+      'Server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
+      'The stream ends if the key loses access, or if an event may have been lost. Then connect again and list the jobs.',
+    answer: ownAnswer,
+    answers: eventsAnswer,
+    handle({ ctx, caller }, services) {
+      follow(ctx, { caller, jobId: null }, services);
+    },
+  }),
+
+  streamJob: defineEndpoint({
+    route: `GET ${path}/:jobId/events`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Follow a job',
+    description:
+      'Server-sent events named `job`, each with the job. The stream ends when the job has ended.',
+    request,
+    answer: ownAnswer,
+    answers: eventsAnswer,
+    errors: ['JOB_NOT_FOUND'],
+    async handle({ ctx, ...call }, services) {
+      const { id: jobId } = await findJob(call, services);
+      follow(ctx, { caller: call.caller, jobId }, services);
+    },
+  }),
+});

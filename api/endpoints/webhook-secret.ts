@@ -1,0 +1,105 @@
+/** /api/v1/webhooks/secret: the secret that signs the webhooks of an organization (docs/webhooks.md). */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
+import { assert } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/json.ts';
+import {
+  claimKey,
+  finishClaim,
+  idempotencyHeader,
+  idempotencyKeyOf,
+} from '../idempotency/claims.ts';
+import { time } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const daySeconds = 86_400;
+const overlapSeconds = z
+  .int()
+  .min(0)
+  .max(7 * daySeconds)
+  .default(daySeconds);
+
+const secretSchema = z.object({
+  secret: z
+    .string()
+    .meta({ description: 'Secret in the format of the Standard Webhooks libraries: `whsec_…`.' }),
+  generation: z.int(),
+  replaced: z
+    .array(z.object({ generation: z.int(), retiresAt: time }))
+    .meta({ description: 'Older secrets, which also sign until `retiresAt`.' }),
+});
+
+/** Access to the secret: the same as for creating API keys, because the secret allows forging webhooks. */
+const guardedSecret = {
+  scope: 'keys:write',
+  refusesViewers: 'A viewer may not see or rotate the webhook secret.',
+  answer: secretSchema,
+} as const;
+
+async function showSecret(
+  ctx: ParameterizedContext,
+  secrets: SigningSecrets,
+  organizationId: string,
+): Promise<z.infer<typeof secretSchema>> {
+  const [inUse, ...replaced] = await secrets.live(organizationId);
+  assert(inUse, 'an organization has a secret');
+  // Caches must not store the secret.
+  ctx.set('Cache-Control', 'no-store');
+  return {
+    secret: inUse.secret,
+    generation: inUse.generation,
+    replaced: replaced.map(({ generation, retiresAtMs }) => ({
+      generation,
+      retiresAt: isoTime(retiresAtMs ?? 0),
+    })),
+  };
+}
+
+/** Endpoints on the webhook secret. */
+export const webhookSecret = section('Webhooks', {
+  getWebhookSecret: defineEndpoint({
+    route: 'GET /api/v1/webhooks/secret',
+    ...guardedSecret,
+    summary: 'Get the secret that signs your webhooks',
+    handle: ({ ctx, caller }, { signingSecrets }) =>
+      showSecret(ctx, signingSecrets, caller.organizationId),
+  }),
+
+  rotateWebhookSecret: defineEndpoint({
+    route: 'POST /api/v1/webhooks/secret/rotate',
+    ...guardedSecret,
+    summary: 'Rotate the secret that signs your webhooks',
+    description:
+      'During the overlap (default: one day) webhooks have the signatures of both secrets. With `overlapSeconds` 0 the old secret stops at once.',
+    request: {
+      headers: idempotencyHeader,
+      body: z.strictObject({ overlapSeconds }),
+      bodyIsOptional: true,
+      example: { overlapSeconds: 3600 },
+    },
+    answers: {
+      200: {
+        description: 'The new secret.',
+        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
+      },
+    },
+    async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
+      const idempotencyKey = idempotencyKeyOf(ctx);
+      const repeated = await pool.transaction(async (connection) => {
+        if (idempotencyKey !== null) {
+          const path = '/webhooks/secret/rotate';
+          const request = { organizationId, idempotencyKey, path, body };
+          const claim = await claimKey(connection, { ...request, subjectId: 'webhook-secret' });
+          if (claim.state === 'done') return true;
+          await finishClaim(connection, claim.name);
+        }
+        const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
+        await secrets.rotate(organizationId, body.overlapSeconds * 1000);
+        return false;
+      });
+      if (repeated) ctx.set('Idempotent-Replayed', 'true');
+      return showSecret(ctx, signingSecrets, organizationId);
+    },
+  }),
+});
