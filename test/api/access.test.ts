@@ -1,20 +1,18 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { newApiKey } from '../../api/identity/key-format.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
 const limit = 60;
-let gateway: TestGateway;
+const gateway = useGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) }, settled: 'last' });
 /** The base URL of a second API process over the same database. */
 let other: string;
 
 beforeAll(async () => {
-  gateway = await startGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) } });
   const { port } = await gateway.spawn('api', { API_PORT: '0' });
   other = `http://127.0.0.1:${port}`;
 });
-afterAll(() => gateway.close());
 
 const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>
   gateway.newCaller({ credits: 100, ...options });

@@ -1,19 +1,15 @@
 /** Bounds on the bytes that an organization and a process hold: files of unfinished forms, and text kept for a replay. */
 import { request, type ClientRequest } from 'node:http';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const megabyte = 1024 * 1024;
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  const spoolBytesMax = String(300 * megabyte);
-  gateway = await startGateway({
-    worker: false,
-    env: { SPOOL_BYTES_MAX: spoolBytesMax, SPOOL_BYTES_PER_ORGANIZATION_MAX: spoolBytesMax },
-  });
+const spoolBytesMax = String(300 * megabyte);
+const gateway = useGateway({
+  env: { SPOOL_BYTES_MAX: spoolBytesMax, SPOOL_BYTES_PER_ORGANIZATION_MAX: spoolBytesMax },
+  settled: 'last',
 });
-afterAll(() => gateway.close());
 
 describe('files of unfinished forms', () => {
   interface Form {

@@ -1,10 +1,8 @@
 /** What a console shows beside the list of jobs: every change as it comes, steps with times, webhooks. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
-import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Shown {
   jobId: string;
@@ -30,13 +28,7 @@ interface Timeline {
 }
 
 const imagePath = '/api/v1/studio/image/generate';
-const receiver = during(startWebhookReceiver);
-const gateway = useOwnGateway(() => ({
-  admittedOrigins: [receiver.origin],
-  latencyMs: 20,
-  sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-  env: { WEBHOOK_RETRY_DELAYS_MS: '60000', POLL_RATE_LIMIT_PER_MINUTE: '100000' },
-}));
+const gateway = useGateway();
 
 const start = async ({ key }: TestCaller, body: object) =>
   (await gateway.call(imagePath, { key, body: { prompt: 'a tree', async: true, ...body } })).body
@@ -133,10 +125,10 @@ describe('the timeline of a job', () => {
   it('has its request, and every step with times, provider and attempts', async () => {
     const jobId = await start(gateway.caller, {
       prompt: 'a timed tree',
-      webhookUrl: receiver.at('/timed'),
+      webhookUrl: gateway.receiver.at('/timed'),
     });
     await gateway.untilDone(jobId);
-    await receiver.untilReceived('/timed');
+    await gateway.receiver.untilReceived('/timed');
     const { data } = await until(async () => {
       const { body } = await timeline(jobId);
       return body.data.steps.at(-1)?.state === 'done' ? body : null;
@@ -201,9 +193,9 @@ describe('GET /webhooks/deliveries', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const list = async (query = '', { key } = caller) =>
       (await gateway.call<Deliveries>(`/api/v1/webhooks/deliveries${query}`, { key })).body;
-    const good = await start(caller, { webhookUrl: receiver.at('/good') });
+    const good = await start(caller, { webhookUrl: gateway.receiver.at('/good') });
     const gone = await start(caller, {
-      webhookUrl: receiver.at('/gone', (response) => response.writeHead(410).end()),
+      webhookUrl: gateway.receiver.at('/gone', (response) => response.writeHead(410).end()),
     });
     await untilHolds(async () =>
       expect((await list()).data).toMatchObject([

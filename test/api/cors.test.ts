@@ -3,19 +3,16 @@ import { createHash } from 'node:crypto';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { exposedHeaders } from '../../api/middleware/cors.ts';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { ofCallers } from '../harness/endpoints.ts';
 
 const ours = 'https://studio.example';
 const theirs = 'https://elsewhere.example';
 
-const gateway = useOwnGateway(
-  {
-    env: { CORS_ORIGINS: `${ours},http://localhost:5173`, RATE_LIMIT_PER_MINUTE: '20' },
-    latencyMs: 20,
-  },
-  'last',
-);
+const gateway = useGateway({
+  env: { CORS_ORIGINS: `${ours},http://localhost:5173`, RATE_LIMIT_PER_MINUTE: '20' },
+  settled: 'last',
+});
 
 const preflight = (path: string, origin: string, base = gateway.url): Promise<Response> =>
   fetch(base + path, {

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { decode, findFfmpeg } from '../harness/ffmpeg.ts';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 let ffmpeg: string;
 beforeAll(async () => {
   ffmpeg = await findFfmpeg();

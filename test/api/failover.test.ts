@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, pixelsOf } from '../harness/media.ts';
 
-const gateway = useGateway({ settled: 'last' });
+const gateway = useGateway({ media: 'full', settled: 'last' });
 
 const image = (tool: string, body: object) =>
   gateway.call(`/api/v1/studio/image/${tool}`, { body });

@@ -1,14 +1,9 @@
 import { chmod, rm, writeFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { OUTCOME_WAIT_MS: '8000', IMAGE_DEADLINE_MS: '30000' } });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway();
 
 const generate = (prompt: string, extra: object = {}) =>
   gateway.call('/api/v1/studio/image/generate', { body: { prompt, ...extra } });
@@ -145,28 +140,22 @@ describe('a submit whose outcome is unknown is never sent again', () => {
 });
 
 describe('a deadline that passes', () => {
+  const slow = useGateway({ env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' } });
+
   it('cancels at the provider and releases when it agrees', async () => {
-    const slow = await startGateway({
-      env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' },
+    const answer = await slow.call('/api/v1/studio/image/generate', {
+      body: { prompt: '[[slow:60s]] an endless road' },
     });
-    try {
-      const answer = await slow.call('/api/v1/studio/image/generate', {
-        body: { prompt: '[[slow:60s]] an endless road' },
-      });
-      expect(answer.body.error).toBe('DEADLINE_EXCEEDED');
-      const stubborn = await slow.call('/api/v1/studio/image/generate', {
-        body: { prompt: '[[slow:60s]] [[ignore-cancel]] an endless road' },
-      });
-      expect(stubborn.body.error).toBe('OUTCOME_UNKNOWN');
-      const late = await slow.call('/api/v1/studio/image/generate', {
-        body: { prompt: '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]] a long road' },
-      });
-      // Finished after the deadline but before the verdict was in doubt: delivered, and paid for.
-      expect(late.status).toBe(200);
-      await slow.expectSettled();
-    } finally {
-      await slow.close();
-    }
+    expect(answer.body.error).toBe('DEADLINE_EXCEEDED');
+    const stubborn = await slow.call('/api/v1/studio/image/generate', {
+      body: { prompt: '[[slow:60s]] [[ignore-cancel]] an endless road' },
+    });
+    expect(stubborn.body.error).toBe('OUTCOME_UNKNOWN');
+    const late = await slow.call('/api/v1/studio/image/generate', {
+      body: { prompt: '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]] a long road' },
+    });
+    // Finished after the deadline but before the verdict was in doubt: delivered, and paid for.
+    expect(late.status).toBe(200);
   });
 });
 

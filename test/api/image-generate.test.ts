@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 
 const path = '/api/v1/studio/image/generate';
 const generate = (body: object, headers: Record<string, string> = {}) =>

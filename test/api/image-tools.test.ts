@@ -28,7 +28,7 @@ interface Batch {
 }
 
 let disc: string;
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 beforeAll(async () => {
   disc = gateway.media.put('/disc.png', await discPicture(320, 200));
 });

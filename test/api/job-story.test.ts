@@ -189,6 +189,9 @@ describe('providers', () => {
       slowSeconds: expect.any(Number),
     });
     expect(fal?.recent.calls).toBeGreaterThan(3);
+    for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
+      expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });
+    }
   });
 });
 

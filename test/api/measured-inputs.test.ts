@@ -17,7 +17,7 @@ interface ToolBody {
   details: { path: string }[];
 }
 
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 afterEach(() => gateway.sandbox.clearFaults());
 
 /** A URL that shows the first bytes to who asks first, and the others to everybody later. */

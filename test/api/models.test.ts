@@ -6,7 +6,7 @@ import Anthropic, { NotFoundError as AnthropicNotFoundError } from '@anthropic-a
 import OpenAI, { AuthenticationError, NotFoundError } from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
 interface Entry {
   id: string;
@@ -45,17 +45,18 @@ const ownModel: ChatModel = {
   limit: { context: 8000, output: 1000 },
 };
 
-let directory: string;
-let gateway: TestGateway;
+const directory = await mkdtemp(join(tmpdir(), 'models-test-'));
+const file = join(directory, 'models.json');
+await writeFile(file, JSON.stringify({ models: [ownModel], disable: ['gpt-4o', 'cerebras/*'] }));
+const gateway = useGateway({
+  env: { CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: '0.5' },
+  settled: 'last',
+});
 let openai: OpenAI;
 let anthropic: Anthropic;
 let everything: List;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'models-test-'));
-  const file = join(directory, 'models.json');
-  await writeFile(file, JSON.stringify({ models: [ownModel], disable: ['gpt-4o', 'cerebras/*'] }));
-  gateway = await startGateway({ env: { CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: '0.5' } });
   const { key } = gateway.caller;
   openai = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/api/v1`, maxRetries: 0 });
   anthropic = new Anthropic({
@@ -68,7 +69,6 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await gateway.close();
   await rm(directory, { recursive: true, force: true });
 });
 

@@ -13,7 +13,7 @@ import { discPicture, filmFacts } from '../harness/media.ts';
 let caller: TestCaller;
 let client: OpenAI;
 let picture: Buffer;
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 beforeAll(async () => {
   picture = await discPicture(200, 150);
 });

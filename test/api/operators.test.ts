@@ -1,6 +1,6 @@
 /** What operators do about jobs that hang and providers that fail: every action recorded, none paid twice. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
 interface Finding {
   callIndex: number;
@@ -34,12 +34,18 @@ const path = '/api/v1/studio/image/generate';
 
 /** Operators of a gateway. */
 function operatorsOf(gateway: TestGateway) {
-  const key = gateway.config.ADMIN_API_KEY;
   return {
     read: async (where: string) =>
-      (await gateway.call<Body<Data[]>>(`/api/admin/v1${where}`, { key })).body,
+      (
+        await gateway.call<Body<Data[]>>(`/api/admin/v1${where}`, {
+          key: gateway.config.ADMIN_API_KEY,
+        })
+      ).body,
     write: (where: string, body: object = {}) =>
-      gateway.call<Body<Data>>(`/api/admin/v1${where}`, { key, body: { ...by, ...body } }),
+      gateway.call<Body<Data>>(`/api/admin/v1${where}`, {
+        key: gateway.config.ADMIN_API_KEY,
+        body: { ...by, ...body },
+      }),
     async start(prompt: string, body: object = {}) {
       const answer = await gateway.call(path, { body: { prompt, async: true, ...body } });
       expect(answer.status).toBe(202);
@@ -75,17 +81,8 @@ function operatorsOf(gateway: TestGateway) {
 }
 
 describe('a paused provider', () => {
-  let gateway: TestGateway;
-  let operators: ReturnType<typeof operatorsOf>;
-  beforeAll(async () => {
-    gateway = await startGateway({
-      latencyMs: 20,
-      env: { IMAGE_DEADLINE_MS: '20000' },
-    });
-    operators = operatorsOf(gateway);
-  });
-  afterEach(() => gateway.expectSettled());
-  afterAll(() => gateway.close());
+  const gateway = useGateway();
+  const operators = operatorsOf(gateway);
 
   it('takes no new call: jobs wait, say so, and go on when it is resumed', async () => {
     expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(by);
@@ -156,21 +153,14 @@ describe('a paused provider', () => {
 });
 
 describe('a job', () => {
-  let gateway: TestGateway;
-  let operators: ReturnType<typeof operatorsOf>;
-  beforeAll(async () => {
-    gateway = await startGateway({
-      latencyMs: 20,
-      env: {
-        FIRST_CHECK_MAX_MS: '30000',
-        IMAGE_DEADLINE_MS: '60000',
-        OUTCOME_WAIT_MS: '1500',
-      },
-    });
-    operators = operatorsOf(gateway);
+  const gateway = useGateway({
+    env: {
+      FIRST_CHECK_MAX_MS: '30000',
+      IMAGE_DEADLINE_MS: '60000',
+      OUTCOME_WAIT_MS: '1500',
+    },
   });
-  afterEach(() => gateway.expectSettled());
-  afterAll(() => gateway.close());
+  const operators = operatorsOf(gateway);
 
   it('whose webhook was lost is found done by asking the provider', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] a forgotten owl');
@@ -254,17 +244,10 @@ describe('a job', () => {
 });
 
 describe('an outcome that becomes known too late', () => {
-  let gateway: TestGateway;
-  let operators: ReturnType<typeof operatorsOf>;
-  beforeAll(async () => {
-    gateway = await startGateway({
-      latencyMs: 20,
-      env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
-    });
-    operators = operatorsOf(gateway);
+  const gateway = useGateway({
+    env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
   });
-  afterEach(() => gateway.expectSettled());
-  afterAll(() => gateway.close());
+  const operators = operatorsOf(gateway);
 
   async function released(jobId: string): Promise<void> {
     const done = await gateway.untilDone(jobId);
@@ -276,7 +259,8 @@ describe('an outcome that becomes known too late', () => {
   it('is listed with the time of its webhook, and charges nobody', async () => {
     const jobId = await operators.start('[[reset-after-accept]] [[late-webhook:3s]] a late swan');
     await released(jobId);
-    const listed = async () => (await operators.read('/unknown-outcomes')).data;
+    const listed = async () =>
+      (await operators.read('/unknown-outcomes')).data.filter((each) => each.jobId === jobId);
     await expect.poll(listed).toMatchObject([
       {
         jobId,
@@ -285,10 +269,9 @@ describe('an outcome that becomes known too late', () => {
         calls: [{ index: 0, provider: 'fal', lateNotificationAt: expect.any(String) }],
       },
     ]);
-    expect((await operators.read('/unknown-outcomes')).counts).toEqual({
-      verifying: 0,
-      released: 1,
-    });
+    const { counts } = await operators.read('/unknown-outcomes');
+    expect(counts.verifying).toBe(0);
+    expect(counts.released).toBeGreaterThanOrEqual(1);
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });

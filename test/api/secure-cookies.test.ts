@@ -1,12 +1,9 @@
 /** Cookies of sessions behind TLS, which ends before the gateway. */
 import { expect, it } from 'vitest';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
 // A gateway of its own: the public address decides about the cookies.
-const gateway = useOwnGateway({
-  worker: false,
-  env: { PUBLIC_BASE_URL: 'https://gateway.example' },
-});
+const gateway = useGateway({ env: { PUBLIC_BASE_URL: 'https://gateway.example' } });
 
 it('marks every cookie of a session as Secure when the public address is https', async () => {
   const sessions = [

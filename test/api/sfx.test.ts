@@ -3,7 +3,7 @@ import type { CreditsBlock } from '../../domain/credits.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
-const gateway = useGateway({ credits: 100 });
+const gateway = useGateway({ media: 'full', credits: 100 });
 
 interface Body {
   data: { url: string; durationSeconds: number };

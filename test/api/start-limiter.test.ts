@@ -1,16 +1,11 @@
 /** More jobs than Temporal can be asked to start at the same time. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, useOwnGateway, type TestGateway } from '../harness/gateway.ts';
 
 const path = '/api/v1/studio/image/generate';
-let gateway: TestGateway;
-const startWith = async (env: Record<string, string>): Promise<void> => {
-  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' }, env });
-};
-afterEach(() => gateway.expectSettled());
 
-const generateMany = async (count: number, prompt: string) => {
+const generateMany = async (gateway: TestGateway, count: number, prompt: string) => {
   const caller = await gateway.newCaller({ credits: 1000 });
   const answers = await Promise.all(
     Array.from({ length: count }, () => gateway.call(path, { key: caller.key, body: { prompt } })),
@@ -19,28 +14,24 @@ const generateMany = async (count: number, prompt: string) => {
 };
 
 describe('starts beyond the limit', () => {
-  beforeAll(() => startWith({ TEMPORAL_STARTS_MAX: '1' }));
-  afterAll(() => gateway.close());
+  const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '1' } });
 
   it('all come to be', async () => {
-    const { answers } = await generateMany(12, 'a patient crane');
+    const { answers } = await generateMany(gateway, 12, 'a patient crane');
     expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200));
     expect(await gateway.sandbox.submits({ match: 'a patient crane' })).toHaveLength(12);
   });
 });
 
 describe('starts while no worker runs', () => {
-  beforeAll(async () => {
-    gateway = await startGateway({
-      worker: false,
-      sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-      env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
-    });
+  // No worker may run at first.
+  const gateway = useOwnGateway({
+    worker: false,
+    env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
   });
-  afterAll(() => gateway.close());
 
   it('hold up no others: all wait in Temporal, and come to be', async () => {
-    const asked = generateMany(6, 'an early crane');
+    const asked = generateMany(gateway, 6, 'an early crane');
     // Longer than any of them would wait for a turn.
     await sleep(3000);
     await gateway.spawn('worker');
@@ -50,11 +41,10 @@ describe('starts while no worker runs', () => {
 });
 
 describe('a start whose turn does not come', () => {
-  beforeAll(() => startWith({ TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '1' }));
-  afterAll(() => gateway.close());
+  const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '1' } });
 
   it('is refused with when to come back; it starts nothing, moves nothing and holds no key', async () => {
-    const { caller, answers } = await generateMany(12, 'an impatient crane');
+    const { caller, answers } = await generateMany(gateway, 12, 'an impatient crane');
     const refused = answers.filter(({ status }) => status === 503);
     const served = answers.filter(({ status }) => status === 200);
     expect(served.length).toBeGreaterThanOrEqual(1);

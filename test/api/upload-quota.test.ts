@@ -8,22 +8,19 @@ import { request as httpRequest, type ClientRequest } from 'node:http';
 import { join } from 'node:path';
 import sharp from 'sharp';
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const limit = 1_000_000;
-let gateway: TestGateway;
+const gateway = useGateway({ env: { UPLOAD_BYTES_MAX: String(limit) } });
 let caller: TestCaller;
 let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20, env: { UPLOAD_BYTES_MAX: String(limit) } });
   speech = await mp3(8);
 });
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 100 });
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 interface UploadUrl {
   fileId: string;

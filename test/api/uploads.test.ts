@@ -8,7 +8,7 @@ import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { useGateway, startGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway();
 let png: Buffer;
@@ -412,19 +412,16 @@ describe('a tampered upload is refused and writes nothing', () => {
     expect((await put(signed)).status).toBe(200);
   });
 
+  const late = useGateway({ env: { UPLOAD_URL_TTL_MS: '1000' } });
+
   it('a second past its time', async () => {
-    const late = await startGateway({ env: { UPLOAD_URL_TTL_MS: '1000' } });
-    try {
-      const answer = await late.call<UploadUrl>('/api/v1/storage/upload-url', {
-        method: 'POST',
-        body: { contentType: 'image/png' },
-      });
-      await new Promise((resolve) => setTimeout(resolve, 1100));
-      const { uploadUrl: url, headers } = answer.body;
-      expect((await fetch(url, { method: 'PUT', headers, body: png })).status).toBe(403);
-    } finally {
-      await late.close();
-    }
+    const answer = await late.call<UploadUrl>('/api/v1/storage/upload-url', {
+      method: 'POST',
+      body: { contentType: 'image/png' },
+    });
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    const { uploadUrl: url, headers } = answer.body;
+    expect((await fetch(url, { method: 'PUT', headers, body: png })).status).toBe(403);
   });
 });
 

@@ -20,7 +20,7 @@ interface VideoJob {
   details: { path: string; message: string }[];
 }
 
-const gateway = useGateway({ credits: 100_000 });
+const gateway = useGateway({ media: 'full', credits: 100_000 });
 afterEach(() => gateway.sandbox.clearFaults());
 
 const video = (tool: string, body: object) =>

@@ -1,13 +1,13 @@
 /** What an operator sees of a job in the Temporal UI: a row for every step, and words that are true to the end. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, useOwnGateway } from '../harness/gateway.ts';
 import { timelineOf, wordsOf } from '../harness/timeline.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' } });
 
-async function start(prompt: string, more: object = {}): Promise<string> {
-  const answer = await gateway.call('/api/v1/studio/image/generate', {
+async function start(prompt: string, more: object = {}, at = gateway): Promise<string> {
+  const answer = await at.call('/api/v1/studio/image/generate', {
     body: { prompt, async: true, ...more },
   });
   expect(answer.status).toBe(202);
@@ -38,14 +38,6 @@ async function attributesOf(jobId: string) {
 }
 
 describe('a job', () => {
-  beforeAll(async () => {
-    gateway = await startGateway({
-      env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' },
-    });
-  });
-  afterEach(() => gateway.expectSettled());
-  afterAll(() => gateway.close());
-
   it('that is quick has a row for each step, and its provider’s notification is a signal', async () => {
     const jobId = await start('a swift');
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
@@ -205,22 +197,20 @@ describe('a job', () => {
 });
 
 describe('a provider with room for one call', () => {
-  beforeAll(async () => {
-    gateway = await startGateway({ env: { FAL_CONCURRENCY: '1' } });
-  });
-  afterEach(() => gateway.expectSettled());
-  afterAll(() => gateway.close());
+  // The setting of a worker.
+  const narrow = useOwnGateway({ env: { FAL_CONCURRENCY: '1' } });
+  const ask = (prompt: string) => start(prompt, {}, narrow);
 
   it('is asked at once by one job; the next go by its queue, and all are served', async () => {
-    const first = await start('[[hang-submit]] a goose in the door');
-    await expect.poll(() => gateway.sandbox.submits({ jobId: first })).toHaveLength(1);
-    const others = [await start('a second goose'), await start('a third goose')];
+    const first = await ask('[[hang-submit]] a goose in the door');
+    await expect.poll(() => narrow.sandbox.submits({ jobId: first })).toHaveLength(1);
+    const others = [await ask('a second goose'), await ask('a third goose')];
     for (const jobId of [...others, first]) {
-      expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-      expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+      expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
+      expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);
       // The submit of the first one hangs; the others find no place in this process.
       const row = jobId === first ? 'activity adopt' : 'activity submit';
-      expect(wordsOf(await rowsOf(jobId))).toContain(row);
+      expect(wordsOf(await timelineOf(narrow.api.client, jobId))).toContain(row);
     }
   });
 });

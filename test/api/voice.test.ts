@@ -3,7 +3,7 @@ import type { CreditsBlock } from '../../domain/credits.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 
 interface Body {
   success: boolean;

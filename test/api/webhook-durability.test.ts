@@ -5,14 +5,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway();
 let other: Client;
 let jobId: string;
 let requestId: string;
 beforeAll(async () => {
-  gateway = await startGateway({ env: { CHECK_INTERVAL_MS: '1500' } });
   other = new Client({ connectionString: gateway.database.url });
   await other.connect();
 });
@@ -27,11 +26,9 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await gateway.untilDone(jobId);
-  await gateway.expectSettled();
 });
 afterAll(async () => {
   await other.end();
-  await gateway.close();
 });
 
 const stored = () =>

@@ -7,14 +7,13 @@ import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
-import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf, type WantedChat } from './raw-chat.ts';
 
 /** No grace: what is due is swept. */
 const atOnce = { graceMs: 0, everyMs: 1000 };
-const gateway = useOwnGateway({
-  worker: false,
+const gateway = useGateway({
   env: {
     CHAT_CHECKPOINT_MS: '200',
     CHAT_RESERVATION_TTL_MS: '1000',

@@ -3,21 +3,14 @@
  * dearest, what answered is charged, and nothing is ever paid twice.
  */
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
+// A provider that hangs is waited for, although its caller has disconnected.
+const gateway = useGateway({ env: { CHAT_ANSWER_TIMEOUT_MS: '5000' } });
 let caller: TestCaller;
-beforeAll(async () => {
-  // A provider that hangs is waited for, although its caller has disconnected.
-  gateway = await startGateway({ worker: false, env: { CHAT_ANSWER_TIMEOUT_MS: '5000' } });
-});
-afterEach(async () => {
-  await gateway.sandbox.clearFaults();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+afterEach(() => gateway.sandbox.clearFaults());
 
 interface Body {
   model: string;

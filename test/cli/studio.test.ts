@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { studio } from './studio.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ media: 'full' });
 let directory: string;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cli-test-'));

@@ -3,10 +3,8 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pythonCommands, root, run } from '../../dev/clients/tools.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
-import { untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
 import {
   installing,
   installMs,
@@ -18,32 +16,22 @@ import {
 let place: string;
 let python = '';
 let installed: Installed;
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
+const gateway = useGateway({ settled: 'last' });
 /** Output of the program. */
 let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- the tests check its content
 
 beforeAll(async () => {
   place = await newPlace('client-python');
-  receiver = await startWebhookReceiver();
-  [gateway, installed] = await Promise.all([
-    startGateway({ latencyMs: 20, admittedOrigins: [receiver.origin] }),
-    installing(async () => {
-      python = await installPythonClient(place);
-    }),
-  ]);
+  installed = await installing(async () => {
+    python = await installPythonClient(place);
+  });
   if (installed.missing !== null) return;
   const program = join(root, 'test', 'clients', 'program.py');
-  const args = [program, gateway.url, gateway.caller.key, receiver.at('/python')];
+  const args = [program, gateway.url, gateway.caller.key, gateway.receiver.at('/python')];
   const { stdout } = await run(python, args, { cwd: place });
   report = JSON.parse(stdout);
 }, installMs);
 afterAll(async () => {
-  await gateway.api.services.chat.drained();
-  // The program does not wait for one of its jobs.
-  await untilHolds(() => gateway.expectSettled());
-  await gateway.close();
-  receiver.close();
   await rm(place, { recursive: true, force: true });
 });
 
@@ -124,7 +112,7 @@ describe('a program with the Python client', () => {
   });
 
   testWith('verifies webhooks, and refuses what is not the service’s', async () => {
-    const [sent] = await receiver.untilReceived('/python');
+    const [sent] = await gateway.receiver.untilReceived('/python');
     const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
     const right = { body: sent?.text, headers: sent?.headers, secret: body.secret };
     const given = [

@@ -5,9 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type * as Library from '../../clients/typescript/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { download, filmFacts } from '../harness/media.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
 import {
   installing,
   installMs,
@@ -18,29 +17,20 @@ import {
 
 let place: string;
 let installed: Installed;
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
+const gateway = useGateway({ settled: 'last' });
 let client: Library.StudioGateway;
 /** The package as its users import it. */
 let library: typeof Library;
 
 beforeAll(async () => {
   place = await newPlace('client-typescript');
-  receiver = await startWebhookReceiver();
-  [gateway, installed] = await Promise.all([
-    startGateway({ latencyMs: 20, admittedOrigins: [receiver.origin] }),
-    installing(() => installTypescriptClient(place)),
-  ]);
+  installed = await installing(() => installTypescriptClient(place));
   if (installed.missing !== null) return;
   const main = join(place, 'node_modules', 'studio-gateway-client', 'dist', 'index.js');
   library = await import(pathToFileURL(main).href);
   client = newClient();
 }, installMs);
 afterAll(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-  await gateway.close();
-  receiver.close();
   await rm(place, { recursive: true, force: true });
 });
 
@@ -334,9 +324,9 @@ describe('a refusal', () => {
 
 describe('a webhook', () => {
   testWith('is verified, and what is not the service’s is refused', async () => {
-    const webhookUrl = receiver.at('/client');
+    const webhookUrl = gateway.receiver.at('/client');
     await client.run('image/generate', { prompt: 'a told tree', webhookUrl });
-    const [sent] = await receiver.untilReceived('/client');
+    const [sent] = await gateway.receiver.untilReceived('/client');
     const { data } = await client.api.GET('/api/v1/webhooks/secret');
     const secret = data?.secret ?? '';
     const body = sent?.text ?? '';

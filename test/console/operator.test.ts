@@ -1,25 +1,20 @@
 /** What operators do in the console: settle what hangs, with a reason that is written down. */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { describeInBrowser, expectAccessible, openBrowser, openPage } from './browser.ts';
 
 describeInBrowser('the console of an operator', () => {
-  let gateway: TestGateway;
+  const gateway = useGateway();
   let browser: Browser;
   beforeAll(async () => {
-    [gateway, browser] = await Promise.all([
-      startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }),
-      openBrowser(),
-    ]);
+    browser = await openBrowser();
   });
   afterEach(async () => {
     for (const context of browser.contexts()) await context.close();
-    await gateway.expectSettled();
   });
   afterAll(async () => {
     await browser?.close();
-    await gateway?.close();
   });
 
   async function signIn(page: Page): Promise<void> {

@@ -179,11 +179,22 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
 /** The time at which a file checks that no reservation is open and no promise of the ledger is broken. */
 type Settled = 'each' | 'last' | 'never';
 
-/** The gateway of this vitest worker; null before the first file and after a file that left it unsettled. */
-let shared: Promise<RunningGateway> | null = null;
+/** Pictures and films of the sandbox: one tiny file of each kind, or as large as the request says, which takes more CPU. */
+type Media = 'tiny' | 'full';
+
+/** The gateways of this vitest worker by their media. A file that leaves a gateway unsettled removes it. */
+const shared = new Map<Media, Promise<RunningGateway>>();
+
+function sharedGateway(media: Media): Promise<RunningGateway> {
+  const sandboxEnv = { SANDBOX_TINY_MEDIA: media === 'tiny' ? '1' : '0' };
+  const running = shared.get(media) ?? startParts({ sandboxEnv });
+  shared.set(media, running);
+  return running;
+}
 
 interface SharedOptions extends FirstCaller {
   settled?: 'each' | 'last';
+  media?: Media;
   /** Settings of an API of the file's own, which uses the shared database, sandbox and workers. */
   env?: Record<string, string>;
 }
@@ -192,10 +203,11 @@ interface SharedOptions extends FirstCaller {
  * Returns the gateway that the files of a vitest worker share, filled in before the first test. The file has a caller
  * of its own; rows of other files are in the database.
  */
-export function useGateway({ credits, settled = 'each', env }: SharedOptions = {}): TestGateway {
+export function useGateway(options: SharedOptions = {}): TestGateway {
+  const { credits, settled = 'each', media = 'tiny', env } = options;
   const gateway = {} as TestGateway;
   beforeAll(async () => {
-    const parts = await (shared ??= startParts({}));
+    const parts = await sharedGateway(media);
     const own = env ? await startFurtherApi(parts, env) : parts;
     Object.assign(gateway, await withCallers(own, credits));
   });
@@ -205,8 +217,8 @@ export function useGateway({ credits, settled = 'each', env }: SharedOptions = {
     const failure = await gateway.expectSettled().catch((error: unknown) => error);
     await (env ? gateway.close() : gateway.endSpawned());
     if (failure === undefined) return;
-    const unsettled = await shared;
-    shared = null;
+    const unsettled = await shared.get(media);
+    shared.delete(media);
     await unsettled?.close();
     throw failure;
   });

@@ -1,9 +1,9 @@
 /** Charge, status and result are one transaction: the database itself refuses anything else here. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';
 
-const gateway = useOwnGateway({ env: { FIRST_CHECK_MAX_MS: '500' } });
+const gateway = useGateway();
 beforeAll(async () => {
   await guardSettlements((text) => gateway.database.query(text));
 });

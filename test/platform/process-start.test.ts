@@ -4,9 +4,9 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useOwnGateway({}, 'never');
+const gateway = useGateway({ settled: 'last' });
 
 /** Runs a process until it ends. */
 function start(script: 'api' | 'worker', env: Record<string, string>) {

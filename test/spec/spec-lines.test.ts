@@ -5,12 +5,11 @@
  */
 import { readFile } from 'node:fs/promises';
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
 import { accountLines } from './account-lines.ts';
 import type { Bench, SpecLine } from './bench.ts';
 import { chatLines } from './chat-lines.ts';
@@ -30,22 +29,17 @@ const lines: SpecLine[] = [
   ...limitLines,
 ];
 
-let gateway: TestGateway;
-let media: MediaServer;
+const gateway = useGateway({
+  credits: 100_000,
+  settled: 'last',
+  env: { RATE_LIMIT_PER_MINUTE: '60' },
+});
 let bench: Bench;
 /** Lines run side by side: each waits for servers most of its time. */
 const outcomes = new Map<SpecLine, Promise<void>>();
 const linesAtOnce = 8;
 
 beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({
-    admittedOrigins: [media.origin],
-    latencyMs: 10,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    env: { RATE_LIMIT_PER_MINUTE: '60' },
-    credits: 100_000,
-  });
   const film = await createFilms(createTones({ tiny: true })).film({
     width: 64,
     height: 64,
@@ -56,19 +50,15 @@ beforeAll(async () => {
   });
   const speech = await recording(4);
   const picture = await discPicture(64, 48);
-  for (const tag of ['', '?edges']) media.put(`/disc.png${tag}`, picture);
+  for (const tag of ['', '?edges']) gateway.media.put(`/disc.png${tag}`, picture);
   bench = {
     gateway,
-    picture: `${media.origin}/disc.png`,
-    film: media.put('/film.mp4', Buffer.from(film.bytes)),
+    picture: `${gateway.media.origin}/disc.png`,
+    film: gateway.media.put('/film.mp4', Buffer.from(film.bytes)),
     speech,
-    speechUrl: media.put('/speech.mp3', Buffer.from(speech)),
+    speechUrl: gateway.media.put('/speech.mp3', Buffer.from(speech)),
   };
   runAll();
-});
-afterAll(async () => {
-  await gateway.close();
-  media.close();
 });
 
 async function recording(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
