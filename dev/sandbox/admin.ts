@@ -1,4 +1,4 @@
-/** The witness and the fault switches of the sandbox, for tests: `/_sandbox/*`. No key needed. */
+/** Admin routes of the sandbox for tests, `/_sandbox/*`: its logs and its faults. No key needed. */
 import { z } from 'zod';
 import type { CallLog } from './calls/call-log.ts';
 import type { Counters } from './counters.ts';
@@ -27,15 +27,15 @@ const deliveryOptions = z
   })
   .partial();
 
-/** An accepted submit, of whichever provider. */
+/** Accepted submit, of any provider. */
 interface Submit {
   requestId: string;
   endpoint: string;
   acceptedAtMs: number;
   body: unknown;
-  /** Of fal only. */
+  /** Only of fal. */
   webhookUrl: string | null;
-  /** Of providers that answer at once only: headers that the caller sent. */
+  /** Request headers; only of providers that respond with the result. */
   idempotencyKey: string | null;
   clientRequestId: string | null;
 }
@@ -58,7 +58,7 @@ function matches(submit: Submit, query: URLSearchParams): boolean {
   return match === null || `${endpoint}\n${JSON.stringify(body)}`.includes(match);
 }
 
-/** What the logs hold of a search, oldest first. */
+/** Returns the logged submits that match a search, oldest first. */
 function witness(options: AdminOptions, query: URLSearchParams) {
   const found = [...submitsOf(options)].filter((submit) => matches(submit, query));
   return found
@@ -89,7 +89,7 @@ export function adminRoutes(options: AdminOptions): Route[] {
   const resend = async (exchange: Exchange) => {
     const request = fal.store.get(exchange.params['requestId'] ?? '');
     const parsed = deliveryOptions.safeParse((await readJson(exchange)) ?? {});
-    // An unfinished request may be named too: a premature notification is one of the tests.
+    // An unfinished request is allowed too, so that tests can send a premature notification.
     if (!request) {
       answerJson(exchange, { status: 404, body: { detail: 'No such request' } });
     } else if (parsed.success) {

@@ -1,4 +1,4 @@
-/** What the sandbox has seen since it started, for tests that assert "exactly one paid submit". */
+/** Counters since the start of the sandbox, for tests that expect exactly one paid submit. */
 export const createCounters = () => ({
   submitsAccepted: 0,
   submitsRefused: 0,
@@ -9,12 +9,12 @@ export const createCounters = () => ({
   fileFetches: 0,
   /** Deliveries answered with 2xx. */
   webhooksSent: 0,
-  /** Delivery tries that were not. */
+  /** Attempts with another response. */
   webhooksFailed: 0,
-  /** Chat requests that were answered, also in part. */
+  /** Chat requests with a response, also a partial one. */
   chatCalls: 0,
   chatCallsRefused: 0,
-  /** Of the answered, those whose caller hung up first. */
+  /** Those whose caller disconnected before the end. */
   chatCallsLeft: 0,
 });
 

@@ -1,13 +1,13 @@
 /**
- * Faults on request. A marker in a prompt, `[[name:argument x times ; option=value]]`, or a rule
- * set over `POST /_sandbox/faults` makes the sandbox misbehave in one precise way.
+ * Faults on request. A marker in a prompt, `[[name:argument x times ; option=value]]`, or a rule of
+ * `POST /_sandbox/faults` causes one fault.
  */
 import { z } from 'zod';
 import type { Exchange } from './http.ts';
 
-/** Every fault the sandbox knows. A status may carry options: `submit:429x1;retry-after=2`. */
+/** All faults. A status may have options: `submit:429x1;retry-after=2`. */
 const faultNames = [
-  // The submit. Nothing is accepted by the first three; everything is by the others.
+  // Faults of the submit. With the first three, nothing is accepted; with the others, everything.
   'submit', // submit:503x2 answers this status; retry-after=2 or retry-after=date:2 (HTTP date)
   'reset-before-accept', // destroys the socket
   'concurrency', // concurrency:2 = 429 while two calls are in flight (providers that answer at once)
@@ -15,7 +15,7 @@ const faultNames = [
   'hang-submit', // accepts and never answers
   'malformed-submit', // accepts and answers half a JSON
   'proxy-error', // proxy-error:502 accepts and answers the error page of something in between
-  // The generation.
+  // Faults of the generation.
   'slow', // slow:20s, slow:500ms
   'fail', // fail:422 = a model error; fail:422;type=image_too_small
   'policy', // the content filter's refusal
@@ -25,24 +25,24 @@ const faultNames = [
   'short-film', // short-film:2 = a film of two seconds
   'small-media', // small-media:2 = half as wide and half as high
   'ignore-cancel', // acknowledges a cancel and finishes all the same
-  // Status and result.
+  // Faults of status and result.
   'status', // status:500x3 answers three polls so
   'result', // result:502x1 answers one fetch so
   'malformed-result', // half a JSON
-  // The webhook.
+  // Faults of the webhook.
   'no-webhook',
   'early-webhook', // sent before the submit is answered
   'late-webhook', // late-webhook:3s after the end
   'dup-webhook', // dup-webhook:5
   'bad-signature',
-  // The files.
+  // Faults of the files.
   'dead-url', // 404
   'private-url', // the result points to 169.254.169.254
   'truncated-media', // breaks off at half; truncated-media:silent claims half to be all
   'empty-media',
   'big', // big:200mb = a film followed by so much padding that a player skips
   'wrong-type-media', // HTML called a picture
-  // Chat.
+  // Faults of chats.
   'words', // words:500;size=20 answers with that many words, each of that length
   'stream-cut', // stream-cut:5 cuts the connection after five chunks; ;end=clean ends it as if all was said
   'stream-error', // stream-error:3 sends an error event after three chunks
@@ -58,27 +58,27 @@ const faultNames = [
 /** The name of a fault. */
 export type FaultName = (typeof faultNames)[number];
 
-/** One fault to commit, as the log keeps it. */
+/** Fault, as the log keeps it. */
 export const faultSchema = z.object({
   name: z.enum(faultNames),
-  /** What stands behind the colon: a status, a duration, a count. */
+  /** Argument after the colon: a status, a duration or a count. */
   argument: z.string(),
-  /** How often it strikes; `null` = always. */
+  /** Number of times that it occurs; `null`: always. */
   times: z.number().nullable(),
   options: z.record(z.string(), z.string()),
-  /** Where its strikes are counted: faults with the same key share one count. */
+  /** Key of its count: faults with the same key share one count. */
   countKey: z.string(),
 });
 
-/** One fault to commit. */
+/** Fault of a request. */
 export type Fault = z.infer<typeof faultSchema>;
 
-/** A rule of the admin endpoint. */
+/** Rule of the admin endpoint. */
 export interface FaultRule {
-  /** Substring of the endpoint id or of the request body's JSON; absent = every submit. */
+  /** Substring of the endpoint id or of the request body's JSON; absent: every submit. */
   match?: string | undefined;
   faults: string;
-  /** How many submits it applies to; absent = all. */
+  /** Number of submits to which it applies; absent: all. */
   times?: number | undefined;
 }
 
@@ -113,7 +113,7 @@ function parseFault(text: string, countScope: string): Fault | undefined {
   };
 }
 
-/** The faults marked in a text; markers of no known name are the caller's own words. */
+/** Returns the faults marked in a text; markers with unknown names are ordinary text. */
 function parseMarkers(text: string, countScope: string): Fault[] {
   if (!text.includes('[[')) return [];
   return [...text.matchAll(markerPattern)]
@@ -121,14 +121,14 @@ function parseMarkers(text: string, countScope: string): Fault[] {
     .filter((fault) => fault !== undefined);
 }
 
-/** The text without its fault markers. */
+/** Returns the text without its fault markers. */
 export function withoutMarkers(text: string): string {
   return text
     .replaceAll(markerPattern, (marker, inner: string) => (parseFault(inner, '') ? '' : marker))
     .trim();
 }
 
-/** Markers of an admin rule, which may also stand without brackets, separated by spaces. */
+/** Parses the markers of an admin rule, which may also be without brackets, separated by spaces. */
 function parseRule(text: string, countScope: string): Fault[] {
   const parts = text.includes('[[')
     ? [...text.matchAll(markerPattern)].map((match) => match[1] ?? '')
@@ -140,19 +140,21 @@ function parseRule(text: string, countScope: string): Fault[] {
   });
 }
 
-/** The fault of this name among a request's faults. */
+/** Returns the fault with this name among a request's faults. */
 export function findFault(faults: readonly Fault[], name: FaultName): Fault | undefined {
   return faults.find((fault) => fault.name === name);
 }
 
-/** Milliseconds of `20s`, `500ms` or `3` (seconds); the fallback when there is none. */
+/** Returns the milliseconds of `20s`, `500ms` or `3` (seconds), or the fallback. */
 export function durationMs(argument: string, fallbackMs: number): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(argument);
   if (!match) return fallbackMs;
   return Math.round(Number(match[1]) * (match[2] === 'ms' ? 1 : 1000));
 }
 
-/** The `Retry-After` that a fault asks for: `retry-after=2`, or `retry-after=date:2` as an HTTP date. */
+/**
+ * Returns the `Retry-After` of a fault: `retry-after=2`, or `retry-after=date:2` as an HTTP date.
+ */
 export function retryAfterOf({ options }: Fault): Record<string, string> {
   const text = options['retry-after'];
   if (text === undefined) return {};
@@ -161,7 +163,7 @@ export function retryAfterOf({ options }: Fault): Record<string, string> {
   return { 'Retry-After': after };
 }
 
-/** Media bytes, unless a fault spoils them: empty, a web page, or silently half. */
+/** Returns the media bytes, changed by a fault: empty, an HTML page, or half of them. */
 export function spoil(bytes: Buffer, faults: readonly Fault[]): Buffer {
   if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
   if (findFault(faults, 'wrong-type-media')) return errorPage;
@@ -169,14 +171,14 @@ export function spoil(bytes: Buffer, faults: readonly Fault[]): Buffer {
   return isHalf ? firstHalf(bytes) : bytes;
 }
 
-/** What arrives before a connection breaks off. */
+/** Returns the part that is sent before the connection closes. */
 export function firstHalf(bytes: Buffer): Buffer {
   return bytes.subarray(0, Math.floor(bytes.length / 2));
 }
 
 const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
 
-/** The error page of something between the caller and the provider: it says nothing about the work. */
+/** Error page of a proxy between caller and provider, which tells nothing about the request. */
 export function answerErrorPage({ response }: Exchange, fault: Fault): void {
   response.writeHead(Number(fault.argument || 500), {
     'Content-Type': 'text/html',
@@ -185,7 +187,7 @@ export function answerErrorPage({ response }: Exchange, fault: Fault): void {
   response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }
 
-/** JSON that ends in the middle. */
+/** Truncated JSON. */
 export function answerHalfJson({ response }: Exchange, half: string): void {
   response.writeHead(200, { 'Content-Type': 'application/json' });
   response.end(half);
@@ -197,13 +199,16 @@ interface ActiveRule {
   remaining: number;
 }
 
-/** The faults in force: rules of the admin endpoint and how often each counted fault has struck. */
+/** Active faults: rules of the admin endpoint, and counts of the faults that occurred. */
 export class FaultBook {
   #rules: ActiveRule[] = [];
   #nextRuleId = 1;
   readonly #strikes = new Map<string, number>();
 
-  /** Adds a rule. @throws RangeError when it names an unknown fault. */
+  /**
+   * Adds a rule.
+   * @throws RangeError if it names an unknown fault
+   */
   add({ match, faults, times }: FaultRule): void {
     const scope = `rule ${this.#nextRuleId}`;
     this.#nextRuleId += 1;
@@ -211,13 +216,13 @@ export class FaultBook {
     this.#rules.push({ match: match ?? '', faults: parsed, remaining: times ?? Infinity });
   }
 
-  /** Forgets all rules and counts. */
+  /** Removes all rules and counts. */
   clear(): void {
     this.#rules = [];
     this.#strikes.clear();
   }
 
-  /** The faults of one submit; each rule that matches is used up by one. */
+  /** Returns the faults of one submit; the count of each matching rule decreases by one. */
   forSubmit(endpointId: string, body: unknown, prompt: string): Fault[] {
     const marked = parseMarkers(prompt, `${endpointId}|${prompt}`);
     if (this.#rules.length === 0) return marked;
@@ -231,7 +236,7 @@ export class FaultBook {
     return [...marked, ...ruled];
   }
 
-  /** The fault of this name, if there is one and it strikes now: always, or while its count in the scope lasts. */
+  /** Returns the fault with this name if it occurs now: always, or while its count lasts. */
   struck(faults: readonly Fault[], name: FaultName, scope = ''): Fault | undefined {
     const fault = findFault(faults, name);
     if (!fault || fault.times === null) return fault;
@@ -245,7 +250,10 @@ export class FaultBook {
     return fault;
   }
 
-  /** Spoils the answer to an accepted submit; true when the exchange is over, or never will be. */
+  /**
+   * Applies faults to the response of an accepted submit; returns true if no other response may
+   * follow.
+   */
   breakAnswer(exchange: Exchange, faults: readonly Fault[], half?: string): boolean {
     if (this.struck(faults, 'hang-submit')) return true;
     if (this.struck(faults, 'reset-after-accept')) {

@@ -1,10 +1,10 @@
-/** The thin HTTP layer of the sandbox: exact control over sockets, because faults need it. */
+/** HTTP layer of the sandbox, with access to sockets, which faults need. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** Largest request body taken, in bytes: data URIs of large inputs fit. */
+/** Size limit of a request body in bytes; data URIs of large inputs fit. */
 export const bodyBytesMax = 64 * 1024 * 1024;
 
-/** One request on its way to an answer. */
+/** Request and its response. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -13,21 +13,21 @@ export interface Exchange {
   params: Record<string, string>;
 }
 
-/** A method and path pattern with its handler. HEAD is answered by the GET route. */
+/** Method and path pattern with a handler. The GET route also responds to HEAD. */
 export type Route = readonly [
   method: string,
   pattern: RegExp,
   handle: (exchange: Exchange) => Promise<void> | void,
 ];
 
-/** An answer with a JSON body. */
+/** Response with a JSON body. */
 export interface JsonAnswer {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
 }
 
-/** Ends the exchange with a JSON body; does nothing when the socket is already gone. */
+/** Sends a JSON body; does nothing if the connection is closed. */
 export function answerJson({ response }: Exchange, { status, body, headers }: JsonAnswer): void {
   if (response.writableEnded || response.destroyed) return;
   const text = JSON.stringify(body);
@@ -39,7 +39,7 @@ export function answerJson({ response }: Exchange, { status, body, headers }: Js
   response.end(text);
 }
 
-/** A request that cannot be read: answered with this status and `{detail}`. */
+/** Error of an unreadable request: the response has this status and `{detail}`. */
 export class UnreadableRequestError extends Error {
   override readonly name = 'UnreadableRequestError';
   readonly status: number;
@@ -51,8 +51,8 @@ export class UnreadableRequestError extends Error {
 }
 
 /**
- * The request's JSON body; `undefined` when it is empty.
- * @throws UnreadableRequestError 413 when too large, 422 when it is not JSON.
+ * Returns the request's JSON body; `undefined` if it is empty.
+ * @throws UnreadableRequestError 413 if it is too large, 422 if it is not JSON
  */
 export async function readJson({ request }: Exchange): Promise<unknown> {
   const chunks: Buffer[] = [];
@@ -98,7 +98,7 @@ function answerFailure(exchange: Exchange, error: unknown): void {
   answerJson(exchange, { status, body: { detail } });
 }
 
-/** Makes a request listener of a route table; what no route takes is a 404. */
+/** Makes the request listener of a route table; other paths are 404. */
 export function createListener(routes: readonly Route[]) {
   return (request: IncomingMessage, response: ServerResponse): void => {
     const url =

@@ -1,6 +1,6 @@
 /**
- * The sandbox's durable log: one JSON event a line, appended only. An append is settled when its
- * bytes are on disk, and appends that wait together share one fsync.
+ * Durable log of the sandbox: one JSON event per line, append-only. An append resolves when its
+ * bytes are on disk; appends that wait together share one fsync.
  */
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename } from 'node:fs/promises';
@@ -10,7 +10,10 @@ import { createInterface } from 'node:readline';
 
 interface DurableLogOptions {
   path: string;
-  /** False skips the fsync, for benchmarks: an event then survives a crash of the process only. */
+  /**
+   * False skips the fsync, for benchmarks: then an event survives a crash of the process, not of
+   * the machine.
+   */
   fsync: boolean;
 }
 
@@ -19,7 +22,7 @@ interface Waiting {
   settle: (error?: Error) => void;
 }
 
-/** Append-only JSON lines, durable before an append is settled. */
+/** Append-only JSON lines, durable when an append resolves. */
 export class DurableLog {
   readonly #handle: FileHandle;
   readonly #fsync: boolean;
@@ -37,12 +40,16 @@ export class DurableLog {
     const { size } = await handle.stat();
     const last = Buffer.alloc(1);
     if (size > 0) await handle.read(last, 0, 1, size - 1);
-    // What a kill tore off becomes a line of its own, which is not replayed.
+    // An incomplete line of a killed process ends here and is not replayed.
     if (size > 0 && last.toString() !== '\n') await handle.appendFile('\n');
     return new DurableLog(handle, fsync);
   }
 
-  /** Writes one event. @returns when it is on disk. @throws when the disk refuses it. */
+  /**
+   * Writes one event.
+   * @returns when it is on disk
+   * @throws if the disk fails
+   */
   async append(event: object): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const settle = (error?: Error) => (error ? reject(error) : resolve());
@@ -56,7 +63,7 @@ export class DurableLog {
       const batch = this.#waiting;
       this.#waiting = [];
       try {
-        // One batch is in flight while the next gathers.
+        // One batch is written while the next one fills.
         await this.#handle.appendFile(batch.map(({ line }) => line).join(''));
         if (this.#fsync) await this.#handle.datasync();
         for (const { settle } of batch) settle();
@@ -76,9 +83,9 @@ export class DurableLog {
 }
 
 /**
- * Reads every event of the log in order, creating the file when it is missing. A kill during a write leaves half a
- * line, never acknowledged to anyone: it is left out.
- * @returns how many lines there were.
+ * Reads every event of the log in order; creates the file if it is missing. A kill during a write
+ * leaves an incomplete line, which was never acknowledged and is skipped.
+ * @returns the number of lines
  */
 export async function replayLog(path: string, onEvent: (event: unknown) => void): Promise<number> {
   await mkdir(dirname(path), { recursive: true });
@@ -101,13 +108,13 @@ function parse(line: string): unknown {
   }
 }
 
-/** Replaces the log by these events, atomically: what was forgotten must not be replayed forever. */
+/** Replaces the log by these events, atomically, so that forgotten events are not replayed. */
 export async function compactLog(path: string, events: Iterable<object>): Promise<void> {
   const draft = `${path}.compacting`;
   const handle = await open(draft, 'w', 0o600);
   try {
     for (const event of events) {
-      // The lines must keep their order.
+      // Sequential, because the lines must keep their order.
       await handle.appendFile(`${JSON.stringify(event)}\n`);
     }
     await handle.datasync();

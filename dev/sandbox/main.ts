@@ -1,4 +1,7 @@
-/** `node dev/sandbox/main.ts`: one provider sandbox, until it is told to stop or its parent is gone. */
+/**
+ * `node dev/sandbox/main.ts`: runs one provider sandbox until it is stopped or its parent process
+ * exits.
+ */
 import { createSandbox, sandboxOptions } from './server.ts';
 
 const sandbox = await createSandbox(sandboxOptions.parse(process.env));

@@ -1,4 +1,4 @@
-/** Reads `multipart/form-data` bodies into memory. */
+/** Parses `multipart/form-data` bodies into memory. */
 import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
@@ -13,15 +13,15 @@ export interface FormFile {
   bytes: Buffer;
 }
 
-/** A form as it came: every value of a field, in order. */
+/** Parsed form: every value of a field, in order. */
 export interface Form {
   fields: Map<string, string[]>;
   files: FormFile[];
 }
 
 /**
- * The request's form.
- * @throws UnreadableRequestError 422 when it is no form, 413 when a file is too large.
+ * Parses the request's form.
+ * @throws UnreadableRequestError 422 if it is no form, 413 if a file is too large
  */
 export async function readForm({ request }: Exchange): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
@@ -58,7 +58,7 @@ function describeFile({ name, contentType, bytes }: FormFile) {
   return { name, contentType, sizeBytes: bytes.length, sha256 };
 }
 
-/** What the witness keeps of a form: the fields, and of files all but their bytes. */
+/** Returns the form for the log: its fields, and its files without their bytes. */
 export function describeForm({ fields, files }: Form): Record<string, unknown> {
   const all = new Map<string, unknown[]>(fields);
   for (const file of files) {

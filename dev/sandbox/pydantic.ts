@@ -1,4 +1,4 @@
-/** Validation problems in the words of pydantic: fal's models and ElevenLabs both answer with them. */
+/** Validation errors in pydantic's format, which fal's models and ElevenLabs return. */
 import type { z } from 'zod';
 
 /** One entry of a 422's `detail`. */
@@ -48,7 +48,7 @@ function describeIssue(
   return { type: 'value_error', msg: issue.message };
 }
 
-/** The `detail` of a 422 for a body that a schema refuses. */
+/** Returns the `detail` of a 422 for a body that does not match the schema. */
 export function validationDetail(error: z.ZodError, body: unknown): ValidationDetail[] {
   return error.issues.map((issue) => {
     const input = valueAt(body, issue.path);

@@ -1,7 +1,7 @@
 /**
- * The provider sandbox: real providers' protocols over HTTP, made-up media, faults on request.
- * Each provider is one folder. The sandbox imports nothing of the gateway but `domain/`: it is the
- * outside world.
+ * Provider sandbox: the protocols of real providers over HTTP, generated media, and faults on
+ * request. Each provider is one folder. Like a real provider, the sandbox shares no code with the
+ * gateway except `domain/`.
  */
 import { createServer } from 'node:http';
 import { z } from 'zod';
@@ -22,24 +22,24 @@ const flag = (preset: '0' | '1') =>
     .default(preset)
     .transform((text) => text === '1');
 
-/** How a sandbox runs, by its environment. */
+/** Settings of a sandbox, from its environment. */
 export const sandboxOptions = z
   .object({
     SANDBOX_HOST: z.string().default('127.0.0.1'),
-    /** 0 = a free port. */
+    /** Port; 0: any free port. */
     SANDBOX_PORT: z.coerce.number().int().min(0).max(65_535).default(4100),
-    /** Where the log and the signing key are kept. */
+    /** Directory of the log and the signing key. */
     SANDBOX_DATA_DIR: z.string().default('.data/sandbox'),
-    /** The keys that callers must send: of fal's queue, of ElevenLabs, of OpenAI's images, of both chat protocols. */
+    /** Keys of fal's queue, ElevenLabs, OpenAI's images and both chat protocols. */
     SANDBOX_FAL_KEY: z.string().min(1).default('sandbox-fal-key'),
     SANDBOX_ELEVENLABS_KEY: z.string().min(1).default('sandbox-elevenlabs-key'),
     SANDBOX_OPENAI_KEY: z.string().min(1).default('sandbox-openai-key'),
     SANDBOX_CHAT_KEY: z.string().min(1).default('sandbox-chat-key'),
-    /** Time to generate an image. */
+    /** Time to generate an image, in milliseconds. */
     SANDBOX_LATENCY_MS: z.coerce.number().min(0).default(300),
     /** Every picture is one cached 64×64 PNG. */
     SANDBOX_TINY_MEDIA: flag('0'),
-    /** False: submits are acknowledged before they are on disk. */
+    /** False: a submit is acknowledged before it is on disk. */
     SANDBOX_FSYNC: flag('1'),
   })
   .transform((env) => ({
@@ -55,19 +55,22 @@ export const sandboxOptions = z
     fsync: env.SANDBOX_FSYNC,
   }));
 
-/** A sandbox process's inside. */
+/** Sandbox of a process. */
 export interface Sandbox {
-  /** Starts to listen and picks up unfinished requests. @returns the base URL. */
+  /**
+   * Starts to listen and resumes unfinished requests.
+   * @returns the base URL
+   */
   listen: () => Promise<string>;
   close: () => Promise<void>;
-  /** Base URL without a slash at the end, once it listens. */
+  /** Base URL without a trailing slash, once the sandbox listens. */
   readonly url: string;
 }
 
-/** Longer than any caller's pool keeps a socket: the caller closes first, no race. */
+/** Longer than the pools of callers keep a socket, so that the caller closes it first. */
 const keepAliveTimeoutMs = 75_000;
 
-/** Opens the sandbox's state; it does not listen yet. */
+/** Opens the sandbox's state, without listening yet. */
 export async function createSandbox(options: z.infer<typeof sandboxOptions>): Promise<Sandbox> {
   let url = '';
   const faults = new FaultBook();

@@ -1,4 +1,4 @@
-/** The witness of providers that answer at once: every call they accepted, durable like fal's. */
+/** Durable log of the calls that were accepted by providers that respond with the result. */
 import { join } from 'node:path';
 import { z } from 'zod';
 import { compactLog, DurableLog, replayLog } from '../log.ts';
@@ -8,18 +8,18 @@ const acceptedCall = z.object({
   /** Provider and path: `elevenlabs/v1/music`. */
   endpoint: z.string(),
   acceptedAtMs: z.number(),
-  /** The JSON body; of a form its fields, with files described by name, size and hash. */
+  /** JSON body; of a form its fields, with files described by name, size and hash. */
   body: z.unknown(),
   idempotencyKey: z.string().nullable(),
   /** The caller's `X-Request-Id` or `X-Client-Request-Id`. */
   clientRequestId: z.string().nullable(),
 });
 
-/** A call that was accepted: from here on the real provider would charge for it. */
+/** Accepted call, which the real provider would charge. */
 export type AcceptedCall = z.infer<typeof acceptedCall>;
 
 const callsMax = 20_000;
-/** The log is rewritten at start when it has this many times more lines than it needs. */
+/** The log is compacted at start if it has this many times more lines than needed. */
 const compactionFactor = 2;
 
 /** Accepted calls: the newest in memory, all since the last compaction on disk. */
@@ -42,7 +42,10 @@ export class CallLog {
     return new CallLog(calls, await DurableLog.open({ path, fsync }));
   }
 
-  /** Records a call. @returns once the log holds it on disk. */
+  /**
+   * Records a call.
+   * @returns when the record is on disk
+   */
   async accept(call: AcceptedCall): Promise<void> {
     await this.#log.append(call);
     this.#calls.push(call);
@@ -56,7 +59,7 @@ export class CallLog {
     return this.#calls;
   }
 
-  /** Waits for the log. */
+  /** Waits until the log is written. */
   async close(): Promise<void> {
     await this.#log.close();
   }

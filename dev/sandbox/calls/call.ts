@@ -1,34 +1,37 @@
-/** What a call is to a provider that answers at once, with the media in the answer itself. */
+/** Calls of providers that respond with the result. */
 import type { IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Fault } from '../faults.ts';
 import { readJson, type Exchange } from '../http.ts';
 
-/** A finished answer. */
+/** Complete response. */
 export interface Reply {
   contentType: string;
   bytes: Buffer;
   headers?: Record<string, string>;
 }
 
-/** What a call's work may know. */
+/** Data for the work of a call. */
 export interface CallContext {
   requestId: string;
   faults: readonly Fault[];
 }
 
-/** Makes the answer of an accepted call. @throws CallRefusedError when it fails. */
+/**
+ * Makes the response to an accepted call.
+ * @throws CallRefusedError if it fails
+ */
 export type Work = (context: CallContext) => Promise<Reply> | Reply;
 
-/** A call that was understood. */
+/** Valid call. */
 interface Asked {
-  /** What the witness keeps of it. */
+  /** Data that the log keeps. */
   body: unknown;
-  /** Where fault markers are looked for. */
+  /** Texts that may contain fault markers. */
   prompt: string;
   /**
-   * Checks the call; what it returns makes the answer, after the call was recorded.
-   * @throws CallRefusedError when the provider would not take it.
+   * Checks the call, and returns the function that makes the response after the call was recorded.
+   * @throws CallRefusedError if the provider would reject it
    */
   check: () => Work | Promise<Work>;
 }
@@ -36,36 +39,36 @@ interface Asked {
 /** One endpoint of a provider. */
 export interface CallEndpoint {
   path: RegExp;
-  /** How long it takes, as a multiple of the sandbox's image latency. */
+  /** Duration, as a multiple of the sandbox's image latency. */
   latencyFactor: number;
   read: (exchange: Exchange) => Promise<Asked>;
 }
 
-/** Why a call fails. */
+/** Reason of a failed call. */
 export interface CallFailure {
   cause: 'refused' | 'concurrency' | 'failed' | 'policy';
   status: number;
-  /** Overrides the provider's own name of the error. */
+  /** Overrides the provider's name of the error. */
   type: string | undefined;
   endpoint: string;
 }
 
-/** How one provider asks for its key and words its headers and errors. */
+/** Authentication, headers and error format of a provider. */
 export interface Dialect {
   createRequestId: () => string;
   isAuthorized: (request: IncomingMessage) => boolean;
   unauthorized: CallRefusedError;
   headers: (requestId: string) => Record<string, string>;
   failure: (failure: CallFailure) => CallRefusedError;
-  /** The body of an answer with a refusal's status. */
+  /** Makes the body of an error response. */
   wording: (refusal: CallRefusedError, requestId: string) => unknown;
 }
 
-/** The provider says no: a status and what its dialect needs to word it. */
+/** Rejection by the provider: a status, and the parts of its error body. */
 export class CallRefusedError extends Error {
   override readonly name = 'CallRefusedError';
   readonly status: number;
-  /** The provider's machine-readable name of the error. */
+  /** Machine-readable error code of the provider. */
   readonly code: string;
   readonly details: Record<string, unknown>;
 
@@ -80,22 +83,22 @@ export class CallRefusedError extends Error {
   }
 }
 
-/** An answer in JSON. */
+/** Makes a JSON response. */
 export function jsonReply(value: unknown): Reply {
   return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(value)) };
 }
 
 interface JsonEndpoint<Schema extends z.ZodType> extends Omit<CallEndpoint, 'read'> {
   schema: Schema;
-  /** Words a body that the schema refuses. */
+  /** Makes the error of a body that does not match the schema. */
   refuse: (error: z.ZodError, body: unknown) => CallRefusedError;
-  /** Where fault markers are looked for. */
+  /** Texts that may contain fault markers. */
   promptOf: (body: z.output<Schema>) => string;
   /** Checks a body and returns the work. */
   check: (body: z.output<Schema>, exchange: Exchange) => Work;
 }
 
-/** An endpoint that takes JSON. */
+/** Makes an endpoint that accepts JSON. */
 export function jsonEndpoint<Schema extends z.ZodType>(
   definition: JsonEndpoint<Schema>,
 ): CallEndpoint {

@@ -1,4 +1,4 @@
-/** Serves calls of providers that answer at once: key, faults, record, work, answer. */
+/** Serves calls of providers that respond with the result: key, faults, record, work, response. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import {
@@ -20,16 +20,16 @@ import {
   type Work,
 } from './call.ts';
 
-/** What the calls of a provider share. */
+/** Services that the calls of a provider share. */
 export interface CallServerOptions {
   log: CallLog;
   faults: FaultBook;
   counters: Counters;
-  /** Time to make an image, in milliseconds. */
+  /** Time to generate an image, in milliseconds. */
   latencyMs: number;
 }
 
-/** An accepted call that waits for its answer. */
+/** Accepted call without a response yet. */
 interface Admitted {
   endpoint: string;
   faults: readonly Fault[];
@@ -49,8 +49,8 @@ function headerOf(exchange: Exchange, name: string): string | null {
 }
 
 /**
- * Sends without a length, as the real providers stream. `[[truncated-media]]` breaks the
- * connection off at half.
+ * Sends a response without a length, as the real providers do. `[[truncated-media]]` closes the
+ * connection after half of the bytes.
  */
 function sendReply({ request, response }: Exchange, reply: Reply, isCut: boolean): void {
   const { bytes, contentType, headers } = reply;
@@ -102,7 +102,7 @@ class CallServer {
     return true;
   }
 
-  /** How an accepted call fails, if it does. */
+  /** Returns the failure of an accepted call; null if it succeeds. */
   #failureOf(endpoint: string, faults: readonly Fault[]): CallRefusedError | undefined {
     const policy = this.#options.faults.struck(faults, 'policy');
     const failed =
@@ -133,7 +133,10 @@ class CallServer {
     return requestId;
   }
 
-  /** Takes a call in, or says no. @returns what is left to do, if it is to be answered. */
+  /**
+   * Accepts or rejects a call.
+   * @returns the remaining work; null if no response is sent
+   */
   async #admit(exchange: Exchange, definition: CallEndpoint): Promise<Admitted | undefined> {
     const { faults: book, counters, latencyMs } = this.#options;
     const asked = await definition.read(exchange);
@@ -203,7 +206,7 @@ function unreadable({ status, message }: UnreadableRequestError): CallRefusedErr
   return new CallRefusedError(status, { code: 'invalid_request', message });
 }
 
-/** The routes of a provider's endpoints. */
+/** Makes the routes of a provider's endpoints. */
 export function callRoutes(
   endpoints: readonly CallEndpoint[],
   options: CallServerOptions,

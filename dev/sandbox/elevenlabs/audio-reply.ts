@@ -1,4 +1,4 @@
-/** Audio answers and the formats that can be asked for. */
+/** Audio responses and their formats. */
 import { CallRefusedError, type CallContext, type Reply } from '../calls/call.ts';
 import { spoil } from '../faults.ts';
 import type { Exchange } from '../http.ts';
@@ -18,8 +18,8 @@ const formats: Record<string, Mp3Format> = {
 };
 
 /**
- * The format that the query asks for.
- * @throws CallRefusedError when there is no such format, or the sandbox has no encoder for it.
+ * Returns the format of the query.
+ * @throws CallRefusedError if it is unknown, or the sandbox has no encoder for it
  */
 export function formatOf({ url }: Exchange, preset = 'mp3_44100_128'): Mp3Format {
   const asked = url.searchParams.get('output_format') ?? preset;
@@ -35,7 +35,7 @@ export function formatOf({ url }: Exchange, preset = 'mp3_44100_128'): Mp3Format
   });
 }
 
-/** An answer of raw MP3 bytes. */
+/** Makes a response of MP3 bytes. */
 export function mp3Reply(
   bytes: Buffer,
   context: CallContext,

@@ -1,8 +1,8 @@
-/** Composition plans in the shape of music_v1: sections. The newer models' chunks are not spoken here. */
+/** Composition plans of music_v1, with sections. The chunks of newer models are not supported. */
 import { z } from 'zod';
 import { seedOf } from '../media/media.ts';
 
-/** Song lengths that can be asked for, in milliseconds. */
+/** Range of song lengths, in milliseconds. */
 export const musicLengthMs = z.int().min(3000).max(600_000);
 
 /** The model that makes music. */
@@ -32,12 +32,12 @@ export const planSchema = z.object({
 /** A plan. */
 export type Plan = z.output<typeof planSchema>;
 
-/** How long the song of a plan is, in milliseconds. */
+/** Returns the length of a plan's song, in milliseconds. */
 export function lengthMsOf(plan: Plan): number {
   return plan.sections.reduce((sum, { duration_ms: durationMs }) => sum + durationMs, 0);
 }
 
-/** Everything a plan says in words: where fault markers may stand. */
+/** Returns all texts of a plan, which may contain fault markers. */
 export function wordsOf(plan: Plan): string {
   const parts = plan.sections.flatMap((section) => [
     ...section.positive_local_styles,
@@ -46,12 +46,12 @@ export function wordsOf(plan: Plan): string {
   return [...plan.positive_global_styles, ...parts].join('\n');
 }
 
-/** The length a prompt gets when it asks for none: 20 to 60 seconds. */
+/** Returns the default length of a prompt's song: 20 to 60 seconds. */
 export function presetLengthMs(prompt: string): number {
   return 20_000 + (seedOf(prompt) % 41) * 1000;
 }
 
-/** A title out of a prompt's first words. */
+/** Makes a title of a prompt's first words. */
 export function titleOf(prompt: string): string {
   const words = prompt.match(/[\p{L}\p{N}']+/gu) ?? [];
   const title = words.slice(0, 4).join(' ');
@@ -61,7 +61,7 @@ export function titleOf(prompt: string): string {
 const usualPartMs = 20_000;
 const names = ['Intro', 'Verse 1', 'Chorus', 'Verse 2', 'Bridge', 'Chorus', 'Outro'];
 
-/** Cuts a length into stretches a plan may have, exactly: the last takes the remainder. */
+/** Splits a length into sections of an allowed length; the last one takes the remainder. */
 function cut(lengthMs: number): number[] {
   const count = Math.max(1, Math.round(lengthMs / usualPartMs));
   const each = Math.floor(lengthMs / count);
@@ -83,7 +83,10 @@ interface Composition {
   source?: Plan | undefined;
 }
 
-/** A plan for a prompt, of exactly the length asked for; a source plan lends its styles. */
+/**
+ * Makes a plan of the requested length for a prompt; the styles come from a source plan if there is
+ * one.
+ */
 export function compose({ prompt, lengthMs, isInstrumental, source }: Composition): Plan {
   const asked = prompt.split(/[,.;\n]+/).map((part) => part.trim());
   const inherited = source?.positive_global_styles ?? [];

@@ -12,7 +12,7 @@ import { dialogueEndpoint, speechEndpoint } from './speech.ts';
 import { transcriptionEndpoint } from './transcription.ts';
 
 interface ElevenLabsOptions extends CallServerOptions {
-  /** The key that `xi-api-key` must carry. */
+  /** Key of `xi-api-key`. */
   apiKey: string;
   tinyMedia: boolean;
 }

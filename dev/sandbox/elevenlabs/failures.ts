@@ -1,12 +1,12 @@
 /**
- * ElevenLabs' errors. Documented: `detail` = `{type, code, message, status, request_id, param?}`,
- * where `status` is the older name that callers still read; a refused body is FastAPI's 422.
+ * Errors of ElevenLabs. Documented: `detail` = `{type, code, message, status, request_id, param?}`,
+ * where `status` is the older name of `code`; the error of an invalid body is FastAPI's 422.
  */
 import type { z } from 'zod';
 import { CallRefusedError, type CallFailure } from '../calls/call.ts';
 import { validationDetail } from '../pydantic.ts';
 
-/** Words of the errors that faults produce, by HTTP status. */
+/** Messages of the errors that faults cause, by HTTP status. */
 const failures: Record<number, { code: string; message: string }> = {
   400: { code: 'invalid_parameters', message: 'The request has invalid parameters.' },
   401: { code: 'invalid_api_key', message: 'Invalid API key' },
@@ -33,20 +33,22 @@ const types: Record<number, string> = {
   503: 'service_unavailable',
 };
 
-/** The 422 of a body that its schema refuses. */
+/** Makes the 422 of a body that does not match its schema. */
 export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
   const detail = validationDetail(error, body);
   const message = detail[0]?.msg ?? 'Invalid body';
   return new CallRefusedError(422, { code: 'invalid_body', message, detail });
 }
 
-/** The 422 of one field. */
+/** Makes the 422 of one field. */
 export function invalidField(field: string, message: string): CallRefusedError {
   const detail = [{ loc: ['body', field], msg: message, type: 'value_error' }];
   return new CallRefusedError(422, { code: 'invalid_body', message, detail });
 }
 
-/** What the content filter says (music: seen in the wild; the others' code is unverified). */
+/**
+ * Makes the error of the content filter (music: observed; the code of the others is unverified).
+ */
 function policyFailure(endpoint: string, type: string | undefined): CallRefusedError {
   if (!endpoint.includes('/music')) {
     return new CallRefusedError(400, {
@@ -62,7 +64,7 @@ function policyFailure(endpoint: string, type: string | undefined): CallRefusedE
   });
 }
 
-/** The error of a fault. */
+/** Makes the error of a fault. */
 export function failure({ cause, status, type, endpoint }: CallFailure): CallRefusedError {
   if (cause === 'policy') return policyFailure(endpoint, type);
   if (cause === 'concurrency') {
@@ -76,7 +78,7 @@ export function failure({ cause, status, type, endpoint }: CallFailure): CallRef
   return new CallRefusedError(status, { ...known, ...(type !== undefined && { code: type }) });
 }
 
-/** Newer codes whose older `status` has another name (documented for 429). */
+/** Codes whose older `status` has another name (documented for 429). */
 const newerCodes: Record<string, string> = {
   too_many_concurrent_requests: 'concurrent_limit_exceeded',
 };

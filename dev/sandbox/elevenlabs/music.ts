@@ -1,4 +1,7 @@
-/** Music: plans, songs and songs with details. A chord per prompt, exactly as long as asked. */
+/**
+ * Music: plans, songs and songs with details. A song is a chord chosen by the prompt, with the
+ * requested length.
+ */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import {
@@ -73,7 +76,9 @@ interface Song {
   format: Mp3Format;
 }
 
-/** What only a prompt may come with, and what only a plan may (documented as errors). */
+/**
+ * Fields that are only allowed with a prompt, and those only with a plan (documented as errors).
+ */
 function checkCombination(body: SongBody): void {
   const hasPlan = Boolean(body.composition_plan);
   const hasPrompt = typeof body.prompt === 'string';
@@ -129,7 +134,10 @@ function detailsOf({ plan, words }: Song) {
   };
 }
 
-/** `multipart/mixed` of the details on one line and the audio, as the vendor's client reads it. */
+/**
+ * Makes `multipart/mixed` with the details on one line and the audio, as the vendor's client reads
+ * it.
+ */
 function detailedReply(details: unknown, audio: Buffer): Reply {
   const boundary = randomBytes(16).toString('hex');
   const head =

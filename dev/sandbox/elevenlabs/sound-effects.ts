@@ -1,4 +1,4 @@
-/** Sound effects: a sweep per prompt, as long as asked. */
+/** Sound effects: a sweep chosen by the prompt, with the requested duration. */
 import { z } from 'zod';
 import { jsonEndpoint, type CallEndpoint } from '../calls/call.ts';
 import { seedOf } from '../media/media.ts';
@@ -14,12 +14,12 @@ const soundBody = z.object({
   model_id: z.enum(['eleven_text_to_sound_v2']).default('eleven_text_to_sound_v2'),
 });
 
-/** Credits: 40 a second when the duration is given, else 200 (documented prices). */
+/** Credits: 40 per second with a duration, else 200 (documented prices). */
 function costOf(durationSeconds: number | null | undefined): string {
   return String(durationSeconds ? Math.ceil(durationSeconds * 40) : 200);
 }
 
-/** `POST /v1/sound-generation`. Without a duration the prompt decides on 1 to 6 seconds. */
+/** `POST /v1/sound-generation`. Without a duration, the prompt determines 1 to 6 seconds. */
 export function soundEndpoint(tones: Tones): CallEndpoint {
   return jsonEndpoint({
     path: /^\/elevenlabs\/v1\/sound-generation$/,

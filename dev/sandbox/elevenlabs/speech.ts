@@ -1,4 +1,4 @@
-/** Text to speech and text to dialogue: a tone per voice, as long as the text takes to say. */
+/** Text to speech and text to dialogue: a tone per voice, as long as the text takes to speak. */
 import { z } from 'zod';
 import { CallRefusedError, jsonEndpoint, type CallEndpoint, type Work } from '../calls/call.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
@@ -6,7 +6,7 @@ import { withoutMarkers } from '../faults.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
 import { invalidBody } from './failures.ts';
 
-/** ElevenLabs' premade voices that the sandbox's account has: the ids that public code agrees on. */
+/** Premade voices of ElevenLabs in the sandbox's account, with their public ids. */
 const voices: Readonly<Record<string, string>> = {
   aria: '9BWtsMINqrJLrRacOk9x',
   roger: 'CwhRBWXzGAHq8TQ4Fs17',
@@ -35,7 +35,7 @@ const voices: Readonly<Record<string, string>> = {
 
 const charactersPerSecond = 14;
 
-/** Longest text of one request, in characters, by model (documented). */
+/** Maximum length of a request's text in characters, by model (documented). */
 const charactersMax: Record<string, number> = {
   eleven_multilingual_v2: 10_000,
   eleven_v3: 5000,
@@ -112,12 +112,14 @@ function checkLength(characters: number, limit: number): void {
   });
 }
 
-/** Seconds a line takes; fault markers are not spoken. */
+/** Returns the seconds that a line takes, without fault markers. */
 function secondsOf({ text, speed }: Line): number {
   return withoutMarkers(text).length / charactersPerSecond / speed;
 }
 
-/** The answer that says these lines one after another, and counts the characters it costs. */
+/**
+ * Makes the response that speaks these lines one after another, with the header of its characters.
+ */
 function say(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
   return async (context) => {
     const spoken = await Promise.all(

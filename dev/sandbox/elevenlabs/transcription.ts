@@ -1,4 +1,4 @@
-/** Speech to text: made-up words, the same for the same audio, spread over its real duration. */
+/** Speech to text: generated words, the same for the same audio, spread over its real duration. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { CallRefusedError, jsonReply, type CallEndpoint } from '../calls/call.ts';
@@ -9,7 +9,7 @@ import { invalidBody, invalidField } from './failures.ts';
 
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 
-/** Form fields are texts; of a repeated field the last counts. */
+/** Form fields are texts; the last value of a repeated field counts. */
 const transcriptionForm = z.object({
   model_id: z.enum(['scribe_v1', 'scribe_v2']),
   source_url: z.string().optional(),
@@ -103,7 +103,7 @@ async function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: str
   };
 }
 
-/** The one source of audio that the form names. */
+/** Returns the audio source of the form, which must name exactly one. */
 function sourceOf(form: TranscriptionForm, { files }: Form): () => Promise<Buffer> {
   const file = files.find(({ field }) => field === 'file');
   const url = form.source_url ?? form.cloud_storage_url;
@@ -113,7 +113,7 @@ function sourceOf(form: TranscriptionForm, { files }: Form): () => Promise<Buffe
   return async () => file?.bytes ?? fetchSource(url ?? '');
 }
 
-/** `POST /v1/speech-to-text`. A fault marker may stand in the file's name or the source URL. */
+/** `POST /v1/speech-to-text`. The file name or the source URL may contain a fault marker. */
 export function transcriptionEndpoint(): CallEndpoint {
   return {
     path: /^\/elevenlabs\/v1\/speech-to-text$/,

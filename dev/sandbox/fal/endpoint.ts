@@ -1,4 +1,4 @@
-/** What one fal endpoint is to the sandbox: an id, an input schema and a way to make media. */
+/** Endpoint of fal in the sandbox: an id, an input schema and a function that makes media. */
 import type { z } from 'zod';
 import type { Pictures } from '../media/pictures.ts';
 import type { Films } from '../media/film.ts';
@@ -20,19 +20,19 @@ export interface FalFile {
   num_frames?: number;
 }
 
-/** Media of a finished request and how its result describes them. */
+/** Media of a finished request, and their description in its result. */
 export interface Generated {
   media: Media[];
   output: (files: FalFile[]) => unknown;
 }
 
-/** What a run may use. */
+/** Services of a run. */
 export interface GenerationContext {
-  /** Stands in for a seed that the input does not give; the same for one request, always. */
+  /** Seed of an input without one; always the same for one request. */
   requestSeed: number;
   pictures: Pictures;
   films: Films;
-  /** What the request is to go wrong with. */
+  /** Faults of the request. */
   faults: readonly Fault[];
 }
 
@@ -41,7 +41,10 @@ export interface Endpoint {
   id: string;
   /** Generation time as a multiple of the sandbox's image latency. */
   latencyFactor: number;
-  /** Makes the media of one request. @throws ModelError when the body or an input is refused. */
+  /**
+   * Makes the media of one request.
+   * @throws ModelError if the body or an input is rejected
+   */
   generate: (body: unknown, context: GenerationContext) => Promise<Generated>;
 }
 
@@ -52,7 +55,7 @@ interface EndpointDefinition<Schema extends z.ZodType> {
   run: (input: z.output<Schema>, context: GenerationContext) => Promise<Generated>;
 }
 
-/** Ties a schema to its run: a body that the schema refuses never reaches `run`. */
+/** Makes an endpoint whose `run` only receives bodies that match the schema. */
 export function defineEndpoint<Schema extends z.ZodType>(
   definition: EndpointDefinition<Schema>,
 ): Endpoint {
@@ -68,7 +71,10 @@ export function defineEndpoint<Schema extends z.ZodType>(
   };
 }
 
-/** The root app of an endpoint id: its first two segments, where status and result live. */
+/**
+ * Returns the root app of an endpoint id: its first two segments, under which status and result are
+ * served.
+ */
 export function rootAppId(endpointId: string): string {
   return endpointId.split('/').slice(0, 2).join('/');
 }

@@ -25,7 +25,7 @@ interface FalOptions {
   baseUrl: () => string;
 }
 
-/** Opens fal's state and makes its routes. Call `generator.resume()` once the URL is known. */
+/** Opens the state of fal and makes its routes. Call `generator.resume()` once the URL is known. */
 export async function createFal(options: FalOptions) {
   const { dataDir, fsync, counters, baseUrl } = options;
   const store = await RequestStore.open({ dataDir, fsync });
@@ -64,5 +64,5 @@ export async function createFal(options: FalOptions) {
   return { routes, store, webhooks, generator, close };
 }
 
-/** fal, running. */
+/** Running fal provider. */
 export type Fal = Awaited<ReturnType<typeof createFal>>;

@@ -1,4 +1,4 @@
-/** The CDN: media of finished requests, regenerated from the request when no longer cached. */
+/** File server (CDN): media of finished requests, generated again if they are no longer cached. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,18 +9,18 @@ import type { FalFile, Generated } from './endpoint.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 
 const cacheBytesMax = 192 * 1024 * 1024;
-/** Where `[[private-url]]` points: the metadata address every cloud has. */
+/** URL of `[[private-url]]`: the metadata address of cloud providers. */
 const privateUrl = 'http://169.254.169.254/latest/meta-data/';
 
 interface FileCdnOptions {
   store: RequestStore;
-  /** Base of file URLs, without a slash at the end. */
+  /** Base of file URLs, without a trailing slash. */
   filesUrl: () => string;
-  /** Makes the media of a request, the same every time. */
+  /** Makes the media of a request; the result is always the same. */
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Newest media of whole requests, bounded in bytes. */
+/** Newest media, limited by their sum of bytes. */
 class MediaCache {
   readonly #entries = new Map<string, Media[]>();
   #sizeBytes = 0;
@@ -80,7 +80,7 @@ function describe(media: Media, url: string, name: string): FalFile {
   };
 }
 
-/** `[[truncated-media]]`: the promised length, half the bytes, then a dead socket. */
+/** `[[truncated-media]]`: the full Content-Length, half of the bytes, then a closed connection. */
 function sendHalf({ request, response }: Exchange, { bytes, contentType }: Media): void {
   response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
   response.write(firstHalf(bytes), () => request.socket.destroy());
@@ -93,7 +93,7 @@ function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
 
 const paddingChunk = Buffer.alloc(1024 * 1024);
 
-/** `[[big:200mb]]`: the film, then a `free` box (ISO/IEC 14496-12), which players skip. */
+/** `[[big:200mb]]`: the film and a `free` box (ISO/IEC 14496-12), which players skip. */
 function sendPadded(exchange: Exchange, media: Media, big: Fault): void {
   const paddingBytes = Number.parseInt(big.argument, 10) * paddingChunk.length;
   const header = Buffer.alloc(8);
@@ -107,7 +107,7 @@ function sendPadded(exchange: Exchange, media: Media, big: Fault): void {
   const { response } = exchange;
   const length = media.bytes.length + header.length + paddingBytes;
   response.writeHead(200, { 'Content-Type': media.contentType, 'Content-Length': length });
-  // A reader that breaks off is its own affair.
+  // A reader that disconnects is no failure.
   pipeline(Readable.from(parts()), response).catch(() => {});
 }
 
@@ -123,11 +123,11 @@ function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): 
   else send(exchange, spoil(media.bytes, faults), media.contentType);
 }
 
-/** Makes what publishes media under URLs and serves them. */
+/** Makes the file server. */
 export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
   const cache = new MediaCache();
   return {
-    /** fal's File objects of a request's media. */
+    /** Returns fal's File objects of a request's media. */
     publish: (request: FalRequest, media: Media[]): FalFile[] => {
       cache.set(request.requestId, media);
       return media.map((one, index) => {

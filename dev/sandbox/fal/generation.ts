@@ -1,4 +1,4 @@
-/** Turns accepted requests into outcomes, in their time, a few at once. */
+/** Generates the results of accepted requests, after their latency, a few at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findFault } from '../faults.ts';
 import { MediaInputError, seedOf } from '../media/media.ts';
@@ -15,18 +15,18 @@ import {
 import type { FalRequest, RequestStore } from './requests.ts';
 import type { WebhookSender } from './webhooks.ts';
 
-/** Generations at work at once: more would starve what is tested against the sandbox. */
+/** Maximum of simultaneous generations, which leaves CPU for the tests. */
 const concurrencyMax = 3;
-/** Share of the latency, and its bound in milliseconds, that a request waits in the queue. */
+/** Time in the queue: share of the latency, and its maximum in milliseconds. */
 const queueShare = 0.2;
 const queueMsMax = 500;
 
-/** How long a request stays IN_QUEUE, in milliseconds. */
+/** Returns how long a request stays IN_QUEUE, in milliseconds. */
 export function queueMs({ latencyMs }: FalRequest): number {
   return Math.min(queueMsMax, latencyMs * queueShare);
 }
 
-/** Runs at most `concurrencyMax` of these at once, in the order they came. */
+/** Runs at most `concurrencyMax` functions at once, first in, first out. */
 function createLimit() {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -48,7 +48,7 @@ function createLimit() {
   };
 }
 
-/** Makes a request's media: deterministic, so that files can be made again. */
+/** Makes a request's media deterministically, so that files can be generated again. */
 export function createGenerate(makers: Omit<GenerationContext, 'requestSeed' | 'faults'>) {
   return async (request: FalRequest): Promise<Generated> => {
     const endpoint = endpoints.get(request.endpointId);
@@ -80,7 +80,7 @@ function failureOf(error: unknown): Outcome {
   return platformFailure(500);
 }
 
-/** The failure a fault asks for. */
+/** Returns the failure that a fault causes. */
 function faultOutcome({ faults }: FalRequest): Outcome | undefined {
   if (findFault(faults, 'policy')) return policyFailure();
   const platform = findFault(faults, 'fail-result');
@@ -99,7 +99,7 @@ interface GeneratorOptions {
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Makes what runs requests to their end. */
+/** Makes the generator. */
 export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions) {
   const closing = new AbortController();
   const limit = createLimit();
@@ -144,18 +144,21 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
   };
 
   return {
-    /** Generates in the request's time, ends it and sends its webhook. Never rejects. */
+    /**
+     * Generates the result after the request's latency, ends the request and sends its webhook.
+     * Never rejects.
+     */
     run,
     /** Sends the webhook of a request that ended otherwise, e.g. by a cancel. */
     notify,
-    /** Picks up what the log says is unfinished. */
+    /** Resumes the unfinished requests of the log. */
     resume: (): void => {
       for (const request of store.all()) {
         if (!request.outcome) void run(request);
         else if (!request.notified) notify(request);
       }
     },
-    /** Forgets everything in flight; the log brings it back at the next start. */
+    /** Stops all work; the next start resumes it from the log. */
     close: (): void => closing.abort(),
   };
 }

@@ -1,10 +1,12 @@
-/** How a fal request ends, and the error bodies fal documents (docs: model errors, request errors). */
+/**
+ * Results of fal requests, and fal's documented error bodies (docs: model errors, request errors).
+ */
 import { z } from 'zod';
 import type { ValidationDetail } from '../pydantic.ts';
 import { retryAfterOf, type Fault } from '../faults.ts';
 import type { JsonAnswer } from '../http.ts';
 
-/** The answer a result fetch gives, as the log keeps it. */
+/** Response to a request for the result, as the log keeps it. */
 export const outcomeSchema = z.object({
   status: z.number(),
   body: z.unknown(),
@@ -14,7 +16,7 @@ export const outcomeSchema = z.object({
   errorType: z.string().optional(),
 });
 
-/** The answer a result fetch gives. */
+/** Response to a request for the result. */
 export type Outcome = z.infer<typeof outcomeSchema>;
 
 /** One entry of a model error's `detail`. */
@@ -24,7 +26,7 @@ interface ErrorDetail extends ValidationDetail {
 
 const docsUrl = 'https://docs.fal.ai/errors';
 
-/** A model's refusal: becomes `{detail: [...]}` with `X-Fal-Retryable`. */
+/** Rejection by a model: becomes `{detail: [...]}` with `X-Fal-Retryable`. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
   readonly status: number;
@@ -37,7 +39,7 @@ export class ModelError extends Error {
   }
 }
 
-/** The outcome of a model error. */
+/** Makes the result of a model error. */
 export function modelFailure(error: ModelError): Outcome {
   return {
     status: error.status,
@@ -56,7 +58,7 @@ const platformErrors: Record<number, { type: string; detail: string }> = {
   504: { type: 'request_timeout', detail: 'Request timed out' },
 };
 
-/** The outcome of a platform error of this HTTP status. */
+/** Makes the result of a platform error with this HTTP status. */
 export function platformFailure(status: number): Outcome {
   const known = platformErrors[status];
   const type = known?.type ?? 'internal_error';
@@ -70,7 +72,7 @@ export function platformFailure(status: number): Outcome {
   };
 }
 
-/** The outcome of a content filter's refusal. */
+/** Makes the result of a content policy violation. */
 export function policyFailure(): Outcome {
   return modelFailure(
     new ModelError(422, [
@@ -83,14 +85,14 @@ export function policyFailure(): Outcome {
   );
 }
 
-/** The words of fal by status. */
+/** Error messages of fal by status. */
 export const refusals: Record<number, string> = {
   401: 'Cannot access application. Authentication is required.',
   403: 'User is locked. Reason: Exhausted balance.',
   429: 'Too many requests. Please slow down.',
 };
 
-/** The answer of `[[submit:STATUS]]`: nothing was accepted. */
+/** Makes the response of `[[submit:STATUS]]`: nothing was accepted. */
 export function refusal(fault: Fault): JsonAnswer {
   const status = Number(fault.argument || 503);
   const headers = retryAfterOf(fault);

@@ -16,20 +16,22 @@ import { queueMs, type Generator } from './generation.ts';
 import { platformFailure, refusal, refusals } from './outcome.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 
-/** How long `[[early-webhook]]` holds the answer of a submit for its webhook. */
+/**
+ * Time for which `[[early-webhook]]` delays the response to a submit, until its webhook was sent.
+ */
 const earlyWebhookWaitMs = 2000;
 
-/** What the queue's routes work with. */
+/** Services of the queue's routes. */
 export interface QueueOptions {
   store: RequestStore;
   generator: Generator;
   faults: FaultBook;
   counters: Counters;
-  /** The key that `Authorization: Key …` must carry. */
+  /** Key of `Authorization: Key …`. */
   apiKey: string;
   /** Generation time of an image, in milliseconds. */
   latencyMs: number;
-  /** Base of queue URLs, without a slash at the end. */
+  /** Base of queue URLs, without a trailing slash. */
   queueUrl: () => string;
 }
 
@@ -47,7 +49,7 @@ class Queue {
     this.#options = options;
   }
 
-  /** Guards a handler by the API key. */
+  /** Adds the check of the API key to a handler. */
   authorized(handle: (exchange: Exchange) => Promise<void> | void) {
     return async (exchange: Exchange): Promise<void> => {
       if (exchange.request.headers.authorization === `Key ${this.#options.apiKey}`) {
@@ -69,7 +71,9 @@ class Queue {
     };
   }
 
-  /** The request of the URL, if it lives under that root app. Otherwise answers 404. */
+  /**
+   * Returns the request of the URL, if it belongs to that root app; otherwise responds with 404.
+   */
   #find(exchange: Exchange): FalRequest | undefined {
     const { owner, alias, requestId = '' } = exchange.params;
     const request = this.#options.store.get(requestId);
@@ -129,7 +133,7 @@ class Queue {
   async #acknowledge(exchange: Exchange, request: FalRequest): Promise<void> {
     const { generator, faults } = this.#options;
     const running = generator.run(request);
-    // A receiver that refuses the webhook must not hold the submit through all the retries.
+    // A receiver that rejects the webhook must not delay the submit through all retries.
     const isEarly = faults.struck(request.faults, 'early-webhook') !== undefined;
     if (isEarly) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
     const half = '{"status":"IN_QUEUE","request_id":"';
@@ -151,7 +155,7 @@ class Queue {
     const urls = this.#urls(request);
     const begun = startedAtMs !== undefined || Date.now() >= acceptedAtMs + queueMs(request);
     if (!outcome && !begun) return { status: 'IN_QUEUE', ...urls, queue_position: 0 };
-    // Real models tell more; nobody here asks.
+    // Real models return more fields, which the gateway does not read.
     const logs: string[] = [];
     if (!outcome) return { status: 'IN_PROGRESS', ...urls, logs };
     const inferenceMs = (finishedAtMs ?? 0) - (startedAtMs ?? 0);
@@ -221,7 +225,7 @@ class Queue {
   };
 }
 
-/** The routes of the queue under this path prefix. */
+/** Makes the routes of the queue under this path prefix. */
 export function queueRoutes(prefix: string, options: QueueOptions): Route[] {
   const queue = new Queue(options);
   const request = `^${prefix}/(?<owner>[^/]+)/(?<alias>[^/]+)/requests/(?<requestId>[^/]+)`;

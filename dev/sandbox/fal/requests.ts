@@ -1,4 +1,4 @@
-/** Every request the sandbox has accepted, rebuilt from the durable log at start. */
+/** Accepted requests, restored from the durable log at start. */
 import { join } from 'node:path';
 import { z } from 'zod';
 import { assert } from '../../../domain/errors.ts';
@@ -17,17 +17,17 @@ const acceptedRequest = z.object({
   faults: z.array(faultSchema),
 });
 
-/** What was accepted, as the log keeps it. Times are Unix milliseconds. */
+/** Accepted request, as the log keeps it. Times are Unix milliseconds. */
 export type AcceptedRequest = z.infer<typeof acceptedRequest>;
 
-/** An accepted request and what has become of it. */
+/** Accepted request and its state. */
 export interface FalRequest extends AcceptedRequest {
   startedAtMs?: number;
   finishedAtMs?: number;
   outcome?: Outcome;
-  /** True when no webhook is owed any more. */
+  /** True if no webhook remains to be sent. */
   notified: boolean;
-  /** Length of the body's JSON: what the bound on memory counts. */
+  /** Length of the body's JSON, which counts towards the limit of memory. */
   bodyLength: number;
 }
 
@@ -47,17 +47,17 @@ type LogEvent = z.infer<typeof logEvent>;
 interface RequestStoreOptions {
   dataDir: string;
   fsync: boolean;
-  /** Newest finished requests kept. */
+  /** Maximum of finished requests in memory. */
   finishedMax?: number;
 }
 
-/** Longest sum of the kept bodies' JSON, in characters. */
+/** Maximum sum of the kept bodies' JSON, in characters. */
 const bodiesLengthMax = 256 * 1024 * 1024;
-/** The log is rewritten at start when it has this many times more lines than it needs. */
+/** The log is compacted at start if it has this many times more lines than needed. */
 const compactionFactor = 2;
 const compactionLinesMin = 10_000;
 
-/** Requests in memory, bounded; every change is in the log first. */
+/** Requests in memory, limited in number; every change is logged first. */
 export class RequestStore {
   readonly #requests = new Map<string, FalRequest>();
   readonly #finishedMax: number;
@@ -90,7 +90,7 @@ export class RequestStore {
         break;
       case 'finished': {
         const request = this.#requests.get(event.requestId);
-        // A cancel and a completion may race into the log: the first one stands.
+        // If a cancel and a completion are both logged, the first one counts.
         if (request && !request.outcome) this.#finish(request, event);
         break;
       }
@@ -157,15 +157,18 @@ export class RequestStore {
     await this.#log.append(event);
   }
 
-  /** Records an accepted request. @returns it once the log holds it on disk. */
+  /**
+   * Records an accepted request.
+   * @returns the request, when the record is on disk
+   */
   async accept(accepted: AcceptedRequest): Promise<FalRequest> {
     await this.#append({ type: 'accepted', request: accepted });
     return this.#add(accepted);
   }
 
   /**
-   * Ends a request. The first end stands.
-   * @returns false when it had already ended; otherwise true, once the log holds the end on disk.
+   * Ends a request; only the first end counts.
+   * @returns true when the end is on disk; false if the request had already ended
    */
   async finish(request: FalRequest, outcome: Outcome): Promise<boolean> {
     if (request.outcome) return false;
@@ -176,13 +179,13 @@ export class RequestStore {
     return true;
   }
 
-  /** Records that no webhook is owed for this request any more. */
+  /** Records that no webhook remains to be sent for this request. */
   async markNotified(request: FalRequest): Promise<void> {
     request.notified = true;
     await this.#append({ type: 'notified', requestId: request.requestId });
   }
 
-  /** The request of this id, while it is kept. */
+  /** Returns the request of this id, if it is still kept. */
   get(requestId: string): FalRequest | undefined {
     return this.#requests.get(requestId);
   }
@@ -192,7 +195,7 @@ export class RequestStore {
     return this.#requests.values();
   }
 
-  /** Waits for the log. */
+  /** Waits until the log is written. */
   async close(): Promise<void> {
     await this.#log?.close();
   }

@@ -1,4 +1,4 @@
-/** The Ed25519 key that signs fal webhooks, kept across restarts, and its public JWKS. */
+/** Ed25519 key that signs fal's webhooks, kept across restarts, and its public JWKS. */
 import {
   createHash,
   createPrivateKey,
@@ -10,14 +10,14 @@ import {
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Signs webhooks and publishes the key to check them with. */
+/** Signs webhooks and publishes the key that verifies them. */
 export interface SigningKey {
   jwks: { keys: object[] };
-  /** Hex signature of a delivery by the published key. */
+  /** Returns the signature of a delivery in hex. */
   sign: (delivery: SignedDelivery) => string;
 }
 
-/** What a webhook signature covers. */
+/** Parts of a delivery that the signature covers. */
 interface SignedDelivery {
   requestId: string;
   userId: string;
@@ -41,7 +41,7 @@ function makeKey(path: string): KeyObject {
   return privateKey;
 }
 
-/** The message fal signs: four lines, the last the SHA-256 of the raw body. */
+/** Returns the message that fal signs: four lines, the last one is the SHA-256 of the raw body. */
 function signedMessage({ requestId, userId, timestampSeconds, rawBody }: SignedDelivery): Buffer {
   const bodyHash = createHash('sha256').update(rawBody).digest('hex');
   return Buffer.from([requestId, userId, String(timestampSeconds), bodyHash].join('\n'));
@@ -67,12 +67,12 @@ function fromPrivateKey(privateKey: KeyObject): SigningKey {
   };
 }
 
-/** The key of this file, made at the first call. */
+/** Returns the key of this file, which is generated at the first call. */
 export function loadSigningKey(path: string): SigningKey {
   return fromPrivateKey(readKey(path) ?? makeKey(path));
 }
 
-/** A key nobody has published, for forged deliveries. */
+/** Generates a key that is not published, for forged deliveries. */
 export function createStrangerKey(): SigningKey {
   return fromPrivateKey(generateKeyPairSync('ed25519').privateKey);
 }

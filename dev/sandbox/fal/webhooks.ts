@@ -1,4 +1,6 @@
-/** Signed webhook deliveries, retried until the receiver answers 2xx or the tries are used up. */
+/**
+ * Signed webhook deliveries, retried until the receiver responds with 2xx or all attempts are used.
+ */
 import { setTimeout } from 'node:timers/promises';
 import { Agent, request as httpRequest } from 'undici';
 import type { Counters } from '../counters.ts';
@@ -6,22 +8,22 @@ import { durationMs, findFault } from '../faults.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 import { createStrangerKey, type SigningKey } from './signing-key.ts';
 
-/** Waits between tries, in milliseconds: ten tries in all. */
+/** Waits between attempts, in milliseconds: ten attempts in all. */
 const retryDelaysMs = [200, 1000, 3000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 const deliveryTimeoutMs = 15_000;
-/** The account every sandbox request belongs to. */
+/** Account id of every sandbox request. */
 const userId = 'sandbox-user';
 
-/** How one delivery differs from an honest one. */
+/** Differences of a delivery from a genuine one. */
 interface DeliveryOptions {
   signature?: 'good' | 'bad' | 'other-key' | undefined;
-  /** Added to the timestamp that is sent and signed. */
+  /** Offset of the timestamp that is sent and signed. */
   timestampOffsetSeconds?: number | undefined;
-  /** Instead of the request's own webhook URL. */
+  /** URL instead of the request's own webhook URL. */
   url?: string | undefined;
 }
 
-/** What the receiver answered; status 0 = it could not be reached. */
+/** Response of the receiver; status 0: it was unreachable. */
 interface DeliveryResult {
   status: number;
   body: string;
@@ -55,7 +57,7 @@ function signedHeaders(
   const delivery = { requestId, userId, timestampSeconds, rawBody: body };
   const signature = {
     good: () => keys.key.sign(delivery),
-    // Right key, other content: as if the body had been changed on the way.
+    // Genuine key, but other content, as if the body had been changed in transit.
     bad: () => keys.key.sign({ ...delivery, rawBody: `${body} ` }),
     'other-key': () => keys.strangerKey.sign(delivery),
   }[options.signature ?? 'good']();
@@ -80,7 +82,7 @@ async function post(
   }
 }
 
-/** Makes what sends the webhooks of finished requests. */
+/** Makes the sender of the webhooks of finished requests. */
 export function createWebhookSender({ store, key, counters }: WebhookSenderOptions) {
   const strangerKey = createStrangerKey();
   const closing = new AbortController();
@@ -110,7 +112,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     try {
       await setTimeout(delayMs, undefined, { signal: closing.signal });
     } catch {
-      // Closing: the caller looks at the signal.
+      // The sandbox is closing; the caller checks the signal.
     }
   };
 
@@ -118,7 +120,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     const options = findFault(request.faults, 'bad-signature') ? { signature: 'bad' as const } : {};
     for (const delayMs of [...retryDelaysMs, 0]) {
       if (closing.signal.aborted) return;
-      // Each try waits for the verdict on the last.
+      // Each attempt depends on the response to the last.
       const { status } = await send(request, options);
       if (status >= 200 && status < 300) return;
       await pause(delayMs);
@@ -131,18 +133,18 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     if (late) await pause(durationMs(late.argument, 3000));
     const copies = Number(findFault(request.faults, 'dup-webhook')?.argument || 1);
     for (let copy = 0; copy < copies; copy += 1) {
-      // Copies arrive one after the other.
+      // Copies are delivered one after the other.
       await deliver(request);
     }
     if (!closing.signal.aborted) await store.markNotified(request);
   };
 
   return {
-    /** One delivery, without retry. */
+    /** Sends one delivery, without a retry. */
     send,
-    /** All deliveries that are owed for a finished request, with their retries. */
+    /** Sends all deliveries of a finished request, with retries. */
     notify,
-    /** Drops what is owed; the log brings it back at the next start. */
+    /** Stops all deliveries; the next start resumes them from the log. */
     close: async (): Promise<void> => {
       closing.abort();
       await dispatcher.destroy();

@@ -1,17 +1,17 @@
-/** Draws a picture that differs visibly by prompt and seed and says what it was asked for. */
+/** Draws a picture that differs by prompt and seed and shows its request as text. */
 import { createHash } from 'node:crypto';
 import sharp, { type Sharp } from 'sharp';
 import type { Media } from './media.ts';
 import type { Size } from './size.ts';
 
-/** Formats the sandbox encodes. */
+/** Image formats that the sandbox encodes. */
 export type PictureFormat = 'png' | 'jpeg' | 'webp' | 'gif';
 
-/** A picture to draw. */
+/** Picture to draw. */
 export interface Drawing extends Size {
   prompt: string;
   seed: number;
-  /** Which of a request's pictures: each looks different. */
+  /** Index of the picture in its request; each looks different. */
   index: number;
   format: PictureFormat;
   /** True leaves the background out: real alpha. */
@@ -19,13 +19,13 @@ export interface Drawing extends Size {
 }
 
 /**
- * Vector shapes are rasterized at most this large and then enlarged without smoothing: a 4096²
- * PNG costs 70 ms of CPU so, and 400 ms when rasterized at full size (measured, 2 cores).
+ * Vector shapes are rasterized at most this large and then enlarged without smoothing: a 4096² PNG
+ * costs 70 ms of CPU this way, and 400 ms if it is rasterized at full size (measured, 2 cores).
  */
 const canvasEdgeMax = 1024;
 const labelLengthMax = 42;
 
-// One thread a picture: the sandbox shares a small machine with what is tested against it.
+// One thread per picture, which leaves CPU for the tests.
 sharp.concurrency(1);
 sharp.cache(false);
 

@@ -1,4 +1,7 @@
-/** Worker thread that encodes loops of pictures: the encoder is synchronous and would stall the server. */
+/**
+ * Worker thread that encodes loops of pictures, because the encoder is synchronous and would block
+ * the server.
+ */
 import { on } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 import h264 from 'h264-mp4-encoder';
@@ -35,7 +38,7 @@ async function encode(loop: PictureLoop): Promise<Uint8Array<ArrayBuffer>> {
   encoder.frameRate = loop.pictures;
   encoder.speed = 10;
   encoder.quantizationParameter = 36;
-  // Each picture stands for itself, so that they can be repeated.
+  // Each picture is a key frame, so that the loop can be repeated.
   encoder.groupOfPictures = 1;
   encoder.initialize();
   const picture = new Uint8Array(loop.still.length);

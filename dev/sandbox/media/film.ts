@@ -1,4 +1,7 @@
-/** Short real H.264 MP4s: a still with a moving square, exactly as long and large as asked, and a tone. */
+/**
+ * Makes short H.264 MP4s with the requested size and duration: a still with a moving square, and a
+ * tone.
+ */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
@@ -10,13 +13,13 @@ import { probeVideo, type VideoFacts } from './probe.ts';
 import type { Size } from './size.ts';
 import type { Tones } from './tones.ts';
 
-/** A film to make. */
+/** Film to make. */
 export interface Film extends Size {
   prompt: string;
   seed: number;
   durationSeconds: number;
   hasAudio: boolean;
-  /** The picture the film begins with. */
+  /** First picture of the film. */
   image?: MediaInput | undefined;
 }
 
@@ -26,12 +29,12 @@ export interface Films {
   probe: (input: MediaInput) => Promise<VideoFacts>;
 }
 
-/** Pictures a second, of all films. */
+/** Pictures per second of all films. */
 const fps = 4;
 /**
- * Pictures that are encoded, an even number (H.264 tells a key frame from the one before it by turns);
- * a film repeats them. Encoding costs about 30 ms of CPU a megapixel (measured): this bounds a film to
- * some 0.5 s at 4K and a tenth of a second at 720p.
+ * Number of encoded pictures, which must be even (H.264 distinguishes a key frame from the previous
+ * one by alternating ids); a film repeats them. Encoding costs about 30 ms of CPU per megapixel
+ * (measured), so a film takes about 0.5 s at 4K and 0.1 s at 720p.
  */
 const picturesEncoded = ({ width, height }: Size): number => (width * height > 2_100_000 ? 2 : 4);
 const soundFrameSeconds = 1152 / 44_100;
@@ -48,7 +51,10 @@ async function stillOf(film: Film): Promise<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/** Sound as long as the film, or less by a frame: it is the pictures that say how long a film is. */
+/**
+ * Sound as long as the film, or a frame shorter, because the pictures define the duration of a
+ * film.
+ */
 async function soundOf({ prompt, durationSeconds }: Film, tones: Tones): Promise<Buffer> {
   return tones.make({
     timbre: 'effect',
@@ -66,7 +72,7 @@ interface FilmMakers {
 /** Encodes loops of pictures as MP4s, one after the other. */
 type Encode = (loop: PictureLoop) => Promise<Uint8Array>;
 
-/** A thread that encodes; it is started with the first loop and keeps no process alive when idle. */
+/** Encoding thread; it starts with the first loop and does not keep the process alive. */
 function createEncode(): Encode {
   let worker: Worker | undefined;
   let before: Promise<unknown> = Promise.resolve();
@@ -113,13 +119,13 @@ async function probe(input: MediaInput): Promise<VideoFacts> {
   return facts;
 }
 
-/** Real films of the size and length asked for. */
+/** Makes films with the requested size and duration. */
 export function createFilms(tones: Tones): Films {
   const makers = { tones, encode: createEncode() };
   return { film: (film) => makeFilm(film, makers), probe };
 }
 
-/** Films of 64×64, one for each length and with or without sound, for benchmarks. */
+/** Makes 64×64 films, one per duration, with or without sound, for benchmarks. */
 export function createTinyFilms(tones: Tones): Films {
   const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0 };
   const makers = { tones, encode: createEncode() };

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Bytes made by the sandbox, with what a provider says about them. */
+/** Bytes made by the sandbox, with the fields that a provider returns about them. */
 export interface Media {
   bytes: Buffer;
   contentType: string;
@@ -8,11 +8,11 @@ export interface Media {
   extension: string;
   width: number;
   height: number;
-  /** Of videos only. */
+  /** Only of videos. */
   video?: { durationSeconds: number; fps: number; frames: number };
 }
 
-/** An input that could not be fetched or decoded; `field` is the request field that named it. */
+/** Error of an input that could not be fetched or decoded; `field` is its request field. */
 export class MediaInputError extends Error {
   override readonly name = 'MediaInputError';
   readonly kind: 'download' | 'decode' | 'too_large';
@@ -40,7 +40,7 @@ export interface MediaInput {
   url: string;
 }
 
-/** A number from 0 to 2³¹ − 1 made of a text. */
+/** Returns a number from 0 to 2³¹ − 1 derived from a text. */
 export function seedOf(text: string): number {
   return createHash('sha256').update(text).digest().readUInt32BE(0) >>> 1;
 }
@@ -60,9 +60,9 @@ async function readCapped(response: Response, input: MediaInput): Promise<Buffer
 }
 
 /**
- * The bytes of an `http(s):` or `data:` URL. There is no guard against private addresses: the
- * sandbox runs on a developer's machine, where every input is private.
- * @throws MediaInputError when it cannot be had.
+ * Fetches an `http(s):` or `data:` URL. Private addresses are allowed, because the sandbox runs on
+ * a developer's machine.
+ * @throws MediaInputError if it cannot be fetched
  */
 export async function fetchInput(input: MediaInput): Promise<Buffer> {
   if (!/^(https?|data):/i.test(input.url)) throw new MediaInputError('download', input);

@@ -1,4 +1,7 @@
-/** Puts a film together: encoded pictures, repeated for as long as it takes, and perhaps an MP3's frames. */
+/**
+ * Assembles a film: encoded pictures, repeated up to its duration, and optionally the frames of an
+ * MP3.
+ */
 import {
   BufferTarget,
   EncodedAudioPacketSource,
@@ -10,29 +13,29 @@ import {
 import { assert } from '../../../domain/errors.ts';
 import { readPictures, readSound } from './probe.ts';
 
-/** What a film is put together from. */
+/** Parts of a film. */
 interface FilmParts {
-  /** An MP4 of the pictures that are repeated, each a key frame. */
+  /** MP4 with the pictures to repeat, each a key frame. */
   loop: Uint8Array;
-  /** Pictures a second. */
+  /** Pictures per second. */
   fps: number;
-  /** Pictures in all. */
+  /** Total number of pictures. */
   frames: number;
-  /** Its sound; null for none. */
+  /** Sound; null: none. */
   mp3: Buffer | null;
 }
 
-/** The film as an MP4; nothing is encoded again. */
+/** Returns the film as an MP4; nothing is encoded again. */
 export async function muxFilm({ loop, fps, frames, mp3 }: FilmParts): Promise<Buffer> {
   const target = new BufferTarget();
-  // The index behind the pictures: half a film is none then.
+  // The index follows the pictures, so that a truncated film is unreadable.
   const output = new Output({ format: new Mp4OutputFormat({ fastStart: false }), target });
   const pictures = new EncodedVideoPacketSource('avc');
   output.addVideoTrack(pictures);
   const sound = mp3 && new EncodedAudioPacketSource('mp3');
   if (sound) output.addAudioTrack(sound);
   await output.start();
-  // Both at once: they are written in turns, and each waits for the other.
+  // In parallel, because the two tracks are interleaved and wait for each other.
   await Promise.all([addPictures(pictures, { loop, fps, frames }), sound && addSound(sound, mp3)]);
   await output.finalize();
   assert(target.buffer, 'a finished film has bytes');
@@ -47,7 +50,7 @@ async function addPictures(
   for (let index = 0; index < frames; index += 1) {
     const { data } = packets[index % packets.length] ?? packets[0];
     const packet = new EncodedPacket(data, 'key', index / fps, 1 / fps);
-    // One after the other: they are told in their order.
+    // Sequential, because packets must be added in their order.
     await pictures.add(packet, { decoderConfig });
   }
   pictures.close();

@@ -1,9 +1,9 @@
-/** What endpoints make pictures with; the tiny kind serves benchmarks. */
+/** Pictures of the endpoints; the tiny kind is for benchmarks. */
 import { draw } from './draw.ts';
 import type { Media } from './media.ts';
 import { cutOut, editPicture, measure, upscalePicture } from './transform.ts';
 
-/** Real pictures of the size asked for. */
+/** Makes pictures with the requested size. */
 export const fullPictures = {
   draw,
   measure,
@@ -14,7 +14,10 @@ export const fullPictures = {
 /** Maker of pictures. */
 export type Pictures = typeof fullPictures;
 
-/** One 64×64 PNG, made once, whatever is asked: a benchmark measures the gateway, not sharp. */
+/**
+ * Makes the same 64×64 PNG for every request, because a benchmark measures the gateway and not
+ * sharp.
+ */
 export function createTinyPictures(): Pictures {
   const size = { width: 64, height: 64 };
   let made: Promise<Media> | undefined;

@@ -1,4 +1,4 @@
-/** Reads media: what a recording or a film is, and its encoded packets. Nothing is decoded. */
+/** Reads properties and encoded packets of recordings and films. Nothing is decoded. */
 import {
   ALL_FORMATS,
   BufferSource,
@@ -9,7 +9,7 @@ import {
 } from 'mediabunny';
 import { assert } from '../../../domain/errors.ts';
 
-/** What a film says about itself. */
+/** Properties of a film. */
 export interface VideoFacts {
   width: number;
   height: number;
@@ -21,7 +21,7 @@ function open(bytes: Uint8Array): Input {
   return new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
 }
 
-/** The facts of a film; `undefined` when this is none. */
+/** Returns the properties of a film; `undefined` if the bytes are no film. */
 export async function probeVideo(bytes: Uint8Array): Promise<VideoFacts | undefined> {
   using input = open(bytes);
   try {
@@ -35,13 +35,15 @@ export async function probeVideo(bytes: Uint8Array): Promise<VideoFacts | undefi
   }
 }
 
-/** Duration in seconds of a recording or a film; `undefined` when this is neither. */
+/**
+ * Returns the duration of a recording or a film in seconds; `undefined` if the bytes are neither.
+ */
 export async function probeDurationSeconds(bytes: Uint8Array): Promise<number | undefined> {
   using input = open(bytes);
   return await input.computeDuration().catch(() => undefined);
 }
 
-/** A track's packets in their order, and what a decoder must know of them. */
+/** Packets of a track in their order, and its decoder configuration. */
 interface Track<Config> {
   packets: [EncodedPacket, ...EncodedPacket[]];
   decoderConfig: Config;
@@ -59,13 +61,13 @@ async function readTrack<Config>(
   return { packets: [first, ...others], decoderConfig };
 }
 
-/** The sound of a file of ours. */
+/** Returns the audio track of a file made by the sandbox. */
 export async function readSound(bytes: Uint8Array): Promise<Track<AudioDecoderConfig>> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryAudioTrack());
 }
 
-/** The pictures of a file of ours. */
+/** Returns the video track of a file made by the sandbox. */
 export async function readPictures(bytes: Uint8Array): Promise<Track<VideoDecoderConfig>> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryVideoTrack());

@@ -1,4 +1,4 @@
-/** Picture sizes in pixels from the ways a request can ask for them. */
+/** Picture sizes in pixels, from the fields of a request. */
 
 /** Width and height in pixels. */
 export interface Size {
@@ -33,8 +33,9 @@ function toMultiple(value: number, step: number): number {
 }
 
 /**
- * About one megapixel of this ratio (`"16:9"`, or width / height), times the resolution's scale
- * squared. Edges are multiples of 16 at 1K, so every resolution of a ratio has the same shape.
+ * Returns about one megapixel of this ratio (`"16:9"`, or width / height), times the resolution's
+ * scale squared. Edges are multiples of 16 at 1K, so every resolution of a ratio has the same
+ * shape.
  */
 export function sizeOfAspect(aspect: string | number, resolution = '1K'): Size {
   const scale = resolutionScales[resolution.toUpperCase()] ?? 1;
@@ -46,13 +47,13 @@ export function sizeOfAspect(aspect: string | number, resolution = '1K'): Size {
   return { width: width * scale, height: height * scale };
 }
 
-/** The size of the text `"1536x1024"`. */
+/** Parses a size such as `"1536x1024"`. */
 export function sizeOfText(text: string): Size {
   const [width = 1024, height = 1024] = text.split('x').map(Number);
   return { width, height };
 }
 
-/** The size enlarged, keeping its shape, to at least this many pixels. */
+/** Returns the size enlarged to at least this many pixels, with the same shape. */
 export function atLeastPixels(size: Size, pixels: number): Size {
   const missing = pixels / (size.width * size.height);
   if (missing <= 1) return size;

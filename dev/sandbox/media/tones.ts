@@ -1,4 +1,7 @@
-/** Real MP3s of any length: a short loop is synthesized and encoded once, its frames are repeated. */
+/**
+ * Makes MP3s of any duration: a short loop is synthesized and encoded once, and its frames are
+ * repeated.
+ */
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { seedOf } from './media.ts';
 import { readSound } from './probe.ts';
@@ -9,32 +12,35 @@ export interface Mp3Format {
   bitrateKbps: 32 | 48 | 64 | 96 | 128 | 192 | 320;
 }
 
-/** What a tone sounds like. */
+/** Kind of sound. */
 type Timbre = 'speech' | 'music' | 'effect';
 
-/** A tone to make. */
+/** Tone to make. */
 interface Tone {
   timbre: Timbre;
-  /** Whose tone it is: a voice, a prompt. Others sound different. */
+  /** Name of the tone: a voice, or a prompt. Different names sound different. */
   name: string;
   durationSeconds: number;
   format: Mp3Format;
 }
 
 const loopSeconds = 2;
-/** Encoding a loop costs up to 30 ms of CPU (measured), keeping it at most 80 kB. */
+/**
+ * Number of cached loops: encoding a loop costs up to 30 ms of CPU (measured), a loop has at most
+ * 80 kB.
+ */
 const loopsMax = 128;
-/** Quarter tones from A2: three octaves to tell names apart by. */
+/** Quarter tones from A2 over three octaves, which distinguish names. */
 const pitches = 72;
 
 type Sample = (seconds: number, baseHz: number) => number;
 
 const turn = 2 * Math.PI;
-/** A major chord, up and down: one note each half second of the loop. */
+/** Major chord, up and down: one note per half second of the loop. */
 const arpeggio = [1, 5 / 4, 3 / 2, 5 / 4];
 
 const samples: Record<Timbre, Sample> = {
-  // Syllables: four swells a second over a tone with overtones.
+  // Syllables: four swells per second over a tone with overtones.
   speech: (seconds, hz) => {
     const swell = 0.5 - 0.5 * Math.cos(turn * 4 * seconds);
     const phase = turn * hz * seconds;
@@ -47,7 +53,7 @@ const samples: Record<Timbre, Sample> = {
       0.3 * decay * Math.sin(turn * note * seconds) + 0.15 * Math.sin(turn * hz * seconds * 0.5)
     );
   },
-  // A rising sweep, again every half second.
+  // Rising sweep, repeated every half second.
   effect: (seconds, hz) => {
     const within = seconds % 0.5;
     return 0.4 * Math.exp(-5 * within) * Math.sin(turn * hz * (1 + 2 * within) * within);
@@ -80,7 +86,7 @@ async function encodeLoop(
   return { frames: packets.map(({ data }) => data), frameSeconds: packets[0].duration };
 }
 
-/** Makes tones; the tiny kind, for benchmarks, gives every name the same one. */
+/** Makes tones; the tiny kind, for benchmarks, returns the same tone for every name. */
 export function createTones({ tiny }: { tiny: boolean }) {
   const loops = new Map<string, Loop>();
   let encoder: Promise<Encoder> | undefined;
@@ -98,7 +104,7 @@ export function createTones({ tiny }: { tiny: boolean }) {
   };
 
   return {
-    /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
+    /** Returns an MP3 of this tone, rounded to a frame, at least one frame long. */
     make: async (tone: Tone): Promise<Buffer> => {
       const { frames, frameSeconds } = await loopOf(tone);
       const length = Math.max(1, Math.round(tone.durationSeconds / frameSeconds));

@@ -1,4 +1,4 @@
-/** Real transformations of input pictures: edit, upscale, cut out. */
+/** Edits, upscales and cuts out input pictures. */
 import sharp, { type Metadata, type Sharp } from 'sharp';
 import { mediaOf, svgOf, type Drawing, type PictureFormat } from './draw.ts';
 import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
@@ -25,7 +25,7 @@ async function load(input: MediaInput): Promise<Loaded> {
   return { image, size: { width: metadata.autoOrient.width, height: metadata.autoOrient.height } };
 }
 
-/** Decoding problems inside a pipeline are the input's fault, not ours. */
+/** Converts decoding errors, which are caused by the input. */
 async function blameInput<T>(input: MediaInput, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -34,15 +34,18 @@ async function blameInput<T>(input: MediaInput, work: Promise<T>): Promise<T> {
   }
 }
 
-/** Width and height of an input picture. @throws MediaInputError */
+/**
+ * Returns width and height of an input picture.
+ * @throws MediaInputError
+ */
 export async function measure(input: MediaInput): Promise<Size> {
   return (await load(input)).size;
 }
 
-/** An edit of one or more pictures: the first is the ground, the others appear as thumbnails. */
+/** Edit of one or more pictures: the first is the background, the others appear as thumbnails. */
 export interface Edit extends Drawing {
   images: [MediaInput, ...MediaInput[]];
-  /** White = edit here, black = keep. */
+  /** Mask: white is edited, black is kept. */
   mask?: MediaInput | undefined;
 }
 
@@ -72,7 +75,10 @@ async function thumbnail(input: MediaInput, edge: number): Promise<Buffer> {
   return blameInput(input, image.resize(edge, edge, { fit: 'cover' }).png().toBuffer());
 }
 
-/** Draws over the input pictures, inside the mask when there is one. @throws MediaInputError */
+/**
+ * Draws over the input pictures, only inside the mask if there is one.
+ * @throws MediaInputError
+ */
 export async function editPicture(edit: Edit): Promise<Media> {
   const { width, height, format } = edit;
   const [first, ...others] = edit.images;
@@ -98,7 +104,10 @@ export async function editPicture(edit: Edit): Promise<Media> {
   return mediaOf(edit.transparent ? edited : edited.removeAlpha(), format);
 }
 
-/** Enlarges a picture by a factor. @throws MediaInputError when the result would be too large. */
+/**
+ * Enlarges a picture by a factor.
+ * @throws MediaInputError if the result would be too large
+ */
 export async function upscalePicture(
   input: MediaInput,
   { factor, format }: { factor: number; format: PictureFormat },
@@ -113,7 +122,7 @@ export async function upscalePicture(
   return blameInput(input, mediaOf(enlarged, format));
 }
 
-/** What differs from the first pixel, which most likely is background. */
+/** Pixels that differ from the first pixel, which probably belongs to the background. */
 function maskByColor(pixels: Buffer, size: Size): Buffer {
   const [red = 0, green = 0, blue = 0] = pixels;
   const mask = Buffer.alloc(size.width * size.height);
@@ -129,7 +138,7 @@ function maskByColor(pixels: Buffer, size: Size): Buffer {
   return mask;
 }
 
-/** A picture without a plain background still gets a foreground: an ellipse in its middle. */
+/** For a picture without a plain background, the foreground is an ellipse in the middle. */
 function maskByEllipse({ width, height }: Size): Buffer {
   const mask = Buffer.alloc(width * height);
   for (let y = 0; y < height; y += 1) {
@@ -147,7 +156,7 @@ function segment(pixels: Buffer, size: Size): Buffer {
   return share > 0.02 && share < 0.98 ? byColor : maskByEllipse(size);
 }
 
-/** A picture of this size, its background made transparent. */
+/** Returns a picture of this size with a transparent background. */
 async function withoutBackground(picture: Buffer, { width, height }: Size): Promise<Buffer> {
   const size = { width, height };
   const pixels = await sharp(picture).toColourspace('srgb').removeAlpha().raw().toBuffer();
@@ -163,7 +172,7 @@ export interface CutOut {
   mask: Media;
 }
 
-/** Makes the background transparent. The mask is found at `operatingEdge` pixels at most. */
+/** Makes the background transparent. The mask is computed at `operatingEdge` pixels at most. */
 export async function cutOut(
   input: MediaInput,
   { operatingEdge, format }: { operatingEdge: number; format: PictureFormat },
@@ -189,7 +198,8 @@ export async function cutOut(
     .raw()
     .toBuffer();
   const maskRaw = { raw: { ...size, channels: 1 as const } };
-  // A pipeline of its own: sharp would remove the joined alpha together with the input's.
+  // A separate pipeline, because sharp would remove the joined alpha channel together with that of
+  // the input.
   const opaque = image.flatten({ background: '#fff' }).toColourspace('srgb').removeAlpha();
   const ground = await blameInput(input, opaque.raw().toBuffer());
   const cut = sharp(ground, { raw: { ...size, channels: 3 } }).joinChannel(mask, maskRaw);

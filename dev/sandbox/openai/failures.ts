@@ -4,7 +4,7 @@ import { CallRefusedError, type CallFailure } from '../calls/call.ts';
 
 const requestError = 'invalid_request_error';
 
-/** Words of the errors that faults produce, by HTTP status. */
+/** Messages of the errors that faults cause, by HTTP status. */
 const failures: Record<number, { type: string; code: string; message: string }> = {
   400: { type: requestError, code: 'invalid_value', message: 'The request is invalid.' },
   401: { type: requestError, code: 'invalid_api_key', message: 'Incorrect API key provided.' },
@@ -37,7 +37,7 @@ interface Problem {
   param?: string;
 }
 
-/** A 400 of the request. */
+/** Makes a 400. */
 export function invalidRequest({ param, ...problem }: Problem): CallRefusedError {
   return new CallRefusedError(400, { ...problem, type: requestError, param: param ?? null });
 }
@@ -58,7 +58,7 @@ function problemOf(issue: Issue, param: string, given: unknown): Omit<Problem, '
   return { code: 'invalid_value', message: `Invalid value for '${param}': ${issue.message}.` };
 }
 
-/** The 400 of a body that its schema refuses: OpenAI names the first problem only. */
+/** Makes the 400 of a body that does not match its schema: OpenAI names the first problem only. */
 export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
   const [issue] = error.issues;
   if (!issue) return invalidRequest({ code: 'invalid_value', message: 'The request is invalid.' });
@@ -69,7 +69,7 @@ export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError 
   return invalidRequest({ ...problemOf(issue, param, given), param });
 }
 
-/** The error of a fault. */
+/** Makes the error of a fault. */
 export function failure({ cause, status, type }: CallFailure): CallRefusedError {
   if (cause === 'policy') {
     return new CallRefusedError(400, {
@@ -89,7 +89,7 @@ export function failure({ cause, status, type }: CallFailure): CallRefusedError 
   });
 }
 
-/** The body of an error. */
+/** Makes the body of an error. */
 export function wording({ message, code, details }: CallRefusedError): unknown {
   const { type = requestError, param = null } = details;
   return { error: { message, type, param, code } };

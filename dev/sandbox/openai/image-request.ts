@@ -1,4 +1,4 @@
-/** What OpenAI's image endpoints take: parameters, models and the sizes each model makes. */
+/** Requests of OpenAI's image endpoints: parameters, models, and the sizes of each model. */
 import { z } from 'zod';
 import { CallRefusedError } from '../calls/call.ts';
 import type { Size } from '../media/size.ts';
@@ -28,7 +28,7 @@ export const generationBody = z.strictObject({
   moderation: z.enum(['low', 'auto']).nullish(),
 });
 
-/** The fields of an edit's form, files aside. */
+/** Fields of an edit's form, without its files. */
 export const editFields = z.strictObject({
   ...shared,
   input_fidelity: z.enum(['high', 'low']).nullish(),
@@ -37,7 +37,7 @@ export const editFields = z.strictObject({
 type ImageParameters = Omit<z.output<typeof generationBody>, 'moderation'>;
 
 interface Model {
-  /** Only the three standard sizes, no finer qualities. */
+  /** Models with only the three standard sizes and qualities. */
   isFixed: boolean;
   qualities: readonly (typeof qualities)[number][];
 }
@@ -47,7 +47,7 @@ const fixed: Model = { isFixed: true, qualities: usual };
 const free: Model = { isFixed: false, qualities: usual };
 const fine: Model = { isFixed: false, qualities };
 
-/** Models alive in November 2026; `gpt-image-1` and DALL·E are shut down. */
+/** Models available in November 2026; `gpt-image-1` and DALL·E are shut down. */
 const models: Record<string, Model> = {
   'gpt-image-1-mini': fixed,
   'gpt-image-1.5': fixed,
@@ -59,7 +59,7 @@ const models: Record<string, Model> = {
   'gpt-image-2.6-sunburst': fine,
 };
 
-/** Names with a snapshot's date mean the same model. */
+/** Ids with the date of a snapshot name the same model. */
 function findModel(name: string): Model {
   const model = models[name.replace(/-\d{4}-\d{2}-\d{2}$/, '')];
   if (model) return model;
@@ -83,7 +83,7 @@ function isFreeSize({ width, height }: Size): boolean {
   return isWhole && fits && ratio <= 3;
 }
 
-/** The standard size whose shape is nearest to a picture's. */
+/** Returns the standard size whose shape is nearest to that of a picture. */
 function standardSizeFor({ width, height }: Size): Size {
   const ratio = width / height;
   const text = ratio > 1.25 ? '1536x1024' : ratio < 0.8 ? '1024x1536' : '1024x1024';
@@ -103,7 +103,7 @@ function readSize(asked: string, model: Model, shape: Size): Size {
   });
 }
 
-/** A request that can be carried out. */
+/** Valid request. */
 export interface ImageOrder extends Size {
   prompt: string;
   count: number;
@@ -113,8 +113,8 @@ export interface ImageOrder extends Size {
 }
 
 /**
- * Checks what a schema cannot: model, size, quality and format together.
- * @param shape the picture to edit; `size: auto` keeps its shape.
+ * Checks rules beyond the schema: model, size, quality and format together.
+ * @param shape of the picture to edit, which `size: auto` keeps
  * @throws CallRefusedError
  */
 export function readOrder(parameters: ImageParameters, shape: Size): ImageOrder {

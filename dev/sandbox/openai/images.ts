@@ -22,7 +22,7 @@ const inputsMax = 16;
 const inputBytesMax = 50 * 1024 * 1024;
 const maskBytesMax = 4 * 1024 * 1024;
 
-/** Output tokens of a 1024×1024 picture (documented for low to high, a guess above). */
+/** Output tokens of a 1024×1024 picture (documented for low to high, estimated above). */
 const outputTokens: Record<ImageOrder['quality'], number> = {
   low: 272,
   medium: 1056,
@@ -31,7 +31,7 @@ const outputTokens: Record<ImageOrder['quality'], number> = {
   max: 16_640,
 };
 
-/** Input tokens of a picture: so many and so many again a tile (documented at low fidelity). */
+/** Input tokens of a picture: a base and an amount per tile (documented at low fidelity). */
 function inputTokens({ width, height }: Size): number {
   const shrink = Math.min(1, 512 / Math.min(width, height));
   const tiles = Math.ceil((width * shrink) / 512) * Math.ceil((height * shrink) / 512);
@@ -54,7 +54,7 @@ function usageOf(order: ImageOrder, inputs: readonly Size[], made: number) {
 
 interface Job {
   order: ImageOrder;
-  /** Pictures that were sent in. */
+  /** Input pictures. */
   inputs: Size[];
   make: (drawing: Drawing) => Promise<Media>;
 }
@@ -105,7 +105,7 @@ export function generationEndpoint(pictures: Pictures): CallEndpoint {
 
 const numbers = new Set(['n', 'output_compression', 'partial_images']);
 
-/** A form's fields as the JSON they stand for. */
+/** Converts the fields of a form to the JSON that they stand for. */
 function fieldsOf(form: Form): Record<string, unknown> {
   return Object.fromEntries(
     [...form.fields].map(([name, [value = '']]) => {
@@ -154,7 +154,7 @@ function invalidMask(message: string): CallRefusedError {
   return invalidRequest({ code: 'invalid_mask', message, param: 'mask' });
 }
 
-/** OpenAI edits where a mask is transparent; the sandbox's pictures edit where one is white. */
+/** OpenAI edits transparent parts of a mask, the sandbox's drawing edits white parts. */
 async function readMask({ bytes }: FormFile, first: Size): Promise<MediaInput> {
   if (bytes.length > maskBytesMax) throw invalidMask('The mask must be less than 4 MB.');
   const mask = sharp(bytes);

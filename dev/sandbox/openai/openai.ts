@@ -8,7 +8,7 @@ import { failure, wording } from './failures.ts';
 import { editEndpoint, generationEndpoint } from './images.ts';
 
 interface OpenAiOptions extends CallServerOptions {
-  /** The key that `Authorization: Bearer …` must carry. */
+  /** Key of `Authorization: Bearer …`. */
   apiKey: string;
   tinyMedia: boolean;
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type FalFile } from '../endpoint.ts';
 import { imageUrl, syncMode } from './fields.ts';
 
-/** Models of BiRefNet, for pictures and videos alike. */
+/** Models of BiRefNet, for pictures and videos. */
 export const birefnetModels = [
   'General Use (Light)',
   'General Use (Light 2K)',
@@ -12,10 +12,10 @@ export const birefnetModels = [
   'Portrait',
   'General Use (Dynamic)',
 ] as const;
-/** Resolutions BiRefNet finds its mask at. */
+/** Resolutions at which BiRefNet computes its mask. */
 export const operatingResolutions = ['1024x1024', '2048x2048', '2304x2304'] as const;
 
-/** Documented: the largest resolution belongs to the dynamic model. */
+/** Documented: only the dynamic model has the largest resolution. */
 export const resolutionFitsModel: [
   (input: { model: string; operating_resolution: string }) => boolean,
   { path: string[]; message: string },

@@ -1,4 +1,4 @@
-/** Input fields that many fal endpoints share, and the run of those that draw pictures. */
+/** Input fields that many fal endpoints share, and the run of the endpoints that draw pictures. */
 import { z } from 'zod';
 import { findFault, withoutMarkers } from '../../faults.ts';
 import type { PictureFormat } from '../../media/draw.ts';
@@ -6,17 +6,17 @@ import type { MediaInput } from '../../media/media.ts';
 import { sizeOfAspect, type Size } from '../../media/size.ts';
 import type { GenerationContext } from '../endpoint.ts';
 
-/** A prompt of at most this many characters. */
+/** Prompt with a maximum length in characters. */
 export const prompt = (charactersMax = 50_000) => z.string().min(1).max(charactersMax);
-/** How many pictures. */
+/** Number of pictures. */
 export const numImages = (max: number) => z.int().min(1).max(max).default(1);
 /** Optional in pydantic's sense: absent or null. */
 export const seed = z.int().nullish();
-/** `png` unless said otherwise. */
+/** Output format; default `png`. */
 export const outputFormat = z.enum(['jpeg', 'png', 'webp']).default('png');
-/** `True` puts the media into the result as data URIs. */
+/** If true, the result contains the media as data URIs. */
 export const syncMode = z.boolean().default(false);
-/** 1 = strictest. */
+/** Safety tolerance; 1 is the strictest. */
 export const safetyTolerance = z.enum(['1', '2', '3', '4', '5', '6']).default('4');
 /** Ratios of the nano-banana family. */
 export const aspectRatios = [
@@ -31,12 +31,12 @@ export const aspectRatios = [
   '2:3',
   '9:16',
 ] as const;
-/** Where input pictures come from. */
+/** URL of an input picture. */
 export const imageUrl = z.string().min(1);
 /** One or more input pictures. */
 export const imageUrls = (max = 16) => z.array(imageUrl).min(1).max(max);
 
-/** What a picture request asks for, in the sandbox's terms. */
+/** Parts of a picture request that the sandbox draws by. */
 export interface PictureRequest {
   prompt: string;
   seed?: number | null | undefined;
@@ -60,13 +60,13 @@ function drawings(request: PictureRequest, context: GenerationContext) {
   }));
 }
 
-/** Draws the pictures asked for. */
+/** Draws the requested pictures. */
 export async function drawAll(request: PictureRequest, context: GenerationContext) {
   const all = drawings(request, context);
   return Promise.all(all.map(async (drawing) => context.pictures.draw(drawing)));
 }
 
-/** Input pictures named by `image_urls`. */
+/** Fetches the input pictures of `image_urls`. */
 export function inputsOf(
   urls: readonly string[],
   field = 'image_urls',
@@ -80,7 +80,10 @@ interface EditRequest extends PictureRequest {
   mask?: MediaInput | undefined;
 }
 
-/** Edits the input pictures, once for each picture asked for. @throws MediaInputError */
+/**
+ * Edits the input pictures, once per requested picture.
+ * @throws MediaInputError
+ */
 export async function editAll(request: EditRequest, context: GenerationContext) {
   const { images, mask } = request;
   const all = drawings(request, context);
@@ -89,14 +92,17 @@ export async function editAll(request: EditRequest, context: GenerationContext) 
   );
 }
 
-/** The size for `auto`: the first input's shape at this resolution. @throws MediaInputError */
+/**
+ * Returns the size for `auto`: the shape of the first input at this resolution.
+ * @throws MediaInputError
+ */
 export async function sizeLikeInput(
   context: GenerationContext,
   input: MediaInput,
   resolution?: string,
 ): Promise<Size> {
   const { width, height } = await context.pictures.measure(input);
-  // Models draw no slivers: a shape beyond 3:1 is drawn as 3:1.
+  // Models limit the shape to 3:1.
   const ratio = Math.min(3, Math.max(1 / 3, width / height));
   return sizeOfAspect(ratio, resolution);
 }

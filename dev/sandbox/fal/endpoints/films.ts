@@ -1,11 +1,11 @@
-/** What the video endpoints share: sizes, durations and fal's plain File. */
+/** Common parts of the video endpoints: sizes, durations and fal's plain File. */
 import { findFault, withoutMarkers } from '../../faults.ts';
 import type { Film } from '../../media/film.ts';
 import type { MediaInput } from '../../media/media.ts';
 import type { Size } from '../../media/size.ts';
 import type { FalFile, Generated, GenerationContext } from '../endpoint.ts';
 
-/** fal's `File` without what only `ImageFile` and `VideoFile` carry. */
+/** fal's `File`, without the fields of `ImageFile` and `VideoFile`. */
 export function plainFile(file: FalFile | undefined) {
   if (!file) return undefined;
   const { url, content_type, file_name, file_size } = file;
@@ -16,7 +16,10 @@ function toEven(value: number): number {
   return Math.max(2, Math.round(value / 2) * 2);
 }
 
-/** A frame of this ratio whose shorter edge is `720p` or the like; edges are even, as H.264 asks. */
+/**
+ * Returns a frame size of this ratio; the shorter edge is `720p` or the like, and edges are even,
+ * as H.264 requires.
+ */
 export function frameSize(ratio: number, resolution: string): Size {
   const short = Number.parseInt(resolution, 10);
   return ratio >= 1
@@ -24,13 +27,16 @@ export function frameSize(ratio: number, resolution: string): Size {
     : { width: toEven(short), height: toEven(short / ratio) };
 }
 
-/** Width / height of `"16:9"`. */
+/** Returns width / height of `"16:9"`. */
 export function ratioOf(aspect: string): number {
   const [across = 1, down = 1] = aspect.split(':').map(Number);
   return across / down;
 }
 
-/** The ratio of a picture, at most 21:9. @throws MediaInputError */
+/**
+ * Returns the ratio of a picture, at most 21:9.
+ * @throws MediaInputError
+ */
 export async function ratioLikeInput(
   context: GenerationContext,
   input: MediaInput,
@@ -43,7 +49,7 @@ interface FilmRequest extends Omit<Film, 'seed'> {
   seed?: number | null | undefined;
 }
 
-/** The film that is delivered: the one asked for, unless a fault says otherwise. */
+/** Returns the requested film, changed by a fault if there is one. */
 function deliveredFilm(request: FilmRequest, { faults }: GenerationContext): FilmRequest {
   const short = findFault(faults, 'short-film');
   const shrink = Number(findFault(faults, 'small-media')?.argument || 1);
@@ -56,7 +62,7 @@ function deliveredFilm(request: FilmRequest, { faults }: GenerationContext): Fil
   };
 }
 
-/** Makes the film; its result is one `video`, and the seed when the model tells it. */
+/** Makes the film; the result has one `video`, and the seed if the model returns it. */
 export async function filmOf(
   request: FilmRequest,
   context: GenerationContext,

@@ -73,7 +73,7 @@ interface GptImageInput {
   image_size: string | Size;
 }
 
-/** JPEG has no alpha: OpenAI refuses the combination, and so does the sandbox. */
+/** JPEG has no alpha channel: OpenAI rejects the combination. */
 const alphaNeedsFormat: [
   (input: { background: string; output_format: string }) => boolean,
   { path: string[]; message: string },

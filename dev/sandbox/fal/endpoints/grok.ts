@@ -29,7 +29,7 @@ export const grokEndpoints: Endpoint[] = [
       prompt: prompt(8000),
       aspect_ratio: z.enum(['auto', ...ratios]).default('1:1'),
       num_images: numImages(4),
-      // The client's types and xAI's own documentation differ in case: both are taken.
+      // fal's types and xAI's documentation differ in case: both are accepted.
       resolution: z.enum(['1K', '2K', '4K', '1k', '2k']).default('1K'),
       output_format: z.enum(['jpeg', 'png', 'webp']).default('jpeg'),
       sync_mode: syncMode,

@@ -8,7 +8,7 @@ const latencyFactor = 4;
 const resolution = '1080p';
 const promptCharactersMax = 2500;
 
-/** `"3"`, `"4"` … as pydantic literals: a number is refused. */
+/** `"3"`, `"4"` … as pydantic literals: a number is rejected. */
 function secondsFrom(min: number, max: number) {
   const all = Array.from({ length: max - min + 1 }, (_, index) => String(min + index));
   return z.enum(all);

@@ -100,7 +100,7 @@ export const nanoBananaEndpoints: Endpoint[] = [
     }),
     run: edit,
   }),
-  // The same model before and after its preview.
+  // Ids of the same model during and after its preview.
   ...['fal-ai/gemini-3.1-flash-image', 'fal-ai/gemini-3.1-flash-image-preview'].flatMap((id) => [
     defineEndpoint({
       id,

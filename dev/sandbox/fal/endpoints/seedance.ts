@@ -10,7 +10,7 @@ const autoSeconds = 5;
 interface Version {
   root: string;
   secondsMax: number;
-  /** Pictures to refer to. */
+  /** Reference pictures. */
   imagesMax: number;
 }
 const versions: Version[] = [
@@ -18,7 +18,7 @@ const versions: Version[] = [
   { root: 'bytedance/seedance-2.5', secondsMax: 30, imagesMax: 30 },
 ];
 
-/** `"auto"` or whole seconds as a string: the number 8 is refused. */
+/** `"auto"` or whole seconds as a string: the number 8 is rejected. */
 function durations(secondsMax: number) {
   const seconds = Array.from({ length: secondsMax - 3 }, (_, index) => String(index + 4));
   return z.enum(['auto', ...seconds]).default('auto');

@@ -16,7 +16,7 @@ import {
 /** Documented: total pixels from 960×960 to 4096×4096; smaller sizes are scaled up. */
 const pixelsMin = 960 * 960;
 const pixelsMax = 4096 * 4096;
-/** Documented: of more input pictures the last ten are used. */
+/** Documented: only the last ten input pictures are used. */
 const inputsUsedMax = 10;
 const autoSizes = {
   auto: { width: 2048, height: 2048 },

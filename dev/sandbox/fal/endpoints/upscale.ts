@@ -1,4 +1,6 @@
-/** Image upscalers on fal: Topaz and SeedVR2. Their result is one `image`; Topaz tells no size. */
+/**
+ * Image upscalers on fal: Topaz and SeedVR2. Their result has one `image`; Topaz returns no size.
+ */
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type FalFile } from '../endpoint.ts';
 import { imageUrl, seed, syncMode } from './fields.ts';

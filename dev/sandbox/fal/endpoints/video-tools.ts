@@ -1,6 +1,6 @@
 /**
- * Video upscale and background removal on fal. The sandbox cannot decode video: it reads the
- * input's size and length and makes a new film of what the output must measure.
+ * Video upscale and background removal on fal. The sandbox cannot decode video: it reads size and
+ * duration of the input and makes a new film with the size and duration of the output.
  */
 import { z } from 'zod';
 import { MediaInputError, type MediaInput } from '../../media/media.ts';
@@ -82,7 +82,7 @@ export const videoToolEndpoints: Endpoint[] = [
         output_mask: z.boolean().default(false),
         refine_foreground: z.boolean().default(true),
         sync_mode: syncMode,
-        // The other containers fal offers need encoders that the sandbox does not have.
+        // The other containers of fal need encoders that the sandbox does not have.
         video_output_type: z.literal('X264 (.mp4)').default('X264 (.mp4)'),
       })
       .refine(...resolutionFitsModel),
