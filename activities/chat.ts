@@ -8,14 +8,14 @@ import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Telemetry } from '../platform/telemetry.ts';
 import { throwRefusal } from '../ledger/refusals.ts';
-import { observeUpstreams } from '../chat/observed-chat.ts';
+import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
 import type { ChatBody } from '../chat/chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from '../chat/chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger.ts';
 import { chatPriceMicro } from '../chat/chat-price.ts';
 import { countInput } from '../chat/input-count.ts';
-import { OpenChat } from '../chat/open-chat.ts';
+import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
 
 /** Chat request of a caller. */
@@ -90,16 +90,22 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const draft = draftOf(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const payableMicro = await reserve(ledger, reserveOf(order, { id, claim, ttlMs }, draft));
-      return new OpenChat({
+      const { metrics } = telemetry;
+      const parts = {
         id,
         organizationId,
         candidates: draft.grant(payableMicro),
         stream,
         usdPerCredit,
         running,
-        rejectedUsage: telemetry.metrics.chatUsageRejected,
+        rejectedUsage: metrics.chatUsageRejected,
         logger,
-      });
+      };
+      const { keyId, requestId, models, maxTokens } = order;
+      const [{ id: model }] = models;
+      const priceMarkup = config.CHAT_PRICE_MARKUP;
+      const facts = { organizationId, keyId, requestId, model, maxTokens, priceMarkup, metrics };
+      return new ObservedChat(parts, facts);
     },
     /** Returns the price of a chat. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {

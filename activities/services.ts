@@ -4,7 +4,7 @@ import type { Config } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound } from '../platform/outbound.ts';
-import { openTelemetry } from '../platform/telemetry.ts';
+import { openTelemetry, type ProcessKind } from '../platform/telemetry.ts';
 import {
   connectTemporal,
   createTemporalClient,
@@ -46,8 +46,8 @@ export function publicBaseUrl(config: Config): string {
 }
 
 /** Opens the services. No server is contacted before it is needed. */
-async function openServices(config: Config, logger: Logger) {
-  const telemetry = await openTelemetry(config);
+async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
+  const telemetry = await openTelemetry(config, kind);
   const { metrics } = telemetry;
   const pool = await openDatabase({
     url: config.DATABASE_URL,
@@ -113,8 +113,8 @@ export type Services = Awaited<ReturnType<typeof openServices>>;
  * Opens the services and connects to Temporal, after the server is ready and has the search
  * attributes that the start of a job needs.
  */
-export async function openProcess(config: Config, logger: Logger) {
-  const services = await openServices(config, logger);
+export async function openProcess(config: Config, logger: Logger, kind: ProcessKind) {
+  const services = await openServices(config, logger, kind);
   const connection = await connectTemporal(config, logger);
   const namespace = config.TEMPORAL_NAMESPACE;
   /** Registers the search attributes again on a server that has lost its state. */

@@ -57,7 +57,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let handle: Handler = answerStarting;
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
-  const opened = await openProcess(config, logger);
+  const opened = await openProcess(config, logger, 'api');
   const { services, connection, client } = opened;
   const updates = await openJobUpdates({ databaseUrl: config.DATABASE_URL, ...services });
   let draining = false;

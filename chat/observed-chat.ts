@@ -1,7 +1,14 @@
-/** Metrics and traces of chat: its ledger and its upstreams. */
+/** Metrics and traces of chat: its ledger, its upstreams, and each chat as a whole. */
+import { SpanKind, type Span } from '@opentelemetry/api';
+import { GatewayError } from '../domain/errors.ts';
+import { microFromCredits } from '../domain/credits.ts';
 import { countReserve, moved, settled, type Observers } from '../ledger/observed-ledgers.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
 import type { ChatLedger } from './chat-ledger.ts';
+import { OpenChat, type OpenChatParts } from './open-chat.ts';
+import type { ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { Upstreams } from './upstreams.ts';
 
 /** Observes the ledger of chat. */
@@ -44,4 +51,127 @@ export function observeUpstreams(
       };
     },
   };
+}
+
+/** Values of `gen_ai.provider.name` that differ from the gateway's names (OpenTelemetry's conventions for generative AI). */
+const conventionalNames = new Map([
+  ['google', 'gcp.gemini'],
+  ['mistral', 'mistral_ai'],
+  ['xai', 'x_ai'],
+]);
+
+/** Facts of a chat for its span. */
+interface ChatFacts {
+  organizationId: string;
+  keyId: string;
+  requestId: string;
+  /** Id of the first model of the request. */
+  model: string;
+  maxTokens: number | null;
+  /** Markup on the provider's prices: 0.2 is 20 %. */
+  priceMarkup: number;
+  metrics: Metrics;
+}
+
+/** Chat with a span and metrics of OpenTelemetry's conventions for generative AI, from the first request to the settlement. */
+export class ObservedChat extends OpenChat {
+  readonly #facts: ChatFacts;
+  readonly #parts: OpenChatParts;
+
+  constructor(parts: OpenChatParts, facts: ChatFacts) {
+    super(parts);
+    this.#parts = parts;
+    this.#facts = facts;
+  }
+
+  override answer(): Promise<ChatAnswer> {
+    return this.#observe(async (span) => {
+      const answer = await super.answer();
+      const { id, model } = answer.completion;
+      span.setAttributes({
+        ...(typeof id === 'string' && { 'gen_ai.response.id': id }),
+        ...(typeof model === 'string' && { 'gen_ai.response.model': model }),
+        'gen_ai.response.finish_reasons': [answer.finishReason ?? 'unknown'],
+      });
+      return answer;
+    });
+  }
+
+  override stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
+    return this.#observe(async (span) => {
+      const startedAtMs = performance.now();
+      let silent = true;
+      try {
+        await super.stream((steps) => {
+          if (silent && steps.some(({ written }) => written !== '')) {
+            silent = false;
+            const seconds = (performance.now() - startedAtMs) / 1000;
+            span.setAttribute('gen_ai.response.time_to_first_chunk', seconds);
+          }
+          return deliver(steps);
+        });
+      } finally {
+        const { head, finishReason } = this.outline;
+        span.setAttributes({
+          ...(head.id !== '' && { 'gen_ai.response.id': head.id }),
+          ...(head.model !== '' && { 'gen_ai.response.model': head.model }),
+          'gen_ai.response.finish_reasons': [finishReason ?? 'unknown'],
+        });
+      }
+    });
+  }
+
+  #observe<Result>(work: (span: Span) => Promise<Result>): Promise<Result> {
+    const { organizationId, keyId, requestId, model, maxTokens } = this.#facts;
+    const attributes = {
+      'gen_ai.operation.name': 'chat',
+      'gen_ai.request.model': model,
+      'gen_ai.request.stream': this.#parts.stream,
+      ...(maxTokens !== null && { 'gen_ai.request.max_tokens': maxTokens }),
+      'gateway.organization.id': organizationId,
+      'gateway.key.id': keyId,
+      'gateway.chat.id': this.id,
+      'request.id': requestId,
+    };
+    return inSpan({ name: `chat ${model}`, kind: SpanKind.CLIENT, attributes }, async (span) => {
+      const startedAtMs = performance.now();
+      let errorType = '';
+      try {
+        return await work(span);
+      } catch (error) {
+        errorType = error instanceof GatewayError ? error.code : 'error';
+        throw error;
+      } finally {
+        this.#record(span, { errorType, seconds: (performance.now() - startedAtMs) / 1000 });
+      }
+    });
+  }
+
+  #record(span: Span, { errorType, seconds }: { errorType: string; seconds: number }): void {
+    const { model, metrics, priceMarkup } = this.#facts;
+    const { provider } = this.served;
+    const labels = {
+      gen_ai_operation_name: 'chat',
+      gen_ai_provider_name: conventionalNames.get(provider) ?? provider,
+      gen_ai_request_model: model,
+    };
+    metrics.genAiSeconds.observe({ ...labels, error_type: errorType }, seconds);
+    span.setAttribute('gen_ai.provider.name', labels.gen_ai_provider_name);
+    const { bill } = this;
+    if (!bill) return;
+    const { inputTokens, outputTokens } = bill.usage;
+    const usdPerMicro = this.#parts.usdPerCredit / microFromCredits(1);
+    span.setAttributes({
+      'gen_ai.usage.input_tokens': inputTokens,
+      'gen_ai.usage.output_tokens': outputTokens,
+      // No convention has an attribute for the price; Langfuse reads this one, in USD.
+      'gen_ai.usage.cost': bill.creditsConsumed * this.#parts.usdPerCredit,
+      'gateway.credits.charged': bill.creditsConsumed,
+    });
+    if (bill.priceMicro === 0) return;
+    metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);
+    metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'output' }, outputTokens);
+    const costUsd = (bill.priceMicro * usdPerMicro) / (1 + priceMarkup);
+    metrics.chatCostUsd.inc({ provider, model: this.served.model }, costUsd);
+  }
 }

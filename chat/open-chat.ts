@@ -26,7 +26,8 @@ import { readSteps } from './stream-steps.ts';
 import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
 import type { Upstream } from './upstreams.ts';
 
-interface Parts {
+/** Parts of an open chat. */
+export interface OpenChatParts {
   id: string;
   organizationId: string;
   candidates: ChatCandidates;
@@ -43,6 +44,8 @@ interface Parts {
 export interface ChatBill {
   usage: TokenUsage;
   creditsConsumed: number;
+  /** Price of the tokens in micro-credits; more was not charged if balance or key could not pay it. */
+  priceMicro: number;
 }
 
 /** Chat whose credits are reserved. Exactly one of `answer` and `stream` is called, once. */
@@ -50,7 +53,7 @@ export class OpenChat implements RunningChat {
   readonly id: string;
   /** Models that did not answer. */
   readonly tried: FailedTry[] = [];
-  readonly #parts: Parts;
+  readonly #parts: OpenChatParts;
   /** The model that was called last. */
   #asked: ChatCandidate;
   /** The request to it; null before. */
@@ -64,9 +67,9 @@ export class OpenChat implements RunningChat {
   #delivered = false;
   #left = false;
   #ended = false;
-  #bill: (Billing & { amountMicro: number }) | null = null;
+  #bill: (Billing & { amountMicro: number; priceMicro: number }) | null = null;
 
-  constructor(parts: Parts) {
+  constructor(parts: OpenChatParts) {
     this.id = parts.id;
     this.#parts = parts;
     [this.#asked] = parts.candidates;
@@ -76,10 +79,11 @@ export class OpenChat implements RunningChat {
   /** Bill of the chat; null until it has ended. */
   get bill(): ChatBill | null {
     if (!this.#bill) return null;
-    const { inputTokens, outputTokens, amountMicro } = this.#bill;
+    const { inputTokens, outputTokens, amountMicro, priceMicro } = this.#bill;
     return {
       usage: { inputTokens, outputTokens },
       creditsConsumed: creditsFromMicro(amountMicro),
+      priceMicro,
     };
   }
 
@@ -235,7 +239,7 @@ export class OpenChat implements RunningChat {
       reason: `chat ${end}`,
       ...billing,
     });
-    this.#bill = { ...billing, amountMicro: chargedMicro };
+    this.#bill = { ...billing, amountMicro: chargedMicro, priceMicro };
     if (chargedMicro < priceMicro) {
       const { logger } = this.#parts;
       logger.error({ chatId: id, model: served.model, priceMicro, chargedMicro }, 'chat.loss');

@@ -6,6 +6,9 @@
 /** Name of the Temporal header. */
 export const requestContextHeader = 'request-context';
 
+/** Header of a signal with the W3C trace context of its sender. */
+export const signalContextHeader = 'signal-context';
+
 /** Its content, JSON. */
 export interface RequestContext {
   /** Id of the request that started the job. */

@@ -78,6 +78,9 @@ const settledRow = z.object({
   type: z.string().nullable(),
   status: z.string().nullable(),
   reason: z.string().nullable(),
+  /** The type of the job if it has no model. */
+  model: z.string(),
+  provider: z.string(),
 });
 
 /** Number of noted ids after which they are counted without a scrape, because the list must not grow without bound. */
@@ -103,8 +106,9 @@ export function createSettlements(
           coalesce(r.loss_micro, 0) AS loss,
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
           extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
-          j.type, j.status, j.error->>'code' AS reason
-        FROM reservation r LEFT JOIN job j ON j.id = r.id
+          j.type, j.status, j.error->>'code' AS reason,
+          coalesce(j.model, c.model, j.type) AS model, coalesce(j.provider, c.provider) AS provider
+        FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request c ON c.id = r.id
           LEFT JOIN LATERAL (
             SELECT max(h.heard_at) - min(c.begun_at) AS worked
             FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,
@@ -132,8 +136,8 @@ export function createSettlements(
 type Settlements = ReturnType<typeof createSettlements>;
 
 function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
-  const { kind, amount, charged, loss, type, status } = row;
-  metrics.creditsCharged.inc({ kind }, creditsFromMicro(charged));
+  const { kind, amount, charged, loss, type, status, provider, model } = row;
+  metrics.creditsCharged.inc({ kind, provider, model }, creditsFromMicro(charged));
   metrics.creditsReleased.inc({ kind }, creditsFromMicro(Math.max(0, amount - charged)));
   metrics.chatLoss.inc(creditsFromMicro(loss));
   if (type === null || status === null) return;

@@ -101,8 +101,8 @@ const delayList = z
     'must be at most 50 waits of at most a day each, with commas between',
   );
 
-/** `name=value,name=value`, percent-encoded (OpenTelemetry's specification of OTLP headers). */
-const headerList = z
+/** `name=value,name=value`, percent-encoded (OpenTelemetry's specification of its variables). */
+const pairList = z
   .string()
   .default('')
   .refine(
@@ -283,8 +283,11 @@ export const gatewayVariables = {
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   /** OTLP/HTTP collector; absent: no traces. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  OTEL_EXPORTER_OTLP_HEADERS: headerList,
+  OTEL_EXPORTER_OTLP_HEADERS: pairList,
+  /** Service name of traces without the kind of process, which is appended: `-api`, `-worker`. */
   OTEL_SERVICE_NAME: z.string().min(1).default('studio-gateway'),
+  /** Further attributes of all spans, e.g. `deployment.environment.name=production`. */
+  OTEL_RESOURCE_ATTRIBUTES: pairList,
   /** Share of traces that are kept, 0 to 1. */
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
   /** Milliseconds between exports. */

@@ -12,6 +12,8 @@ export interface Correlation {
   workflowId?: string;
   /** W3C trace id, if the work is traced. */
   traceId?: string;
+  /** W3C id of the outermost span of the work. */
+  spanId?: string;
 }
 
 const scopes = new AsyncLocalStorage<Correlation>();

@@ -1,4 +1,5 @@
 /** Logging: pino, one JSON line per event, ids only: never bodies, keys or signed URLs. */
+import { isSpanContextValid, trace } from '@opentelemetry/api';
 import { pino, type Logger } from 'pino';
 import { correlation } from './correlation.ts';
 
@@ -18,10 +19,16 @@ export function createLogger(name: string, level: string): Logger {
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
     // Ids of the current work; the fields of the log call have priority.
-    mixin: () => ({ ...correlation() }),
+    mixin: () => ({ ...correlation(), ...activeSpan() }),
     serializers: { error: describeError, err: describeError },
   };
   return pino(options, stdout);
+}
+
+/** Returns the id of the span in which the line is written; empty outside of any. */
+function activeSpan(): { spanId?: string } {
+  const spanContext = trace.getActiveSpan()?.spanContext();
+  return spanContext && isSpanContextValid(spanContext) ? { spanId: spanContext.spanId } : {};
 }
 
 /**

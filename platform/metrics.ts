@@ -76,7 +76,12 @@ function requestMetrics(registry: Registry) {
 function ledgerMetrics(registry: Registry) {
   return {
     creditsReserved: counter(registry, 'credits_reserved_total', ['Credits reserved.', 'kind']),
-    creditsCharged: counter(registry, 'credits_charged_total', ['Credits charged.', 'kind']),
+    creditsCharged: counter(registry, 'credits_charged_total', [
+      'Credits charged, by the model and the provider that served it.',
+      'kind',
+      'provider',
+      'model',
+    ]),
     creditsReleased: counter(registry, 'credits_released_total', [
       'Reserved credits that went back, in whole or in part.',
       'kind',
@@ -125,6 +130,39 @@ function ledgerMetrics(registry: Registry) {
     ]),
     poolWaitSeconds: histograms(registry, waitSeconds)('postgres_pool_wait_seconds', [
       'From a query to the connection it runs on.',
+    ]),
+  };
+}
+
+/** Buckets of OpenTelemetry's conventions for generative AI. */
+const genAiTokens = Array.from({ length: 14 }, (_, power) => 4 ** power);
+const genAiSeconds = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
+
+/**
+ * Metrics of OpenTelemetry's conventions for generative AI (`gen_ai.client.token.usage`, `gen_ai.client.operation.duration`),
+ * named as the conventions translate to Prometheus.
+ */
+function genAiMetrics(registry: Registry) {
+  const labels = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model'] as const;
+  return {
+    genAiTokens: new Histogram({
+      name: 'gen_ai_client_token_usage',
+      help: 'Tokens of a chat that it was charged for, by type.',
+      labelNames: [...labels, 'gen_ai_token_type'],
+      buckets: genAiTokens,
+      registers: [registry],
+    }),
+    genAiSeconds: new Histogram({
+      name: 'gen_ai_client_operation_duration_seconds',
+      help: 'Time from the request to a provider to the end of its answer.',
+      labelNames: [...labels, 'error_type'],
+      buckets: genAiSeconds,
+      registers: [registry],
+    }),
+    chatCostUsd: counter(registry, 'chat_cost_usd_total', [
+      'Price of the charged tokens before the markup, in USD.',
+      'provider',
+      'model',
     ]),
   };
 }
@@ -227,6 +265,7 @@ export function createMetrics() {
     ...requestMetrics(registry),
     ...ledgerMetrics(registry),
     ...providerMetrics(registry),
+    ...genAiMetrics(registry),
   };
 }
 

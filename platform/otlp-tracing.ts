@@ -1,4 +1,5 @@
 /** The OpenTelemetry SDK with its exporter over OTLP/HTTP; loaded only where an endpoint is configured (telemetry.ts). */
+import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { context, propagation, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -10,15 +11,26 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
+import { z } from 'zod';
 
 interface OtlpOptions {
   /** Trace endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
   url: string;
   headers: Record<string, string>;
   serviceName: string;
+  /** Further attributes of the process, e.g. `deployment.environment.name`. */
+  resource: Record<string, string>;
   /** Share of traces that are exported. */
   ratio: number;
   flushIntervalMs: number;
+}
+
+const packageFile = z.object({ version: z.string() });
+
+/** Reads the version of the gateway. */
+function readVersion(): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+  return packageFile.parse(JSON.parse(text)).version;
 }
 
 /** Time that an ending process waits for its collector. */
@@ -32,7 +44,10 @@ const closeTimeoutMs = 3000;
 export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
+      ...options.resource,
       'service.name': options.serviceName,
+      'service.namespace': 'studio-gateway',
+      'service.version': readVersion(),
       'service.instance.id': `${hostname()}:${process.pid}`,
     }),
     // Sampling depends on the trace id alone, in every process: a caller's `sampled` flag must not

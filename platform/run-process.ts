@@ -3,9 +3,7 @@ import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts'
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
-
-/** Kinds of processes, which their logs name. */
-type ProcessKind = 'api' | 'worker';
+import type { ProcessKind } from './telemetry.ts';
 
 /** Parts that a process is started with. */
 interface ProcessParts {

@@ -11,8 +11,10 @@ import {
   type Span,
   type SpanOptions,
 } from '@opentelemetry/api';
+import { GatewayError } from '../domain/errors.ts';
+import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { Config } from './config.ts';
-import { correlate } from './correlation.ts';
+import { correlate, correlation } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
 /** Name and options of a span. Attributes are ids and names of closed lists, never contents. */
@@ -24,9 +26,32 @@ interface SpanStart extends SpanOptions {
 
 const tracer = trace.getTracer('studio-gateway');
 
+/** Records a span of work that has ended and that no function of this process spans. */
+export function recordSpan(
+  { name, parent = context.active(), ...options }: SpanStart,
+  { endedAtMs, hasFailed }: { endedAtMs: number; hasFailed: boolean },
+): void {
+  const span = tracer.startSpan(name, options, parent);
+  if (hasFailed) span.setStatus({ code: SpanStatusCode.ERROR });
+  span.end(endedAtMs);
+}
+
+/** Kinds of processes, which traces and logs name. */
+export type ProcessKind = 'api' | 'worker';
+
 /**
- * Runs a function in a span, and adds the trace id to its log lines; an error marks the span and is
- * thrown again.
+ * Returns the class of an error for `error.type`: a code of the error table, the kind of a provider's failure, or the
+ * name. The message is left out, because it may contain a caller's text.
+ */
+function errorTypeOf(error: unknown): string {
+  if (error instanceof GatewayError) return error.code;
+  if (error instanceof ProviderFailure) return error.kind;
+  return error instanceof Error ? error.name : typeof error;
+}
+
+/**
+ * Runs a function in a span, and adds the ids of trace and span to its log lines; an error marks the span and is thrown
+ * again.
  */
 export function inSpan<Result>(
   { name, parent = context.active(), ...options }: SpanStart,
@@ -34,13 +59,16 @@ export function inSpan<Result>(
 ): Promise<Result> {
   return tracer.startActiveSpan(name, options, parent, async (span) => {
     const spanContext = span.spanContext();
-    if (isSpanContextValid(spanContext)) correlate({ traceId: spanContext.traceId });
+    if (isSpanContextValid(spanContext)) {
+      // Lines outside of any span have the id of the outermost one.
+      const { spanId = spanContext.spanId } = correlation();
+      correlate({ traceId: spanContext.traceId, spanId });
+    }
     try {
       return await work(span);
     } catch (error) {
-      // The class of the error without its message, which may contain a caller's text.
       span.setStatus({ code: SpanStatusCode.ERROR });
-      span.setAttribute('error.type', error instanceof Error ? error.name : typeof error);
+      span.setAttribute('error.type', errorTypeOf(error));
       throw error;
     } finally {
       span.end();
@@ -56,18 +84,19 @@ export interface Telemetry {
 }
 
 /** Creates the metrics, and starts the exporter of spans if one is configured. */
-export async function openTelemetry(config: Config): Promise<Telemetry> {
-  return { metrics: createMetrics(), closeTracing: await openTracing(config) };
+export async function openTelemetry(config: Config, kind: ProcessKind): Promise<Telemetry> {
+  return { metrics: createMetrics(), closeTracing: await openTracing(config, kind) };
 }
 
-async function openTracing(config: Config): Promise<Telemetry['closeTracing']> {
+async function openTracing(config: Config, kind: ProcessKind): Promise<Telemetry['closeTracing']> {
   const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === undefined) return () => Promise.resolve();
   const { startOtlpTracing } = await import('./otlp-tracing.ts');
   return startOtlpTracing({
     url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
     headers: config.OTEL_EXPORTER_OTLP_HEADERS,
-    serviceName: config.OTEL_SERVICE_NAME,
+    serviceName: `${config.OTEL_SERVICE_NAME}-${kind}`,
+    resource: config.OTEL_RESOURCE_ATTRIBUTES,
     ratio: config.OTEL_TRACES_SAMPLER_ARG,
     flushIntervalMs: config.OTEL_BSP_SCHEDULE_DELAY,
   });

@@ -4,15 +4,28 @@ import {
   Client,
   Connection,
   type WorkflowClientInterceptor,
+  type WorkflowSignalInput,
   type WorkflowStartInput,
 } from '@temporalio/client';
-import { context, propagation, ROOT_CONTEXT, SpanKind, type Context } from '@opentelemetry/api';
+import {
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  SpanKind,
+  trace,
+  type Context,
+  type Link,
+} from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
 import { inSpan } from './telemetry.ts';
-import { requestContextHeader, type RequestContext } from '../domain/request-context.ts';
+import {
+  requestContextHeader,
+  signalContextHeader,
+  type RequestContext,
+} from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
 
 function readIfNamed(path: string | undefined): Promise<Buffer> | undefined {
@@ -70,6 +83,9 @@ export function createTemporalClient(connection: Connection, config: TemporalCon
   });
 }
 
+/** Trace context as the propagator writes it. */
+type Carrier = Record<string, string>;
+
 /** `IndexedValueType` of temporal.api.enums.v1. */
 const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
@@ -101,7 +117,17 @@ const requestContextInterceptor: WorkflowClientInterceptor = {
     const name = `workflow.start ${workflowType}`;
     return inSpan({ name, kind: SpanKind.PRODUCER, attributes }, () => next(withContext(input)));
   },
+  signal: (input, next) => next(withTrace(input)),
 };
+
+/** Puts the current trace on a signal, so that the activities of the workflow are linked to it. */
+function withTrace(input: WorkflowSignalInput): WorkflowSignalInput {
+  const carried: Carrier = {};
+  propagation.inject(context.active(), carried);
+  if (Object.keys(carried).length === 0) return input;
+  const header = defaultPayloadConverter.toPayload(carried);
+  return { ...input, headers: { ...input.headers, [signalContextHeader]: header } };
+}
 
 function withContext(input: WorkflowStartInput): WorkflowStartInput {
   const { requestId } = correlation();
@@ -112,14 +138,28 @@ function withContext(input: WorkflowStartInput): WorkflowStartInput {
   return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
 }
 
+/** Returns the links to the trace of the last signal that the workflow has received. */
+function linksOf(headers: Headers): Link[] {
+  const header = headers[signalContextHeader];
+  if (!header) return [];
+  const carrier = defaultPayloadConverter.fromPayload<Carrier>(header);
+  const linked = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, carrier));
+  return linked ? [{ context: linked }] : [];
+}
+
 /**
- * Reads the request context of an activity and the parent of its spans; both are absent for work
- * without a request.
+ * Reads the request context of an activity, and the parent and the links of its spans; work without a request has neither
+ * context nor parent.
  */
-export function contextOf(headers: Headers): { requestId?: string; parent: Context } {
+export function contextOf(headers: Headers): {
+  requestId?: string;
+  parent: Context;
+  links: Link[];
+} {
   const header = headers[requestContextHeader];
-  if (!header) return { parent: ROOT_CONTEXT };
+  const links = linksOf(headers);
+  if (!header) return { parent: ROOT_CONTEXT, links };
   const { requestId, ...carrier } = defaultPayloadConverter.fromPayload<RequestContext>(header);
   const parent = propagation.extract(ROOT_CONTEXT, carrier);
-  return { ...(requestId !== undefined && { requestId }), parent };
+  return { ...(requestId !== undefined && { requestId }), parent, links };
 }

@@ -2,14 +2,7 @@
  * Temporal workers of a process: one for the Studio queue (workflows and their local activities),
  * one per provider (its calls only, with the provider's concurrency), one for webhooks.
  */
-import {
-  Worker,
-  type NativeConnection,
-  type WorkerDeploymentOptions,
-  type ActivityInterceptorsFactory,
-} from '@temporalio/worker';
-import { SpanKind } from '@opentelemetry/api';
-import type { Context } from '@temporalio/activity';
+import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../providers/registry.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
@@ -17,11 +10,8 @@ import type { Config } from '../platform/config.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/contract.ts';
+import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
-import { isId } from '../domain/ids.ts';
-import { withCorrelation } from '../platform/correlation.ts';
-import { contextOf } from '../platform/temporal.ts';
-import { inSpan } from '../platform/telemetry.ts';
 
 /** Running workers. */
 export interface StudioWorkers {
@@ -67,7 +57,11 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     shutdownGraceTime,
-    interceptors: { activity: [activityContext] },
+    interceptors: {
+      activity: [
+        createActivityContext({ pool: services.pool, usdPerCredit: config.USD_PER_CREDIT }),
+      ],
+    },
     dataConverter: dataConverterOf(config),
   };
   const version = versionOf(config);
@@ -134,37 +128,4 @@ function callsOnly(activities: Activities): Partial<Activities> {
 
 async function runAll(workers: Worker[]): Promise<void> {
   await Promise.all(workers.map((worker) => worker.run()));
-}
-
-/**
- * Runs an activity with the ids of its request and job, in a child span of the span that started
- * its workflow.
- */
-const activityContext: ActivityInterceptorsFactory = (context) => ({
-  inbound: {
-    execute(input, next) {
-      const { parent, ...request } = contextOf(input.headers);
-      const { info } = context;
-      const attributes = {
-        'workflow.id': info.workflowExecution?.workflowId ?? '',
-        'workflow.type': info.workflowType ?? '',
-        'activity.attempt': info.attempt,
-      };
-      const name = `activity ${info.activityType}`;
-      return withCorrelation({ ...request, ...idsOf(context) }, () =>
-        inSpan({ name, kind: SpanKind.CONSUMER, parent, attributes }, () => next(input)),
-      );
-    },
-  },
-});
-
-/**
- * The workflow id of a job is the job id; ids of its child workflows begin with it
- * (jobs/contract.ts).
- */
-function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
-  const workflowId = info.workflowExecution?.workflowId;
-  if (workflowId === undefined) return {};
-  const [jobId = ''] = workflowId.split('-', 1);
-  return { ...(isId('job', jobId) && { jobId }), workflowId };
 }

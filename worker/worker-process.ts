@@ -40,7 +40,7 @@ export async function startWorkerProcess(
   logger: Logger,
   options: WorkerProcessOptions = {},
 ): Promise<WorkerProcess> {
-  const opened = await openProcess(config, logger);
+  const opened = await openProcess(config, logger, 'worker');
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);

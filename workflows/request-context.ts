@@ -1,9 +1,9 @@
 /**
- * Passes the request context from the workflow to the activities and child workflows that it
- * schedules. The context does not change commands, so a history replays in the same way without it.
+ * Passes the request context, and the trace of the last signal, from the workflow to the activities and child workflows
+ * that it schedules. The context does not change commands, so a history replays in the same way without it.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
-import { requestContextHeader } from '../domain/request-context.ts';
+import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';
 
 type Interceptors = ReturnType<WorkflowInterceptorsFactory>;
 type Inbound = NonNullable<Interceptors['inbound']>[number];
@@ -16,7 +16,12 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   const inbound: Inbound = {
     execute(input, next) {
       const header = input.headers[requestContextHeader];
-      if (header) kept = { [requestContextHeader]: header };
+      if (header) kept = { ...kept, [requestContextHeader]: header };
+      return next(input);
+    },
+    handleSignal(input, next) {
+      const header = input.headers[signalContextHeader];
+      if (header) kept = { ...kept, [signalContextHeader]: header };
       return next(input);
     },
   };

@@ -45,6 +45,9 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
 /** Methods that are labels of metrics; every other method is counted as `other`. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
+/** Paths of probes, documents and the files of the console, which would be most of the traces. */
+const untraced = /^\/($|healthz$|readyz$|docs(\/|$)|console(\/|$)|favicon\.ico$)/;
+
 /** Makes the middleware that counts, measures and traces requests. */
 export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
   function count(ctx: Context, startedAtMs: number): void {
@@ -57,6 +60,7 @@ export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middl
     const startedAtMs = performance.now();
     metrics.requestsInFlight.inc();
     try {
+      if (untraced.test(ctx.path)) return await next();
       await inSpan(
         {
           name: ctx.method,

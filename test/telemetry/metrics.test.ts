@@ -104,6 +104,22 @@ describe('metrics', () => {
     expect(sumOf(page, 'gateway_http_requests_total', { route, status: '400' })).toBe(1);
     expect(sumOf(page, 'gateway_http_request_duration_seconds_count', { route })).toBe(2);
     expect(sumOf(page, 'gateway_chat_first_token_seconds_count', { provider: 'openai' })).toBe(1);
+    const charged = { kind: 'chat', provider: 'openai', model: 'gpt-5-mini' };
+    expect(sumOf(page, 'gateway_credits_charged_total', charged)).toBeGreaterThan(0);
+    const genAi = {
+      gen_ai_operation_name: 'chat',
+      gen_ai_provider_name: 'openai',
+      gen_ai_request_model: 'gpt-5-mini',
+    };
+    for (const type of ['input', 'output']) {
+      const tokens = { ...genAi, gen_ai_token_type: type };
+      expect(sumOf(page, 'gen_ai_client_token_usage_count', tokens)).toBe(1);
+      expect(sumOf(page, 'gen_ai_client_token_usage_sum', tokens)).toBeGreaterThan(0);
+    }
+    expect(sumOf(page, 'gen_ai_client_operation_duration_seconds_count', genAi)).toBe(1);
+    // Without a markup, the cost is the price.
+    const chatCredits = sumOf(page, 'gateway_credits_charged_total', charged);
+    expect(sumOf(page, 'gateway_chat_cost_usd_total')).toBeCloseTo(chatCredits * 0.01);
     expect(
       sumOf(page, 'gateway_provider_requests_total', {
         provider: 'openai',

@@ -12,8 +12,11 @@ export interface ReceivedSpan {
   startTimeUnixNano: string;
   endTimeUnixNano: string;
   attributes: Record<string, unknown>;
+  links: { traceId: string; spanId: string }[];
+  status: { code: number };
   service: string;
   instance: string;
+  resource: Record<string, unknown>;
 }
 
 /** A listening receiver. */
@@ -37,7 +40,14 @@ interface Export {
 }
 
 const plain = (attributes: Attribute[]): Record<string, unknown> =>
-  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+  Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]));
+
+/** The value of `{intValue: 1}` and the like; a list for `{arrayValue: {values: […]}}`. */
+function valueOf(value: Record<string, unknown>): unknown {
+  const [inner] = Object.values(value);
+  const { values } = (inner ?? {}) as { values?: Record<string, unknown>[] };
+  return values ? values.map(valueOf) : inner;
+}
 
 /** Starts a receiver on a free port. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
@@ -55,6 +65,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
           spans.push({
             ...span,
             attributes: plain(span.attributes),
+            resource: about,
             service: String(about['service.name']),
             instance: String(about['service.instance.id']),
           });

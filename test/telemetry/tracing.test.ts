@@ -39,12 +39,15 @@ beforeAll(async () => {
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Basic%20c2VjcmV0',
     OTEL_BSP_SCHEDULE_DELAY: '100',
+    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test%20env',
     FAL_QUEUE_URL: `http://127.0.0.1:${(between.address() as AddressInfo).port}/fal/queue`,
     LOG_LEVEL: 'info',
     API_PORT: '0',
   };
-  worker = await gateway.spawn('worker', env);
-  api = await gateway.spawn('api', { ...env });
+  api = await gateway.spawn('api', env);
+  // The provider notifies the API that is traced.
+  const publicUrl = `http://127.0.0.1:${api.port}`;
+  worker = await gateway.spawn('worker', { ...env, PUBLIC_BASE_URL: publicUrl });
 });
 afterAll(async () => {
   await gateway.expectSettled();
@@ -101,11 +104,58 @@ describe('a trace', () => {
   it('is one over both processes, with ids and no contents', () => {
     const spans = traceOf(traceId);
     expect(new Set(spans.map((span) => span.instance)).size).toBe(2);
-    expect(new Set(spans.map((span) => span.service))).toEqual(new Set(['studio-gateway']));
+    const services = new Set(spans.map((span) => span.service));
+    expect(services).toEqual(new Set(['studio-gateway-api', 'studio-gateway-worker']));
+    for (const { resource } of spans) {
+      expect(resource).toMatchObject({
+        'service.namespace': 'studio-gateway',
+        'service.version': expect.stringMatching(/^\d+\.\d+\.\d+$/),
+        'deployment.environment.name': 'test env',
+      });
+    }
     expect(JSON.stringify(spans)).not.toContain('jetty');
     const start = spans.find((span) => span.name.startsWith('workflow.start'));
     expect(start?.attributes['workflow.id']).toMatch(/^job_/);
     expect(receiver.headers[0]?.['authorization']).toBe('Basic c2VjcmV0');
+  });
+
+  it('has a span of the whole job, to which the notification of the provider is linked', async () => {
+    const job = (): ReceivedSpan | undefined =>
+      traceOf(traceId).find((span) => span.name.startsWith('generate_content '));
+    await expect.poll(job).toBeDefined();
+    const start = traceOf(traceId).find((span) => span.name === 'workflow.start imageGenerate');
+    expect(job()).toMatchObject({
+      parentSpanId: start?.spanId,
+      service: 'studio-gateway-worker',
+      attributes: {
+        'gen_ai.operation.name': 'generate_content',
+        'gen_ai.provider.name': 'fal',
+        'gen_ai.request.model': expect.any(String),
+        'gen_ai.usage.cost': expect.any(Number),
+        'gateway.job.id': expect.stringMatching(/^job_/),
+        'gateway.job.status': 'completed',
+        'gateway.organization.id': gateway.caller.organizationId,
+        'gateway.key.id': gateway.caller.keyId,
+      },
+    });
+    const [link] = job()?.links ?? [];
+    const linked = (): ReceivedSpan | undefined =>
+      receiver.spans.find(({ spanId }) => spanId === link?.spanId);
+    await expect.poll(linked).toMatchObject({
+      name: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
+      traceId: link?.traceId,
+    });
+  });
+
+  it('is not begun by probes, documents and the console', async () => {
+    for (const path of ['/healthz', '/readyz', '/docs', '/console', '/console/assets/none.js'])
+      await fetch(`http://127.0.0.1:${api.port}${path}`);
+    const last = await call(generate, { prompt: '' });
+    const requestId = last.headers.get('x-request-id');
+    const seen = () => receiver.spans.some((span) => span.attributes['request.id'] === requestId);
+    await expect.poll(seen).toBe(true);
+    const names = receiver.spans.map(({ name }) => name);
+    expect(names.filter((name) => /healthz|readyz|docs|console/.test(name))).toEqual([]);
   });
 
   it('is named by the log lines of its job', async () => {
@@ -113,6 +163,9 @@ describe('a trace', () => {
       lines.find((line) => line.msg === msg && line['traceId'] === traceId);
     await expect.poll(() => named(api.lines, 'request.answered')).toBeDefined();
     await expect.poll(() => named(worker.lines, 'reservation.charged')).toBeDefined();
+    const spanOf = (name: string) => traceOf(traceId).find((span) => span.name === name)?.spanId;
+    expect(named(api.lines, 'request.answered')?.['spanId']).toBe(spanOf(`POST ${generate}`));
+    expect(named(worker.lines, 'reservation.charged')?.['spanId']).toBe(spanOf('activity charge'));
   });
 
   it('begins here when the caller has none, or none that can be read', async () => {
@@ -155,10 +208,76 @@ describe('a chat', () => {
         expect.arrayContaining([
           'POST /api/v1/chat',
           'ledger.reserve',
+          'chat gpt-5-mini',
           'provider.chat openai',
           'ledger.settle',
         ]),
       );
+  });
+
+  it.each([false, true])(
+    'has a span by the conventions for generative AI (streamed: %s)',
+    async (stream) => {
+      const message = { role: 'user', content: 'a confidential lighthouse' };
+      const response = await call('/api/v1/chat', {
+        model: 'gemini-2.5-flash',
+        messages: [message],
+        max_tokens: 100,
+        stream,
+      });
+      const text = await response.text();
+      const id = response.headers.get('x-request-id');
+      const span = (): ReceivedSpan | undefined =>
+        receiver.spans.find(
+          ({ name, attributes }) => name.startsWith('chat ') && attributes['request.id'] === id,
+        );
+      await expect.poll(span).toBeDefined();
+      const { attributes } = span() ?? {};
+      const credits = Number(/"creditsConsumed":([\d.]+)/.exec(text)?.[1]);
+      expect(span()).toMatchObject({ name: 'chat gemini-2.5-flash', kind: 3 });
+      expect(attributes).toMatchObject({
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.provider.name': 'gcp.gemini',
+        'gen_ai.request.model': 'gemini-2.5-flash',
+        'gen_ai.request.max_tokens': 100,
+        'gen_ai.request.stream': stream,
+        'gen_ai.response.model': expect.any(String),
+        'gen_ai.response.id': expect.any(String),
+        'gen_ai.response.finish_reasons': ['stop'],
+        'gen_ai.usage.input_tokens': Number(/"inputTokens":(\d+)/.exec(text)?.[1]),
+        'gen_ai.usage.output_tokens': Number(/"outputTokens":(\d+)/.exec(text)?.[1]),
+        'gateway.credits.charged': credits,
+        'gateway.organization.id': gateway.caller.organizationId,
+        'gateway.key.id': gateway.caller.keyId,
+      });
+      expect(attributes?.['gen_ai.usage.cost']).toBeCloseTo(credits * 0.01);
+      const firstChunk = attributes?.['gen_ai.response.time_to_first_chunk'];
+      expect(typeof firstChunk).toBe(stream ? 'number' : 'undefined');
+      const child = receiver.spans.find(
+        ({ name, parentSpanId }) =>
+          name === 'provider.chat google' && parentSpanId === span()?.spanId,
+      );
+      expect(child).toBeDefined();
+      expect(JSON.stringify(receiver.spans)).not.toContain('lighthouse');
+    },
+  );
+
+  it('that fails has the code of its error', async () => {
+    await gateway.sandbox.inject({ match: 'a broken lens', faults: 'fail:400' });
+    const response = await call('/api/v1/chat', {
+      model: 'gpt-5-mini',
+      messages: [{ role: 'user', content: 'a broken lens' }],
+    });
+    const { error } = (await response.json()) as { error: string };
+    const id = response.headers.get('x-request-id');
+    const span = (): ReceivedSpan | undefined =>
+      receiver.spans.find(
+        ({ name, attributes }) => name.startsWith('chat ') && attributes['request.id'] === id,
+      );
+    await expect.poll(span).toMatchObject({
+      status: { code: 2 },
+      attributes: { 'error.type': error },
+    });
   });
 });
 
@@ -173,7 +292,7 @@ describe('without a collector', () => {
       await import('${root}activities/services.ts');
       const config = process.argv[1] ? { OTEL_EXPORTER_OTLP_ENDPOINT: process.argv[1],
         OTEL_TRACES_SAMPLER_ARG: 1, OTEL_BSP_SCHEDULE_DELAY: 100 } : {};
-      await (await openTelemetry(config)).closeTracing();
+      await (await openTelemetry(config, 'api')).closeTracing();
       console.log(loaded.filter((url) => /opentelemetry.(sdk-trace|exporter)/.test(url)).length);`;
     const count = async (...endpoint: string[]): Promise<number> => {
       const args = ['--input-type=module', '-e', script, ...endpoint];

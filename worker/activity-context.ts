@@ -1,0 +1,111 @@
+/** Context of activities: ids of their log lines, and their spans; and the span of a whole job. */
+import { SpanKind, type Context as TraceContext, type Link } from '@opentelemetry/api';
+import type { Context } from '@temporalio/activity';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { creditsFromMicro } from '../domain/credits.ts';
+import { isId } from '../domain/ids.ts';
+import { withCorrelation } from '../platform/correlation.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import { inSpan, recordSpan } from '../platform/telemetry.ts';
+import { contextOf } from '../platform/temporal.ts';
+
+interface Parts {
+  pool: DatabasePool;
+  usdPerCredit: number;
+}
+
+/**
+ * Makes the interceptor that runs an activity with the ids of its request and job, in a child span of the span that started
+ * its workflow. The span is linked to the provider notification that the workflow has received.
+ */
+export function createActivityContext(parts: Parts): ActivityInterceptorsFactory {
+  return (context) => ({
+    inbound: {
+      execute(input, next) {
+        const { parent, links, ...request } = contextOf(input.headers);
+        const { info } = context;
+        const attributes = {
+          'workflow.id': info.workflowExecution?.workflowId ?? '',
+          'workflow.type': info.workflowType ?? '',
+          'activity.attempt': info.attempt,
+        };
+        const ids = idsOf(context);
+        const name = `activity ${info.activityType}`;
+        const start = { name, kind: SpanKind.CONSUMER, parent, links, attributes };
+        return withCorrelation({ ...request, ...ids }, () =>
+          inSpan(start, async (span) => {
+            const result: unknown = await next(input);
+            const { jobId } = ids;
+            if (jobId !== undefined && span.isRecording() && settled.safeParse(result).success) {
+              // A job that is settled must not be settled again because its span cannot be recorded.
+              await recordJob(parts, { jobId, parent, links }).catch(() => {});
+            }
+            return result;
+          }),
+        );
+      },
+    },
+  });
+}
+
+/** Result of `charge` or `release`, the only activities whose verdict is `settled`. */
+const settled = z.object({ verdict: z.literal('settled') });
+
+const jobRow = z.object({
+  type: z.string(),
+  model: z.string().nullable(),
+  provider: z.string(),
+  status: z.string(),
+  code: z.string().nullable(),
+  organizationId: z.string(),
+  keyId: z.string(),
+  requestId: z.string(),
+  createdAtMs: z.number(),
+  settledAtMs: z.number(),
+  chargedMicro: z.number(),
+});
+
+/** Records the span of a job that was just settled, by OpenTelemetry's conventions for generative AI. */
+async function recordJob(
+  { pool, usdPerCredit }: Parts,
+  { jobId, parent, links }: { jobId: string; parent: TraceContext; links: Link[] },
+): Promise<void> {
+  const job = await pool.maybeOne(sql.type(jobRow)`
+    SELECT j.type, j.model, j.provider, j.status, j.error->>'code' AS code,
+      j.organization_id AS "organizationId", j.key_id AS "keyId", j.request_id AS "requestId",
+      j.created_at AS "createdAtMs", r.settled_at AS "settledAtMs",
+      coalesce(r.charged, 0) AS "chargedMicro"
+    FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`);
+  if (!job) return;
+  const credits = creditsFromMicro(job.chargedMicro);
+  const attributes = {
+    'gen_ai.operation.name': 'generate_content',
+    'gen_ai.provider.name': job.provider,
+    ...(job.model !== null && { 'gen_ai.request.model': job.model }),
+    'gen_ai.usage.cost': credits * usdPerCredit,
+    'gateway.credits.charged': credits,
+    'gateway.organization.id': job.organizationId,
+    'gateway.key.id': job.keyId,
+    'gateway.job.id': jobId,
+    'gateway.job.status': job.status,
+    'request.id': job.requestId,
+    ...(job.code !== null && { 'error.type': job.code }),
+  };
+  const name = `generate_content ${job.model ?? job.type}`;
+  const start = { name, kind: SpanKind.INTERNAL, parent, links, attributes };
+  const hasFailed = job.code !== null;
+  recordSpan({ ...start, startTime: job.createdAtMs }, { endedAtMs: job.settledAtMs, hasFailed });
+}
+
+/**
+ * The workflow id of a job is the job id; ids of its child workflows begin with it
+ * (jobs/contract.ts).
+ */
+function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
+  const workflowId = info.workflowExecution?.workflowId;
+  if (workflowId === undefined) return {};
+  const [jobId = ''] = workflowId.split('-', 1);
+  return { ...(isId('job', jobId) && { jobId }), workflowId };
+}
