@@ -107,8 +107,8 @@ export function createSettlements(
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
           extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
           j.type, j.status, j.error->>'code' AS reason,
-          coalesce(j.model, c.model, j.type) AS model, coalesce(j.provider, c.provider) AS provider
-        FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request c ON c.id = r.id
+          coalesce(j.model, r.model, j.type) AS model, coalesce(j.provider, r.provider) AS provider
+        FROM reservation r LEFT JOIN job j ON j.id = r.id
           LEFT JOIN LATERAL (
             SELECT max(h.heard_at) - min(c.begun_at) AS worked
             FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,

@@ -39,9 +39,13 @@ const { groups } = ruleFile.parse(parse(await read('deploy/prometheus/alerts.yml
 const rules = groups.flatMap((group) => group.rules);
 const runbookOf = new Map(rules.map(({ alert, annotations: told }) => [alert, told.runbook_url]));
 
+/** Address of the repository, so that a link in a message leads somewhere. */
+const pages = 'https://github.com/studio-gateway/studio-gateway/blob/main/';
+
 describe('the runbook of an alert', () => {
   it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
-    const [path = '', section] = url.split('#');
+    expect(url.startsWith(pages)).toBe(true);
+    const [path = '', section] = url.slice(pages.length).split('#');
     const page = await read(path);
     expect(page).toContain(`\`${alert}\``);
     const sections = [...page.matchAll(/^##? (.*)$/gm)].map(([, title = '']) =>
