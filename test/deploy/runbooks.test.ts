@@ -40,12 +40,12 @@ const rules = groups.flatMap((group) => group.rules);
 const runbookOf = new Map(rules.map(({ alert, annotations: told }) => [alert, told.runbook_url]));
 
 /** Address of the repository, so that a link in a message leads somewhere. */
-const pages = 'https://github.com/studio-gateway/studio-gateway/blob/main/';
+const repository = 'https://github.com/studio-gateway/studio-gateway/blob/main/';
 
 describe('the runbook of an alert', () => {
   it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
-    expect(url.startsWith(pages)).toBe(true);
-    const [path = '', section] = url.slice(pages.length).split('#');
+    expect(url.startsWith(repository)).toBe(true);
+    const [path = '', section] = url.slice(repository.length).split('#');
     const page = await read(path);
     expect(page).toContain(`\`${alert}\``);
     const sections = [...page.matchAll(/^##? (.*)$/gm)].map(([, title = '']) =>
