@@ -31,7 +31,7 @@ export type Middleware = (ctx: Context, next: () => Promise<void>) => Promise<vo
  * ids.
  */
 export function routeOf(ctx: Context): string {
-  // The router sets `matched`; its layers that are middleware have no methods.
-  const route = ctx.matched?.findLast(({ methods }) => methods.includes(ctx.method));
+  // The router sets `matched`; the first layer with the method responds. Layers that are middleware have no methods.
+  const route = ctx.matched?.find(({ methods }) => methods.includes(ctx.method));
   return route ? String(route.path) : 'none';
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 
 const own = import.meta.dirname;
 const project = join(own, '..');
@@ -17,13 +18,25 @@ function sources(): string[] {
   return [...inside, ...outside.map((path) => join(project, path))].toSorted();
 }
 
+/** Writes each built file also in compressed form, which the API sends to browsers that accept it. */
+function compress(): void {
+  for (const entry of readdirSync(join(own, 'dist'), { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || entry.name === '.made-of') continue;
+    const content = readFileSync(path);
+    writeFileSync(`${path}.br`, brotliCompressSync(content));
+    writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }));
+  }
+}
+
 const content = createHash('sha256');
 for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
 const digest = content.digest('hex');
 if (!existsSync(madeOf) || readFileSync(madeOf, 'utf8') !== digest) {
-  // Whoever asks for it, and be it a test run.
+  // A test run has another value.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
   await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });
+  compress();
   writeFileSync(madeOf, digest);
 }

@@ -5,6 +5,7 @@ import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
 import { ApiError } from './gateway/client.ts';
 import { checkSession } from './gateway/session.ts';
+import { applyTheme } from './parts/theme.tsx';
 import './styles/base.css';
 import './styles/shell.css';
 import './styles/parts.css';
@@ -39,6 +40,7 @@ const client = new QueryClient({
   },
 });
 
+applyTheme();
 const place = document.querySelector('#console');
 if (place) {
   createRoot(place).render(

@@ -143,6 +143,8 @@ export type Recording =
  * Model or service in the response of GET /studio/models, with the rules by which requests are validated and priced.
  */
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
+  /** Typical duration of a call in seconds; null if it is not known. */
+  typicalSeconds: number | null;
   /** Request fields that select the model; empty if the capability has only one. */
   selectedBy: Readonly<Record<string, string>>;
   parameters: ParameterRules;
@@ -216,7 +218,9 @@ interface Publishing<Row> {
 }
 
 /** Publishes the rows of a model table with the parameters and prices of one capability. */
-export function publishModels<Row extends Pick<PublishedModel, 'id' | 'displayName' | 'servedBy'>>(
+export function publishModels<
+  Row extends Omit<CatalogRow, 'typicalSeconds'> & { typicalSeconds?: number },
+>(
   rows: readonly Row[],
   { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: Publishing<Row>,
 ): PublishedModel[] {
@@ -224,6 +228,7 @@ export function publishModels<Row extends Pick<PublishedModel, 'id' | 'displayNa
     id: row.id,
     displayName: row.displayName,
     servedBy: row.servedBy,
+    typicalSeconds: row.typicalSeconds ?? null,
     selectedBy: selectedBy(row),
     parameters: parameters(row),
     price: price(row),
@@ -239,6 +244,7 @@ export function publishAudioModel(
     id: model.id,
     displayName: model.displayName,
     servedBy: model.displayName,
+    typicalSeconds: null,
     selectedBy: {},
     parameters: {},
     price: audioPriceRules(model, quantity),

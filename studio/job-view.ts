@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable, assert } from '../domain/errors.ts';
-import { keysOf, isoTime } from '../domain/json.ts';
+import { isRecord, keysOf, isoTime } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
@@ -35,6 +35,11 @@ export const jobSchema = z
     keyId: z.string(),
     type: z.string(),
     model: z.string().nullable(),
+    provider: z.string().meta({ description: 'Provider of the first call.' }),
+    prompt: z.string().nullable().meta({
+      description:
+        'First line of the prompt or text of the request, at most 140 characters; null if it has none.',
+    }),
     status,
     done: z.boolean().meta({ description: 'True once the job has ended: poll until then.' }),
     phase: z.enum([
@@ -128,6 +133,8 @@ export function createJobView(deps: {
       keyId: job.key_id,
       type: job.type,
       model: job.model,
+      provider: job.provider,
+      prompt: promptLineOf(job.request),
       status: statusOf(job),
       done: job.status !== 'open',
       phase: phaseOf(job),
@@ -166,6 +173,18 @@ async function signedUrls(
     assert(url, 'every presented artifact belongs to the job');
     return url;
   };
+}
+
+const promptLineMax = 140;
+
+/** Returns the first line of a request's text, by which people recognize a job; null if the request has no text. */
+function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
+  const [first] = Array.isArray(inputs) ? inputs : [];
+  const spoken = isRecord(first) ? first['text'] : undefined;
+  const found = [prompt, text, spoken, title].find((each) => typeof each === 'string');
+  const line = typeof found === 'string' ? (found.trim().split(/\r?\n/)[0] ?? '') : '';
+  if (line === '') return null;
+  return line.length > promptLineMax ? `${line.slice(0, promptLineMax - 1)}…` : line;
 }
 
 function billingOf(job: JobRecord): JobResource['billing'] {

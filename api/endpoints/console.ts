@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
+import type { Context } from '../context.ts';
 import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
 const directory = join(import.meta.dirname, '../../console/dist');
@@ -48,10 +49,21 @@ function policyOf(config: Config): string {
   ].join('; ');
 }
 
-/** Reads a file of the built console. @throws GatewayError NOT_FOUND if the file does not exist */
-async function built(name: string): Promise<Buffer> {
+/** Endings of the files that the build has compressed, by encoding. */
+const compressed = { br: '.br', gzip: '.gz' };
+
+/**
+ * Sends a file of the built console in the best encoding that the browser accepts.
+ * @throws GatewayError NOT_FOUND if the file does not exist
+ */
+async function sendBuilt(ctx: Context, name: string, type: string): Promise<void> {
+  const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
+  const isCompressed = encoding === 'br' || encoding === 'gzip';
   try {
-    return await readFile(join(directory, name));
+    ctx.body = await readFile(join(directory, name + (isCompressed ? compressed[encoding] : '')));
+    ctx.type = type;
+    ctx.vary('Accept-Encoding');
+    if (isCompressed) ctx.set('Content-Encoding', encoding);
   } catch (error) {
     const message =
       name === 'index.html' ? 'The console is not built: npm run dev -- console-build.' : undefined;
@@ -65,12 +77,10 @@ const page = (path: `/${string}`) =>
     scope: 'open',
     answer: ownAnswer,
     async handle({ ctx }, { config }) {
-      const content = await built('index.html');
+      await sendBuilt(ctx, 'index.html', 'html');
       ctx.set('Content-Security-Policy', policyOf(config));
       // The page links to the scripts of one build, so a cached copy must be revalidated.
       ctx.set('Cache-Control', 'no-cache');
-      ctx.type = 'html';
-      ctx.body = content;
     },
   });
 
@@ -99,8 +109,7 @@ export const consolePages = [
     async handle({ ctx, params: { name } }) {
       const type = assetTypes[extname(name)];
       if (type === undefined) throw new GatewayError('NOT_FOUND');
-      ctx.body = await built(join('assets', name));
-      ctx.type = type;
+      await sendBuilt(ctx, join('assets', name), type);
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),

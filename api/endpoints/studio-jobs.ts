@@ -12,17 +12,8 @@ import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts
 import type { Composition } from '../composition.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/job-submission.ts';
-import {
-  found,
-  foundPage,
-  oneOf,
-  pageOf,
-  pathId,
-  time,
-  jobType,
-  recordFilter,
-  recordFilterOf,
-} from './fields.ts';
+import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
+import { jobFilter, jobFilterOf } from './job-filter.ts';
 import { defineEndpoint, section, type Call } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;
@@ -32,14 +23,16 @@ export const jobPath = '/api/v1/studio/jobs';
 /** Request that names a job in its path. */
 export const jobRequest = { params: z.object({ jobId: pathId('job') }) };
 const listing = z.strictObject({
-  status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
-  type: jobType.optional(),
-  ...recordFilter,
+  ...jobFilter,
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
     .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of a page')
     .optional(),
+});
+const countMax = 100_000;
+const count = z.object({
+  count: z.int().meta({ description: `Number of jobs; more than ${countMax} are not counted.` }),
 });
 const timeline = z
   .object({
@@ -77,6 +70,18 @@ async function show(
 
 /** Endpoints on jobs, without event streams and webhooks. */
 export const studioJobs = section('Jobs', {
+  // Precedes the route of one job, which would match `count` as a job id.
+  countJobs: defineEndpoint({
+    route: `GET ${jobPath}/count`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Count jobs',
+    request: { query: z.strictObject(jobFilter) },
+    answer: oneOf(count),
+    handle: async ({ caller, query }, { reads }) =>
+      found({ count: await reads.count(caller.organizationId, jobFilterOf(query), countMax) }),
+  }),
+
   getJobTimeline: defineEndpoint({
     route: `GET ${jobPath}/:jobId/timeline`,
     scope: 'studio:read',
@@ -135,9 +140,7 @@ export const studioJobs = section('Jobs', {
     answer: pageOf(jobSchema),
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
-        status: query.status,
-        type: query.type,
-        ...recordFilterOf(query),
+        ...jobFilterOf(query),
         beforeId: query.cursor,
         limit: query.limit + 1,
       });

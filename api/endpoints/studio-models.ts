@@ -46,6 +46,10 @@ const capabilitySchema = z.object({
         id: z.string(),
         displayName: z.string(),
         servedBy: z.string(),
+        typicalSeconds: z
+          .number()
+          .nullable()
+          .meta({ description: 'Typical duration of a job in seconds; null if it is not known.' }),
         selectedBy: z
           .record(z.string(), z.string())
           .meta({ description: 'Fields of a request, with the values that select this model.' }),

@@ -45,7 +45,17 @@ export function stepsOf(
     ...endStep(job),
     ...(webhook ? [webhookStep(webhook)] : []),
   ];
-  return steps.map(isoTimes);
+  return withFailure(job, steps).map(isoTimes);
+}
+
+/** Marks the step in which a job failed: the provider may end a wait with a rejection, so the last step before the release. */
+function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
+  const isProviderStep = ({ name }: Step): boolean =>
+    name === 'submit' || name === 'wait' || name === 'store';
+  if (status !== 'failed' || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
+    return steps;
+  const last = steps.findLast(isProviderStep);
+  return steps.map((step) => (step === last ? { ...step, state: 'failed' } : step));
 }
 
 function callSteps(job: JobRecord, call: JobCall): Step[] {

@@ -850,6 +850,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/jobs/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count jobs
+         * @description Scope: `studio:read`.
+         */
+        get: operations["countJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/jobs/{jobId}/timeline": {
         parameters: {
             query?: never;
@@ -1724,6 +1744,10 @@ export interface components {
             keyId: string;
             type: string;
             model: string | null;
+            /** @description Provider of the first call. */
+            provider: string;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
             /** @description True once the job has ended: poll until then. */
@@ -2167,6 +2191,10 @@ export interface components {
             keyId: string;
             type: string;
             model: string | null;
+            /** @description Provider of the first call. */
+            provider: string;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
             /** @description True once the job has ended: poll until then. */
@@ -3531,6 +3559,8 @@ export interface components {
                     id: string;
                     displayName: string;
                     servedBy: string;
+                    /** @description Typical duration of a job in seconds; null if it is not known. */
+                    typicalSeconds: number | null;
                     /** @description Fields of a request, with the values that select this model. */
                     selectedBy: {
                         [key: string]: string;
@@ -3601,6 +3631,14 @@ export interface components {
                     output: number;
                 };
             }[];
+        };
+        CountJobsAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                /** @description Number of jobs; more than 100000 are not counted. */
+                count: number;
+            };
         };
         GetJobTimelineAnswer: {
             /** @constant */
@@ -4188,6 +4226,10 @@ export interface components {
             keyId: string;
             type: string;
             model: string | null;
+            /** @description Provider of the first call. */
+            provider: string;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
             /** @description True once the job has ended: poll until then. */
@@ -5755,6 +5797,43 @@ export interface operations {
             };
         };
     };
+    countJobs: {
+        parameters: {
+            query?: {
+                status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+                type?: string;
+                /** @description Only jobs with this job id (or its last 6 or more characters), request id, Idempotency-Key or request id of a provider, or with this text in the prompt. The newest 10000 jobs are searched. */
+                search?: string;
+                /** @description Only this model. */
+                model?: string;
+                /** @description Only requests of this key. */
+                keyId?: string;
+                /** @description Only items created strictly after this time. */
+                after?: string;
+                /** @description Only items created strictly before this time. */
+                before?: string;
+                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
+                metadata?: {
+                    [key: string]: string;
+                };
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CountJobsAnswer"];
+                };
+            };
+        };
+    };
     getJobTimeline: {
         parameters: {
             query?: never;
@@ -5806,6 +5885,8 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
+                /** @description Only jobs with this job id (or its last 6 or more characters), request id, Idempotency-Key or request id of a provider, or with this text in the prompt. The newest 10000 jobs are searched. */
+                search?: string;
                 /** @description Only this model. */
                 model?: string;
                 /** @description Only requests of this key. */

@@ -718,6 +718,10 @@ export interface components {
             keyId: string;
             type: string;
             model: string | null;
+            /** @description Provider of the first call. */
+            provider: string;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
             /** @description True once the job has ended: poll until then. */
@@ -765,6 +769,9 @@ export interface components {
             keyId: string;
             type: string;
             model: string | null;
+            provider: string;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
             /** @description True once the job has ended: poll until then. */
@@ -834,7 +841,6 @@ export interface components {
             request: {
                 [key: string]: unknown;
             };
-            provider: string;
             steps: components["schemas"]["JobStep"][];
             calls: {
                 index: number;

@@ -45,7 +45,7 @@ export class ApiError extends Error {
   }
 }
 
-const away = { error: 'AWAY', message: 'The gateway does not answer.' };
+const away = { error: 'AWAY', message: 'The gateway does not respond.' };
 
 /** The answer of a request. @throws ApiError */
 export async function answered<Data>(

@@ -5,7 +5,7 @@ import type { Job, Schemas } from './client.ts';
 import { sessionQuery } from './session.ts';
 import { followSharedStream } from './shared-stream.ts';
 
-/** Whether the stream of events is there. */
+/** State of the event stream. */
 export type Connection = 'connecting' | 'open' | 'lost';
 
 const ConnectionContext = createContext<Connection>('connecting');
@@ -13,8 +13,9 @@ const ConnectionContext = createContext<Connection>('connecting');
 /** Returns the state of the event stream. */
 export const useConnection = (): Connection => useContext(ConnectionContext);
 
-/** What a list of jobs is narrowed by, as its query says it. */
+/** Filter of a list of jobs: its query parameters. */
 export interface JobFilter {
+  search?: string;
   status?: Job['status'];
   type?: string;
   model?: string;
@@ -24,7 +25,7 @@ export interface JobFilter {
   [tag: `metadata[${string}]`]: string;
 }
 
-/** The pages of a list of jobs, as they are kept. */
+/** Cached pages of a list of jobs. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
 /** Time after loading within which the stream's first opening means that no event was missed. */
@@ -89,17 +90,15 @@ function follow(
   };
 }
 
-/** Puts a job wherever it is shown. */
+/** Updates a job in all lists and on its page. */
 function take(client: QueryClient, job: Job): void {
   const known = client.getQueryData<Job>(['job', job.jobId]);
   client.setQueryData(['job', job.jobId], job);
+  if (!known || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
-    // oxlint-disable-next-line no-unsafe-type-assertion -- as pages/job/jobs.tsx names its lists
+    // oxlint-disable-next-line no-unsafe-type-assertion -- as pages/job/jobs.tsx makes the keys of its lists
     const filter = query.queryKey[1] as JobFilter;
-    client.setQueryData<JobPages>(
-      query.queryKey,
-      (pages) => pages && placed(pages, job, fits(job, filter)),
-    );
+    client.setQueryData<JobPages>(query.queryKey, (pages) => pages && placed(pages, job, filter));
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
   // Credits move when a job begins and when it ends; its own page may have seen it begin.
@@ -107,12 +106,15 @@ function take(client: QueryClient, job: Job): void {
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
-function placed(pages: JobPages, job: Job, belongs: boolean): JobPages {
+function placed(pages: JobPages, job: Job, filter: JobFilter): JobPages {
+  const belongs = fits(job, filter);
+  // Only the API can search all ids, so a found job stays and other jobs do not enter.
+  const enters = belongs && filter.search === undefined;
   const isThere = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {
     const data = isThere
       ? page.data.flatMap((each) => (each.jobId !== job.jobId ? [each] : belongs ? [job] : []))
-      : index === 0 && belongs
+      : index === 0 && enters
         ? [job, ...page.data].toSorted((one, other) => (one.jobId < other.jobId ? 1 : -1))
         : page.data;
     return { ...page, data };
@@ -122,7 +124,7 @@ function placed(pages: JobPages, job: Job, belongs: boolean): JobPages {
 
 function fits(
   job: Job,
-  { after, before, status, type, model, keyId, ...tags }: JobFilter,
+  { after, before, status, type, model, keyId, ...rest }: JobFilter,
 ): boolean {
   const same = { status, type, model, keyId };
   return (
@@ -131,8 +133,9 @@ function fits(
     Object.entries(same).every(
       ([name, value]) => value === undefined || Reflect.get(job, name) === value,
     ) &&
-    Object.entries(tags).every(
-      ([name, value]) => job.metadata[name.slice('metadata['.length, -1)] === value,
+    Object.entries(rest).every(
+      ([name, value]) =>
+        name === 'search' || job.metadata[name.slice('metadata['.length, -1)] === value,
     )
   );
 }

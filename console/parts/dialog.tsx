@@ -1,4 +1,4 @@
-/** What asks, or tells, before anything else can be done: a native dialog. */
+/** Native dialogs that ask for a confirmation or show a secret. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
 import { Refusal } from './states.tsx';
@@ -48,7 +48,7 @@ export function Ask({ title, verb, isDangerous, isIncomplete, act, onClose, chil
         <Refusal error={error} />
         <div className="row">
           <button type="button" onClick={onClose}>
-            Leave it
+            Cancel
           </button>
           <button
             type="submit"

@@ -1,12 +1,13 @@
-/** The frame of all pages: menu, credits, who is signed in, and whether the gateway is there. */
+/** The frame of all pages: menu, credits, the key of the session, and the connection to the gateway. */
 import { useQuery } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type Who } from '../gateway/session.ts';
 import { RateLimited } from './rate-limited.tsx';
-import { Credits } from './values.tsx';
+import { ThemeSwitch } from './theme.tsx';
+import { Credits, Money } from './values.tsx';
 
 /** The pages of callers, and the part of the address that they share. */
 const pages = [
@@ -34,15 +35,16 @@ export function Shell({ who, children }: ShellProps) {
         Skip to the page
       </a>
       <header className="side">
-        <Link href="/" className="brand">
+        <Link href="/" className="brand" aria-label="Studio Gateway">
           <span className="mark" aria-hidden="true" />
-          Studio Gateway
+          <span className="name">Studio Gateway</span>
         </Link>
         <Menu isCaller={who !== null} />
         <div className="person">
           {who && <Person who={who} />}
           {who === null && <Link href="/sign-in">Sign in with an API key</Link>}
           <Leave />
+          <ThemeSwitch />
         </div>
       </header>
       <div className="main">
@@ -67,14 +69,30 @@ function Menu({ isCaller }: { isCaller: boolean }) {
     <nav aria-label="Pages">
       <ul>
         {shown.map((page) => (
-          <li key={page.path}>
-            <Link href={page.to} aria-current={page === here ? 'page' : undefined}>
-              {page.name}
-            </Link>
-          </li>
+          <MenuItem key={page.path} page={page} isCurrent={page === here} />
         ))}
       </ul>
     </nav>
+  );
+}
+
+interface MenuItemProps {
+  page: { name: string; to: string };
+  isCurrent: boolean;
+}
+
+function MenuItem({ page: { name, to }, isCurrent }: MenuItemProps) {
+  const item = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    // On a narrow screen the menu scrolls sideways.
+    if (isCurrent) item.current?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [isCurrent]);
+  return (
+    <li ref={item}>
+      <Link href={to} aria-current={isCurrent ? 'page' : undefined}>
+        {name}
+      </Link>
+    </li>
   );
 }
 
@@ -99,11 +117,10 @@ function Person({ who }: { who: Who }) {
       {data && (
         <p className="balance">
           <Credits amount={data.balance.available} />
-          <span className="dim"> credits</span>
+          <span className="dim"> credits</span> <Money credits={data.balance.available} />
           {data.balance.reserved > 0 && (
-            <span className="dim">
-              {' '}
-              (<Credits amount={data.balance.reserved} /> reserved)
+            <span className="dim reserved">
+              <Credits amount={data.balance.reserved} /> reserved
             </span>
           )}
         </p>
@@ -124,8 +141,7 @@ function Away() {
     <div role="status" aria-live="polite">
       {isLost && (
         <p className="away">
-          The gateway does not answer. It is tried again every few seconds; nothing you typed is
-          lost.
+          The gateway does not respond. The console retries every few seconds and keeps your input.
         </p>
       )}
     </div>

@@ -1,18 +1,23 @@
-/** What is shown while something loads, where nothing is, and when it was refused. */
+/** Parts that a page shows while data loads, if there is none, and if a request failed. */
 import type { ReactNode } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
 
-/** Something is on its way. */
+const bars = ['58%', '92%', '76%', '84%'];
+
+/** Shows gray bars in place of content that is loading. */
 export function Loading() {
   return (
-    <p className="loading" role="status">
-      Loading…
-    </p>
+    <div className="skeleton" role="status">
+      <span className="unseen">Loading</span>
+      {bars.map((width) => (
+        <span key={width} className="bar" style={{ width }} />
+      ))}
+    </div>
   );
 }
 
-/** There is nothing yet; `children` says what would be here. */
+/** Shows that a list is empty; `children` says how to fill it. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">

@@ -1,17 +1,48 @@
 /** Amounts, times, ids and states, each shown alike everywhere. */
 import { useEffect, useState } from 'react';
+import { useUsdOf } from '../gateway/pricing.ts';
+import { idTail, wordsOf } from './names.ts';
 
-const amounts = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
+const exact = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
+const twoDecimals = new Intl.NumberFormat(undefined, {
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 2,
+});
+const twoDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
+const usd = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
+const dollars = new Intl.NumberFormat(undefined, usd);
+const cents = new Intl.NumberFormat(undefined, { ...usd, maximumSignificantDigits: 2 });
 const rounded = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const spans = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
-/** An amount as it is written: credits to the micro-credit where there are any. */
-export const amountText = (amount: number): string => amounts.format(amount);
+/** Formats an amount with all its decimals, up to six. */
+export const exactText = (amount: number): string => exact.format(amount);
 
-/** Credits. */
+/** Formats credits with two decimals; amounts below 0.01 with two digits, because two decimals would show zero. */
+export const amountText = (amount: number): string =>
+  (amount !== 0 && Math.abs(amount) < 0.01 ? twoDigits : twoDecimals).format(amount);
+
+/** Shows credits; the exact amount and its price are in the tooltip. */
 export function Credits({ amount }: { amount: number }) {
-  return <span className="amount">{amountText(amount)}</span>;
+  const usdOf = useUsdOf();
+  const money = usdOf ? ` = ${moneyText(usdOf(amount))}` : '';
+  return (
+    <span className="amount" title={`${exactText(amount)} credits${money}`}>
+      {amountText(amount)}
+    </span>
+  );
+}
+
+/** Shows the price of credits in US dollars. */
+export function Money({ credits }: { credits: number }) {
+  const usdOf = useUsdOf();
+  return usdOf && <span className="amount dim">{moneyText(usdOf(credits))}</span>;
+}
+
+/** Formats US dollars; amounts below a dollar with two digits. */
+function moneyText(amount: number): string {
+  return (Math.abs(amount) < 1 && amount !== 0 ? cents : dollars).format(amount);
 }
 
 const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
@@ -80,11 +111,23 @@ const tones: Record<string, string> = {
   canceled: 'mute',
   released: 'mute',
   waiting: 'mute',
+  revoked: 'mute',
+  refunded: 'mute',
+  overdue: 'bad',
 };
 
-/** A state as a word with a colour; the word alone tells all. */
+/** Shows a state as a word with a color. */
 export function State({ of }: { of: string }) {
-  return <span className={`state ${tones[of] ?? 'busy'}`}>{of.replaceAll('_', ' ')}</span>;
+  return <span className={`state ${tones[of] ?? 'busy'}`}>{wordsOf(of)}</span>;
+}
+
+/** Shows the end of an id; the whole id is in the tooltip. */
+export function Tail({ of }: { of: string }) {
+  return (
+    <code className="tail" title={of}>
+      {idTail(of)}
+    </code>
+  );
 }
 
 /** An id that can be copied. */

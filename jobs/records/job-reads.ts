@@ -8,8 +8,10 @@ import { jobRow, type Documents, type JobRecord } from '../job-record.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../job-plan.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
+import { matchesSearch } from './job-search.ts';
 
 const idRow = z.object({ id: z.string() });
+const countRow = z.object({ count: z.number() });
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
 /** Plan as `reserve` has stored it; null for a plan of another version. */
@@ -22,11 +24,17 @@ const planRow = z.object({
 
 export type { JobRecord };
 
-/** Filter of a list of jobs; newest first. */
-interface JobListing extends RecordFilter {
+/** Filter of jobs. */
+interface JobFilter extends RecordFilter {
   /** `open`: queued or in progress. */
   status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type?: string | undefined;
+  /** Only jobs with this id or text (job-search.ts). */
+  search?: string | undefined;
+}
+
+/** Filter and page of a list of jobs, newest first. */
+interface JobListing extends JobFilter {
   /** Only jobs before this id. */
   beforeId?: string | undefined;
   limit: number;
@@ -59,11 +67,17 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
-      const where = [...recordConditions(organizationId, listing), ...conditions(listing)];
+      const where = [...conditions(organizationId, listing), ...behind(listing)];
       return pool.any(sql.type(
         jobRow,
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
+    },
+    /** Counts jobs, at most `countMax`. */
+    count(organizationId: string, filter: JobFilter, countMax: number): Promise<number> {
+      const where = sql.join(conditions(organizationId, filter), sql.fragment` AND `);
+      return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
+        SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
     },
     /** Returns the ids of these jobs that belong to the organization. */
     some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
@@ -79,15 +93,21 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
 }
 export type JobReads = ReturnType<typeof createJobReads>;
 
-function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] {
-  const found = status === undefined ? [] : statusConditions(status);
+function conditions(organizationId: string, filter: JobFilter): FragmentSqlToken[] {
+  const { status, type, search } = filter;
+  const found = recordConditions(organizationId, filter);
+  if (status !== undefined) found.push(...statusConditions(status));
   if (type !== undefined) found.push(sql.fragment`x.type = ${type}`);
-  if (beforeId !== undefined) {
-    found.push(sql.fragment`(x.created_at, x.id) <
-      (SELECT b.created_at, b.id FROM job b WHERE b.id = ${beforeId}
-        AND b.organization_id = x.organization_id)`);
-  }
+  if (search !== undefined) found.push(matchesSearch(organizationId, search));
   return found;
+}
+
+function behind({ beforeId }: JobListing): FragmentSqlToken[] {
+  if (beforeId === undefined) return [];
+  return [
+    sql.fragment`(x.created_at, x.id) < (SELECT b.created_at, b.id FROM job b
+      WHERE b.id = ${beforeId} AND b.organization_id = x.organization_id)`,
+  ];
 }
 
 /** Conditions on columns that an index covers. */

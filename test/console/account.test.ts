@@ -56,14 +56,14 @@ describeInBrowser('the account in the console', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, key);
     await visit(page, 'Usage');
-    await page.getByText('of 50 credits').waitFor();
+    await page.getByText('of 50.00 credits').waitFor();
     await page.getByLabel('Split by').selectOption('model');
     const totals = page.locator('table.totals');
-    await totals.getByRole('row', { name: 'nano-banana 1 3.9' }).waitFor();
-    await totals.getByRole('row', { name: 'seedream 1 3' }).waitFor();
-    await totals.getByRole('row', { name: 'In all 2 6.9' }).waitFor();
-    await page.getByText('The same as a table').click();
-    await page.getByRole('region', { name: 'Credits by day' }).getByText('3.9').waitFor();
+    await totals.getByRole('row', { name: 'nano-banana 1 3.90' }).waitFor();
+    await totals.getByRole('row', { name: 'seedream 1 3.00' }).waitFor();
+    await totals.getByRole('row', { name: 'Total 2 6.90' }).waitFor();
+    await page.getByText('Show as table').click();
+    await page.getByRole('region', { name: 'Credits by day' }).getByText('3.90').waitFor();
     expect(await page.locator('.chart canvas').count()).toBe(1);
     await expectAccessible(page);
     const [file] = await Promise.all([
@@ -74,8 +74,8 @@ describeInBrowser('the account in the console', () => {
     expect(csv).toMatch(/^"day","model","requests","credits"/);
     expect(csv).toContain(',"seedream",1,3,');
     const records = page.getByRole('region', { name: 'Records' });
-    await records.getByRole('link', { name: 'imageGenerate' }).first().click();
-    await page.getByRole('heading', { name: 'imageGenerate' }).waitFor();
+    await records.getByRole('link', { name: 'Image · generate' }).first().click();
+    await page.getByRole('heading', { name: 'Image · generate' }).waitFor();
     expect(problems).toEqual([]);
   });
 
@@ -89,7 +89,7 @@ describeInBrowser('the account in the console', () => {
     await page.getByLabel('Name', { exact: true }).fill('budget');
     await page.getByLabel('Limit in credits').fill('4');
     await page.getByRole('combobox', { name: 'Per' }).selectOption('total');
-    await page.getByRole('button', { name: 'Create the key' }).click();
+    await page.getByRole('button', { name: 'Create key' }).click();
     const key = (await page.locator('[data-secret]').textContent()) ?? '';
     expect(key).toMatch(/^gk_live_/);
     await page.getByRole('button', { name: 'I have copied it' }).click();
@@ -97,7 +97,7 @@ describeInBrowser('the account in the console', () => {
     await draw(key);
     await page.reload();
     const line = page.getByRole('listitem').filter({ hasText: 'budget' });
-    await line.getByText('3.9 used, 0.1 left').waitFor();
+    await line.getByText('3.90 used, 0.10 left').waitFor();
     await expectAccessible(page);
     expect(problems).toEqual([]);
 
@@ -109,9 +109,9 @@ describeInBrowser('the account in the console', () => {
     await spent.page.close();
 
     await line.getByRole('button', { name: 'Revoke' }).click();
-    await page.getByText('is refused').waitFor();
+    await page.getByText('are rejected immediately').waitFor();
     await expectAccessible(page);
-    await page.getByRole('button', { name: 'Revoke it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await line.waitFor({ state: 'detached' });
     expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
   });
@@ -129,7 +129,7 @@ describeInBrowser('the account in the console', () => {
       await route.fulfill({ response });
     });
     await page.getByRole('button', { name: 'Revoke' }).click();
-    await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
+    await page.getByRole('button', { name: 'Revoke and sign out' }).click();
     await page.getByText('You revoked the key you were signed in with.').waitFor();
     held.resolve();
     await page.getByLabel('API key').waitFor();
@@ -146,12 +146,12 @@ describeInBrowser('the account in the console', () => {
     await expectAccessible(one.page);
     const other = lines.filter({ hasNotText: 'this session' });
     await other.getByRole('button', { name: 'End' }).click();
-    await one.page.getByRole('button', { name: 'End it' }).click();
+    await one.page.getByRole('button', { name: 'End session' }).click();
     await expect.poll(() => lines.count()).toBe(1);
     await two.page.reload();
     await two.page.getByLabel('API key').waitFor();
     await lines.getByRole('button', { name: 'End' }).click();
-    await one.page.getByRole('button', { name: 'End it and sign out' }).click();
+    await one.page.getByRole('button', { name: 'End and sign out' }).click();
     await one.page.getByText('You ended your session.').waitFor();
   });
 
@@ -168,7 +168,7 @@ describeInBrowser('the account in the console', () => {
       }),
     );
     await page.getByRole('button', { name: 'Revoke' }).click();
-    await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
+    await page.getByRole('button', { name: 'Revoke and sign out' }).click();
     await page
       .getByRole('alert')
       .getByRole('timer')
@@ -209,11 +209,11 @@ describeInBrowser('the account in the console', () => {
     await line.getByText('delivered').waitFor();
     expect(receiver.received('/again')).toHaveLength(2);
     await page.getByLabel('State').selectOption('failing');
-    await page.getByText('None in this state').waitFor();
+    await page.getByText('No deliveries match').waitFor();
     await page.getByRole('button', { name: 'Show the secret' }).click();
     await page.getByText(/^whsec_/).waitFor();
     await page.getByLabel('URL').fill(`${receiver.origin}/notices`);
-    await page.getByLabel('Low is').fill('5');
+    await page.getByLabel('Alert below').fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
     await expectAccessible(page);
@@ -224,7 +224,7 @@ describeInBrowser('the account in the console', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await visit(page, 'Models & prices');
-    await page.getByLabel('Find').fill('image/generate');
+    await page.getByLabel('Search').fill('image/generate');
     const studio = page.getByRole('region', { name: 'Studio models' });
     await studio.getByRole('button', { name: 'Credits' }).click();
     const first = await studio.locator('tbody tr').first().getAttribute('data-model');
@@ -232,8 +232,8 @@ describeInBrowser('the account in the console', () => {
     const last = await studio.locator('tbody tr').last().getAttribute('data-model');
     expect(last).toBe(first);
     await expectAccessible(page);
-    await page.getByLabel('Find').fill('seedream image/generate');
-    await page.getByRole('button', { name: /^Try it: Seedream 4, image\/generate/ }).click();
+    await page.getByLabel('Search').fill('seedream image/generate');
+    await page.getByRole('button', { name: /^Try Seedream 4, image\/generate/ }).click();
     await page.getByRole('button', { name: 'Generate' }).waitFor();
     expect(await page.getByLabel('Model').inputValue()).toContain('seedream');
     await visit(page, 'Models & prices');
@@ -253,11 +253,11 @@ describeInBrowser('the account in the console', () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, one.key);
     await visit(page, 'Usage');
-    await page.getByRole('row', { name: /In all 1/ }).waitFor();
+    await page.getByRole('row', { name: /Total 1/ }).waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await signIn(page, other.key);
     await visit(page, 'Usage');
-    await page.getByText('Nothing was used in this period').waitFor();
+    await page.getByText('No usage in this period').waitFor();
     await page.goto(`${gateway.url}/console/jobs/${jobId}`);
     await page.getByRole('alert').waitFor();
     expect(await page.getByRole('main').textContent()).not.toContain('lighthouse');

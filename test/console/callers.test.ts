@@ -6,6 +6,11 @@ import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vite
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { describeInBrowser, expectAccessible, openBrowser, openPage, signIn } from './browser.ts';
 
+/** Tables that are wider than their place: their last columns would be cut off. */
+const cutOff = `[...document.querySelectorAll('.scroll')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+  .map((region) => region.getAttribute('aria-label'))`;
+
 /** An address that stays while the process behind it is another one. */
 async function openPlace(port: number) {
   const server = createServer((near) => {
@@ -46,6 +51,29 @@ describeInBrowser('the console of a caller', () => {
     await gateway?.close();
   });
 
+  it('arrives compressed in the encoding that the browser accepts', async () => {
+    const page = await (await fetch(`${gateway.url}/console`)).text();
+    const [script = ''] = /\/console\/assets\/[\w.-]+\.js/.exec(page) ?? [];
+    const sizeOf = async (encoding: string): Promise<number> => {
+      const answer = await fetch(gateway.url + script, {
+        headers: { 'accept-encoding': encoding },
+      });
+      expect(answer.headers.get('content-encoding')).toBe(
+        encoding === 'identity' ? null : encoding,
+      );
+      expect(answer.headers.get('vary')).toContain('Accept-Encoding');
+      expect(answer.headers.get('content-type')).toContain('text/javascript');
+      return Number(answer.headers.get('content-length'));
+    };
+    const [plain, gzip, brotli] = [
+      await sizeOf('identity'),
+      await sizeOf('gzip'),
+      await sizeOf('br'),
+    ];
+    expect(gzip).toBeLessThan(plain * 0.4);
+    expect(brotli).toBeLessThan(gzip);
+  });
+
   it('tells of a wrong key in words, and keeps no key in the browser', async () => {
     const { page } = await openPage(browser, gateway.url);
     await expectAccessible(page);
@@ -67,21 +95,73 @@ describeInBrowser('the console of a caller', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
-    await page.getByText('3.9 credits at most').waitFor();
+    await page.getByText('3.90 credits at most').waitFor();
     await page.getByRole('button', { name: 'Generate' }).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=wait][data-state=running]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
-    const picture = page.getByRole('img', { name: 'Result of imageGenerate' });
+    const picture = page.getByRole('img', { name: 'Result: a lighthouse at dawn' });
     await picture.waitFor();
     await expect
       .poll(() => picture.evaluate((image) => Reflect.get(image, 'naturalWidth')))
       .toBeGreaterThan(0);
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Jobs' }).click();
-    await page.getByRole('list', { name: 'Jobs' }).getByText('completed').first().waitFor();
+    const rows = page.getByRole('list', { name: 'Jobs' }).getByRole('link');
+    await rows.getByText('completed').first().waitFor();
+    await rows.getByText('a lighthouse at dawn').waitFor();
+    const total = Number(await page.locator('[data-total]').getAttribute('data-total'));
+    expect(total).toBe(await rows.count());
+    await page.getByLabel('Search jobs').fill('HOUSE at dawn');
+    await expect.poll(() => rows.count()).toBe(1);
+    await page.getByLabel('Search jobs').fill('no job has this text');
+    await page.getByText('No jobs match').waitFor();
     await expectAccessible(page);
     expect(problems).toEqual([]);
+  });
+
+  it('has the price, the button and the job in view on a page 900 pixels high, and fits narrow pages', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    for (const [width, height] of [
+      [1440, 900],
+      [1024, 900],
+      [390, 844],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      for (const path of [
+        'playground/image/generate',
+        'playground/chat',
+        'jobs',
+        'usage',
+        'keys',
+        'webhooks',
+        'models',
+      ]) {
+        await page.goto(`${gateway.url}/console/${path}`);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+        if (path === 'playground/image/generate') {
+          const box = await page.getByRole('button', { name: 'Generate' }).boundingBox();
+          expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
+        }
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+        expect(await page.evaluate(cutOff)).toEqual([]);
+        await expectAccessible(page);
+      }
+    }
+  });
+
+  it('keeps the chosen theme, without a flash of the other one', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
+    const light = await paper();
+    await page.getByLabel('Theme').selectOption('dark');
+    expect(await paper()).not.toBe(light);
+    await page.reload();
+    expect(await paper()).not.toBe(light);
+    await expectAccessible(page);
   });
 
   it('follows a film after a reload, and lets it be canceled', async () => {
@@ -102,7 +182,7 @@ describeInBrowser('the console of a caller', () => {
 
     await page.getByRole('button', { name: 'Generate' }).click();
     await page.getByText('in progress').waitFor();
-    await page.getByRole('link', { name: 'Everything about this job' }).click();
+    await page.getByRole('link', { name: 'View job' }).click();
     await page.getByRole('button', { name: 'Cancel' }).click();
     await expect
       .poll(() => page.locator('.head .state').first().textContent())
@@ -117,7 +197,11 @@ describeInBrowser('the console of a caller', () => {
     await page.getByLabel('Prompt', { exact: false }).first().fill('[[fail:422]] a picture');
     await page.getByRole('button', { name: 'Generate' }).click();
     await page.getByText('nothing was charged').waitFor();
-    await page.getByRole('list', { name: 'Steps' }).locator('[data-step=release]').waitFor();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=release]').waitFor();
+    const failed = steps.locator('[data-state=failed]');
+    expect(await failed.getAttribute('data-step')).toBe('wait');
+    expect(await failed.locator('.wrong').textContent()).toContain('did not accept the input');
   });
 
   it('shows a refused field where it stands, and loses nothing that was typed', async () => {
@@ -159,7 +243,7 @@ describeInBrowser('the console of a caller', () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, other.key);
     await page.getByRole('link', { name: 'Jobs' }).click();
-    await page.getByText('No such jobs').waitFor();
+    await page.getByText('No jobs yet').waitFor();
     const made = await gateway.call(`/api/v1/api-keys/${other.keyId}`, {
       method: 'DELETE',
       key: other.key,
@@ -243,7 +327,7 @@ describeInBrowser('the console of a caller', () => {
       const tab = await context.newPage();
       others.push(tab);
       await tab.goto(`${gateway.url}/console/jobs`);
-      await tab.getByText('No such jobs').waitFor();
+      await tab.getByText('No jobs yet').waitFor();
     }
     expect(streams.size).toBe(1);
 
@@ -285,7 +369,7 @@ describeInBrowser('the console of a caller', () => {
     expect(begun.status()).toBe(201);
     const tab = await context.newPage();
     await tab.goto(`${gateway.url}/console/jobs`);
-    await tab.getByText('No such jobs').waitFor();
+    await tab.getByText('No jobs yet').waitFor();
     await expect.poll(() => streams).toBe(2);
     for (const [key, model] of [
       [first.key, 'seedream'],
@@ -310,9 +394,9 @@ describeInBrowser('the console of a caller', () => {
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('typed before');
     first.child.kill('SIGKILL');
-    await page.getByText('The gateway does not answer').waitFor();
+    await page.getByText('The gateway does not respond').waitFor();
     place.port = (await gateway.spawn('api', alone)).port;
-    await page.getByText('The gateway does not answer').waitFor({ state: 'detached' });
+    await page.getByText('The gateway does not respond').waitFor({ state: 'detached' });
     expect(await page.getByLabel('Prompt', { exact: false }).first().inputValue()).toBe(
       'typed before',
     );

@@ -132,7 +132,7 @@ describeInBrowser('the console of an operator', () => {
       await page.getByLabel('Credits', { exact: true }).fill(credits);
       await confirm(page, verb, 'invoice 17');
     }
-    await page.getByText('380 credits available').waitFor();
+    await page.getByText('380.00 credits available').waitFor();
     await page
       .getByRole('region', { name: 'Ledger' })
       .getByText('Olga: invoice 17')

@@ -1,18 +1,22 @@
-/** What the list of jobs is narrowed by; it stands in the address, so that a view can be shared. */
+/** Filters of the list of jobs. They are part of the address, so that a view can be shared. */
 import { useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { useSearchParams } from 'wouter';
-import { answered, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { useWho } from '../../gateway/session.ts';
+import { typeText, wordsOf } from '../../parts/names.ts';
+import { SearchField } from '../../parts/search-field.tsx';
+import { keysQuery } from '../keys/key-query.ts';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 const statuses = ['queued', 'in_progress', 'completed', 'failed', 'canceled'] as const;
-const words = ['status', 'type', 'model', 'keyId', 'after', 'before'] as const;
+const names = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
+const furtherNames = ['keyId', 'tag', 'after', 'before'] as const;
 
-/** The filter in the address, and how to change a word of it. */
+/** Returns the filter in the address, and a function that changes one of its values. */
 export function useJobFilter(): [JobFilter, (name: string, value: string) => void] {
   const [search, setSearch] = useSearchParams();
-  const named = words.flatMap((name) => {
+  const named = names.flatMap((name) => {
     const value = search.get(name);
     return value ? [[name, value]] : [];
   });
@@ -32,21 +36,43 @@ interface FiltersProps {
   change: (name: string, value: string) => void;
 }
 
-/** Their fields. */
+/** Shows the fields of the filters. */
 export function JobFilters({ filter, change }: FiltersProps) {
-  const who = useWho();
-  const { data: studio } = useQuery({
-    queryKey: ['studio-models'],
-    queryFn: () => answered(api.GET('/api/v1/studio/models')),
-    staleTime: Infinity,
-  });
-  const { data: keys } = useQuery({
-    queryKey: ['keys'],
-    queryFn: () => answered(api.GET('/api/v1/api-keys')),
-    enabled: who.refuses('keys:read') === null,
-  });
+  const { data: studio } = useQuery(capabilitiesQuery);
   const capabilities = studio?.data ?? [];
   const models = [...new Set(capabilities.flatMap((each) => each.models.map(({ id }) => id)))];
+  return (
+    <div role="search" aria-label="Jobs">
+      <SearchField text={filter.search ?? ''} change={(text) => change('search', text)} />
+      <div className="filters">
+        <Select
+          title="Status"
+          name="status"
+          {...{ filter, change }}
+          options={statuses.map((id) => [id, wordsOf(id)])}
+        />
+        <Select
+          title="Type"
+          name="type"
+          {...{ filter, change }}
+          options={capabilities.map(({ type }) => [type, typeText(type)])}
+        />
+        <Select
+          title="Model"
+          name="model"
+          {...{ filter, change }}
+          options={models.map((id) => [id, id])}
+        />
+      </div>
+      <FurtherFilters filter={filter} change={change} />
+    </div>
+  );
+}
+
+function FurtherFilters({ filter, change }: FiltersProps) {
+  const who = useWho();
+  const [search] = useSearchParams();
+  const { data: keys } = useQuery({ ...keysQuery, enabled: who.refuses('keys:read') === null });
   const day = (name: 'after' | 'before') => (
     <label>
       {name === 'after' ? 'Since' : 'Until'}
@@ -58,35 +84,20 @@ export function JobFilters({ filter, change }: FiltersProps) {
     </label>
   );
   return (
-    <div className="filters" role="search" aria-label="Jobs">
-      <Select
-        title="Status"
-        name="status"
-        {...{ filter, change }}
-        options={statuses.map((id) => [id, id.replace('_', ' ')])}
-      />
-      <Select
-        title="Kind"
-        name="type"
-        {...{ filter, change }}
-        options={capabilities.map(({ type }) => [type, type])}
-      />
-      <Select
-        title="Model"
-        name="model"
-        {...{ filter, change }}
-        options={models.map((id) => [id, id])}
-      />
-      <Select
-        title="Key"
-        name="keyId"
-        {...{ filter, change }}
-        options={(keys?.keys ?? []).map(({ keyId, name }) => [keyId, name])}
-      />
-      <TagField change={change} />
-      {day('after')}
-      {day('before')}
-    </div>
+    <details className="more-filters" open={furtherNames.some((name) => search.has(name))}>
+      <summary>More filters</summary>
+      <div className="filters">
+        <Select
+          title="Key"
+          name="keyId"
+          {...{ filter, change }}
+          options={(keys?.keys ?? []).map(({ keyId, name }) => [keyId, name])}
+        />
+        <TagField change={change} />
+        {day('after')}
+        {day('before')}
+      </div>
+    </details>
   );
 }
 
@@ -101,7 +112,7 @@ function Select({ title, name, filter, change, options }: SelectProps) {
     <label>
       {title}
       <select value={filter[name] ?? ''} onChange={({ target }) => change(name, target.value)}>
-        <option value="">any</option>
+        <option value="">All</option>
         {options.map(([id, text]) => (
           <option key={id} value={id}>
             {text}

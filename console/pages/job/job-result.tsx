@@ -1,5 +1,6 @@
-/** What a job made, as picture, player or text; or why it made nothing. */
+/** The outputs of a job as picture, player or text, or its error. */
 import type { Job } from '../../gateway/client.ts';
+import { typeText } from '../../parts/names.ts';
 import { mediaOf, textIn, type Media } from './job-media.ts';
 
 /** Shows the outputs of a job. */
@@ -10,22 +11,26 @@ export function JobResult({ job }: { job: Job }) {
         <p>{job.error.message}</p>
         <p className="dim">
           {job.error.code}
-          {job.error.retryable && ' · the same request may work later'}
+          {job.error.retryable && ' · the same request may succeed later'}
           {job.billing.state === 'released' && ' · nothing was charged'}
         </p>
       </div>
     );
   }
-  if (job.mediaDeletedAt) return <p className="dim">Its media were deleted.</p>;
+  if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
   if (!job.result) return null;
   const media = mediaOf(job);
   const text = textIn(job.result);
   return (
     <div className="stack" data-result={job.type}>
       {media.length > 0 && (
-        <div className="media">
+        <div className={media.length > 2 ? 'media many' : 'media'}>
           {media.map((each) => (
-            <Piece key={each.url.split('?')[0]} media={each} alt={`Result of ${job.type}`} />
+            <Piece
+              key={each.url.split('?')[0]}
+              media={each}
+              alt={`Result: ${job.prompt ?? typeText(job.type)}`}
+            />
           ))}
         </div>
       )}

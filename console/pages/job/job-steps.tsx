@@ -1,7 +1,8 @@
-/** The steps of a job, from its reservation to its charge, as they happen. */
+/** The steps of a job, from its reservation to its charge. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job, Schemas } from '../../gateway/client.ts';
 import { durationText, useNow } from '../../parts/values.tsx';
+import { ExpectedBar } from './expected-end.tsx';
 import { timelineQuery } from './job-query.ts';
 
 type Step = Schemas['JobStep'];
@@ -11,12 +12,12 @@ const titles: Record<Step['name'], string> = {
   submit: 'Submit to the provider',
   wait: 'Wait for the provider',
   store: 'Store the result',
-  charge: 'Charge',
-  release: 'Release the credits',
-  webhook: 'Send your webhook',
+  charge: 'Charge credits',
+  release: 'Release credits',
+  webhook: 'Send webhook',
 };
 
-/** What an open job goes through after the steps that are known. */
+/** Steps that follow the known steps of an open job. */
 const ahead: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
 /** Shows the steps of a job. */
@@ -26,21 +27,24 @@ export function JobSteps({ job }: { job: Job }) {
   const last = steps.findLast(({ name }) => ahead.includes(name));
   const coming = job.done || !last ? [] : ahead.slice(ahead.indexOf(last.name) + 1);
   return (
-    <ol className="steps" aria-label="Steps">
-      {steps.map((step) => (
-        <KnownStep key={`${step.name} ${step.call}`} step={step} />
-      ))}
-      {coming.map((name) => (
-        <li key={name} className="coming">
-          <span className="dot" aria-hidden="true" />
-          <span className="dim">{titles[name]}</span>
-        </li>
-      ))}
-    </ol>
+    <>
+      <ol className="steps" aria-label="Steps">
+        {steps.map((step) => (
+          <KnownStep key={`${step.name} ${step.call}`} step={step} job={job} />
+        ))}
+        {coming.map((name) => (
+          <li key={name} className="coming">
+            <span className="dot" aria-hidden="true" />
+            <span className="dim">{titles[name]}</span>
+          </li>
+        ))}
+      </ol>
+      <ExpectedBar job={job} />
+    </>
   );
 }
 
-function KnownStep({ step }: { step: Step }) {
+function KnownStep({ step, job }: { step: Step; job: Job }) {
   const { name, state, call, provider, attempts } = step;
   const details = [
     call !== null && call > 0 ? `call ${call + 1}` : null,
@@ -53,15 +57,20 @@ function KnownStep({ step }: { step: Step }) {
       <span className="dot" aria-hidden="true" />
       <span>
         {titles[name]} <span className="dim">{details.join(' · ')}</span>
+        {state === 'failed' && name !== 'webhook' && job.error && (
+          <span className="wrong">{job.error.message}</span>
+        )}
       </span>
       <Took step={step} />
     </li>
   );
 }
 
+/** Shows the duration of a step; a step that is one statement of the database has none. */
 function Took({ step: { startedAt, endedAt, state } }: { step: Step }) {
   const now = useNow(state === 'running' ? 500 : 60_000);
   if (startedAt === null) return <span className="took">{state}</span>;
+  if (startedAt === endedAt) return null;
   const end = endedAt === null ? now : Date.parse(endedAt);
   return <span className="took">{durationText(end - Date.parse(startedAt))}</span>;
 }

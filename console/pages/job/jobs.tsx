@@ -1,18 +1,17 @@
-/** The jobs of the organization, newest first, as they happen. Only the rows in view are there. */
-import { useInfiniteQuery } from '@tanstack/react-query';
+/** The jobs of the organization, newest first, updated by events. Only the rows in view are rendered. */
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { Link } from 'wouter';
-import { answered, api, type Job } from '../../gateway/client.ts';
+import { answered, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { useWho } from '../../gateway/session.ts';
-import { Empty, Refusal } from '../../parts/states.tsx';
-import { Ago, Credits, State } from '../../parts/values.tsx';
+import { Empty, Loading, Refusal } from '../../parts/states.tsx';
 import { JobFilters, useJobFilter } from './job-filters.tsx';
-import { mediaOf } from './job-media.ts';
+import { JobRow } from './job-row.tsx';
 
 const pageSize = 50;
-/** As the style has it. */
+/** Height of a row in the style sheet. */
 const rowPixels = 64;
 
 /** Lists the jobs. */
@@ -25,11 +24,27 @@ export default function Jobs() {
     <>
       <div className="head">
         <h1>Jobs</h1>
-        <p className="dim">Changes appear by themselves.</p>
+        <Total filter={filter} />
+        <p className="live">Live</p>
       </div>
       <JobFilters filter={filter} change={change} />
       <JobList filter={filter} />
     </>
+  );
+}
+
+function Total({ filter }: { filter: JobFilter }) {
+  const { data } = useQuery({
+    queryKey: ['job-count', filter],
+    queryFn: () =>
+      answered(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
+  });
+  if (!data) return null;
+  const { count } = data.data;
+  return (
+    <p className="dim" data-total={count}>
+      {count.toLocaleString()} {count === 1 ? 'job' : 'jobs'}
+    </p>
   );
 }
 
@@ -40,7 +55,7 @@ function useJobs(filter: JobFilter) {
     queryFn: ({ pageParam }) =>
       answered(
         api.GET('/api/v1/studio/jobs', {
-          // The pairs of tags are words of the query by themselves.
+          // The pairs of tags are names of query parameters.
           params: {
             query: { ...filter, limit: pageSize, ...(pageParam && { cursor: pageParam }) },
           },
@@ -49,6 +64,8 @@ function useJobs(filter: JobFilter) {
     getNextPageParam: ({ nextCursor }) => nextCursor,
   });
 }
+
+const heads = ['Result', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
 
 function JobList({ filter }: { filter: JobFilter }) {
   const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } =
@@ -68,12 +85,12 @@ function JobList({ filter }: { filter: JobFilter }) {
     if (lastShown >= jobs.length - 10 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [lastShown, jobs.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (error) return <Refusal error={error} />;
-  if (!isPending && jobs.length === 0)
-    return <Empty title="No such jobs">The playground makes some.</Empty>;
+  if (isPending) return <Loading />;
+  if (jobs.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
   return (
     <div ref={place} className="job-list">
       <div className="job-row heading" aria-hidden="true">
-        {['Result', 'Job', 'Model', 'Status', 'Credits', 'Begun'].map((title) => (
+        {heads.map((title) => (
           <span key={title} className={title === 'Credits' ? 'number' : undefined}>
             {title}
           </span>
@@ -85,7 +102,7 @@ function JobList({ filter }: { filter: JobFilter }) {
           return (
             job && (
               <li key={key} style={{ transform: `translateY(${start}px)` }}>
-                <Row job={job} />
+                <JobRow job={job} />
               </li>
             )
           );
@@ -95,37 +112,11 @@ function JobList({ filter }: { filter: JobFilter }) {
   );
 }
 
-function Row({ job }: { job: Job }) {
-  const { state, charged, reserved } = job.billing;
+function NoJobs({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <Empty title="No jobs match">Change or clear the filters.</Empty>;
   return (
-    <Link href={`/jobs/${job.jobId}`} className="job-row">
-      <Thumb job={job} />
-      <span>
-        <strong>{job.type}</strong>
-        <br />
-        <code className="dim">{job.jobId.slice(0, 16)}…</code>
-      </span>
-      <span>{job.model ?? '–'}</span>
-      <State of={job.status} />
-      <span className={state === 'reserved' ? 'number dim' : 'number'}>
-        <Credits amount={state === 'reserved' ? reserved : charged} />
-      </span>
-      <span className="dim">
-        <Ago at={job.createdAt} />
-      </span>
-    </Link>
-  );
-}
-
-const marks = { video: '▶', audio: '♪' } as const;
-
-function Thumb({ job }: { job: Job }) {
-  const [media] = mediaOf(job);
-  if (media?.kind === 'image')
-    return <img className="thumb" src={media.url} alt="" loading="lazy" />;
-  return (
-    <span className="thumb" aria-hidden="true">
-      {media ? marks[media.kind] : job.done ? '–' : '…'}
-    </span>
+    <Empty title="No jobs yet">
+      Create one in the <Link href="/playground/image/generate">playground</Link>.
+    </Empty>
   );
 }

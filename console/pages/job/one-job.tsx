@@ -1,11 +1,13 @@
-/** One job in full: result, steps, request, billing, webhook, and what can be done with it. */
+/** One job: result, steps, request, billing, webhook and actions. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { answered, api, type Job } from '../../gateway/client.ts';
 import { useWho } from '../../gateway/session.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
-import { Credits, Id, Moment, State } from '../../parts/values.tsx';
+import { typeText } from '../../parts/names.ts';
+import { Id, Moment, State } from '../../parts/values.tsx';
 import { draftPlace } from '../playground/capability-form.tsx';
+import { Billing } from './billing.tsx';
 import { jobQuery, timelineQuery } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
 import { JobSteps } from './job-steps.tsx';
@@ -22,17 +24,18 @@ export default function OneJob({ jobId }: { jobId: string }) {
         <Link href="/jobs">← Jobs</Link>
       </p>
       <div className="head">
-        <h1>{job.type}</h1>
+        <h1>{typeText(job.type)}</h1>
         <State of={job.status} />
         <Actions job={job} />
       </div>
-      <div className="two">
+      {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
+      <div className="two job">
         <div className="stack">
           <JobResult job={job} />
           <Request jobId={jobId} />
         </div>
         <div className="stack">
-          <section className="card">
+          <section className="card first">
             <h2>Steps</h2>
             <JobSteps job={job} />
           </section>
@@ -108,16 +111,15 @@ function Facts({ job }: { job: Job }) {
       <dl className="facts">
         <dt>Billing</dt>
         <dd>
-          {job.billing.state}: <Credits amount={job.billing.charged} /> of{' '}
-          <Credits amount={job.billing.reserved} /> credits
+          <Billing billing={job.billing} />
         </dd>
         <dt>Model</dt>
         <dd>{job.model ?? '–'}</dd>
-        <dt>Begun</dt>
+        <dt>Created</dt>
         <dd>
           <Moment at={job.createdAt} />
         </dd>
-        <dt>{job.completedAt ? 'Ended' : 'Ends by'}</dt>
+        <dt>{job.completedAt ? 'Ended' : 'Deadline'}</dt>
         <dd>
           <Moment at={job.completedAt ?? job.deadlineAt} />
         </dd>
@@ -136,7 +138,7 @@ function Facts({ job }: { job: Job }) {
         {calls.map(({ call, provider, providerRequestId }) => (
           <div key={call} style={{ display: 'contents' }}>
             <dt>{provider ?? 'Provider'}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not checked yet'}</dd>
+            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'no request id'}</dd>
           </div>
         ))}
         {tags.length > 0 && <dt>Tags</dt>}

@@ -1,15 +1,15 @@
-/** What can be done to a key: replace, limit, revoke. Each asks first. */
+/** Actions on a key: rotate, limit, revoke. Each asks for a confirmation. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api } from '../../gateway/client.ts';
 import { endSession, useWho } from '../../gateway/session.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { keysQuery, type Key } from './key-query.ts';
-import { LimitFields, limitOf, type LimitWish } from './limit-fields.tsx';
+import { LimitFields, limitOf, type LimitValues } from './limit-fields.tsx';
 
 interface KeyActionsProps {
   of: Key;
-  /** Told a key that took its place, once. */
+  /** Receives the key that replaces it, which is shown once. */
   show: (key: string) => void;
 }
 
@@ -20,7 +20,7 @@ export function KeyActions({ of, show }: KeyActionsProps) {
   const who = useWho();
   const [action, setAction] = useState<KeyAction | null>(null);
   const refusal = who.refuses('keys:write');
-  const limited = who.limit === null ? null : 'A key that has a limit itself may not change any.';
+  const limited = who.limit === null ? null : 'A key with a limit may not change limits.';
   const mayRevoke = who.scopes.includes('keys:write');
   const own = { of, onClose: () => setAction(null) };
   return (
@@ -68,7 +68,7 @@ function useListAnew(): () => Promise<void> {
 }
 
 const overlaps = [
-  [0, 'at once'],
+  [0, 'immediately'],
   [3600, 'in an hour'],
   [86_400, 'in a day'],
   [604_800, 'in a week'],
@@ -91,14 +91,14 @@ function Rotate({
     show(made.key);
   };
   return (
-    <Ask title={`Rotate “${name}”`} verb="Make a new key" act={rotate} onClose={onClose}>
+    <Ask title={`Rotate “${name}”`} verb="Rotate" act={rotate} onClose={onClose}>
       <p>
-        A new key with the same name and rights takes its place. Put it wherever the old one is used
-        before that one ends.
+        A new key with the same name and permissions replaces this key. Deploy the new key before
+        the old one expires.
         {isOwn && ' You are signed in with this key. When it expires, sign in with the new one.'}
       </p>
       <label>
-        The old key ends
+        The old key expires
         <select value={overlapSeconds} onChange={({ target }) => setOverlap(Number(target.value))}>
           {overlaps.map(([seconds, text]) => (
             <option key={seconds} value={seconds}>
@@ -113,20 +113,20 @@ function Rotate({
 
 function Limit({ of: { keyId, name, limit }, onClose }: KeyActionProps) {
   const listAnew = useListAnew();
-  const [wish, setWish] = useState<LimitWish>({
+  const [values, setValues] = useState<LimitValues>({
     credits: limit ? String(limit.credits) : '',
     per: limit?.per ?? 'month',
   });
   const set = async (): Promise<void> => {
     const params = { path: { keyId } };
-    const body = { limit: limitOf(wish) };
+    const body = { limit: limitOf(values) };
     await answered(api.PUT('/api/v1/api-keys/{keyId}/limit', { params, body }));
     await listAnew();
   };
   return (
-    <Ask title={`Limit of “${name}”`} verb="Set the limit" act={set} onClose={onClose}>
+    <Ask title={`Limit of “${name}”`} verb="Save" act={set} onClose={onClose}>
       <p>Credits already used in the period count. Leave empty for no limit.</p>
-      <LimitFields wish={wish} change={setWish} />
+      <LimitFields values={values} change={setValues} />
     </Ask>
   );
 }
@@ -145,19 +145,19 @@ function Revoke({ of: { keyId, name, keyPrefix }, onClose }: KeyActionProps) {
   return (
     <Ask
       title={`Revoke “${name}”`}
-      verb={isOwn ? 'Revoke it and sign out' : 'Revoke it'}
+      verb={isOwn ? 'Revoke and sign out' : 'Revoke'}
       isDangerous
       act={revoke}
       onClose={onClose}
     >
       <p>
-        From its next request on, whoever uses <code>{keyPrefix}…</code> is refused. Jobs that it
-        started go on to their end. This cannot be taken back.
+        Requests with <code>{keyPrefix}…</code> are rejected immediately. Its running jobs continue.
+        This cannot be undone.
       </p>
       {isOwn && (
         <p>
-          <strong>You are signed in with this key.</strong> You will be signed out, and need another
-          key to come back.
+          <strong>You are signed in with this key.</strong> You will be signed out and need another
+          key to sign in again.
         </p>
       )}
     </Ask>

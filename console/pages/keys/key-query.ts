@@ -1,12 +1,13 @@
-/** The keys of whoever is signed in, and the models that they may be for. */
+/** The API keys of the user, and the models that a key may be limited to. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { answered, api, type Schemas } from '../../gateway/client.ts';
 import type { Who } from '../../gateway/session.ts';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 /** A key in the list. */
 export type Key = Schemas['ListApiKeysAnswer']['keys'][number];
 
-/** Those that are not revoked. */
+/** All keys that are not revoked. */
 export const keysQuery = queryOptions({
   queryKey: ['keys'],
   queryFn: () => answered(api.GET('/api/v1/api-keys')),
@@ -15,9 +16,7 @@ export const keysQuery = queryOptions({
 /** Ids of all models that the key of the session may use and may list, in order. */
 export function useModelIds(who: Who): string[] {
   const { data: studio } = useQuery({
-    queryKey: ['studio-models'],
-    queryFn: () => answered(api.GET('/api/v1/studio/models')),
-    staleTime: Infinity,
+    ...capabilitiesQuery,
     enabled: who.refuses('studio:read') === null,
   });
   const { data: chat } = useQuery({

@@ -1,4 +1,4 @@
-/** The API keys of whoever is signed in. */
+/** The API keys of the user. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useWho } from '../../gateway/session.ts';
@@ -32,12 +32,14 @@ export default function Keys() {
         </button>
       </div>
       {refusal && <p className="hint">{refusal}</p>}
-      <List show={setShown} />
-      {who.refuses('keys:read') === null && <Sessions />}
+      <div className="stack">
+        <List show={setShown} />
+        {who.refuses('keys:read') === null && <Sessions />}
+      </div>
       {isMaking && <NewKey onClose={() => setMaking(false)} show={setShown} />}
       {shown !== null && (
         <ShownOnce title="Your new key" secret={shown} onClose={() => setShown(null)}>
-          <p>Copy it now: it is not shown again and cannot be looked up.</p>
+          <p>Copy the key now. It is not shown again.</p>
         </ShownOnce>
       )}
     </>
@@ -47,7 +49,7 @@ export default function Keys() {
 function List({ show }: { show: (key: string) => void }) {
   const refusal = useWho().refuses('keys:read');
   const { data, error } = useQuery({ ...keysQuery, enabled: refusal === null });
-  if (refusal) return <Empty title="Keys are not shown to you">{refusal}</Empty>;
+  if (refusal) return <Empty title="API keys">{refusal}</Empty>;
   if (error) return <Refusal error={error} />;
   if (!data) return <Loading />;
   return (
@@ -69,23 +71,23 @@ function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
       <div className="head">
         <h2>{name}</h2>
         <code className="dim">{keyPrefix}…</code>
-        {isOwn && <span className="tag">you are signed in with it</span>}
+        {isOwn && <span className="tag">this session</span>}
         <KeyActions of={of} show={show} />
       </div>
       <dl className="facts">
-        <dt>May</dt>
+        <dt>Scopes</dt>
         <dd>{scopes.join(', ')}</dd>
         <dt>Models</dt>
-        <dd>{allowedModels?.join(', ') ?? 'all'}</dd>
+        <dd>{allowedModels?.join(', ') ?? 'All models'}</dd>
         <dt>Limit</dt>
         <dd>
           <LimitUse of={of} />
         </dd>
         <dt>Last used</dt>
-        <dd>{lastUsedAt === null ? 'never' : <Ago at={lastUsedAt} />}</dd>
+        <dd>{lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />}</dd>
         <dt>Expires</dt>
-        <dd>{expiresAt === null ? 'never' : <Moment at={expiresAt} />}</dd>
-        <dt>Made</dt>
+        <dd>{expiresAt === null ? 'Never' : <Moment at={expiresAt} />}</dd>
+        <dt>Created</dt>
         <dd>
           <Moment at={createdAt} />
         </dd>
@@ -95,16 +97,16 @@ function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
 }
 
 function LimitUse({ of: { name, limit, budget } }: { of: Key }) {
-  if (!budget) return 'no limit except the balance';
+  if (!budget) return 'None';
   const { used, remaining, per, limit: credits, resetsAt } = budget;
   return (
     <>
       {limitText({ credits, per })}
-      {!limit && ' (of the key that made it)'}: <Credits amount={used} /> used,{' '}
+      {!limit && ' (of the key that created it)'}: <Credits amount={used} /> used,{' '}
       <Credits amount={remaining} /> left
       {resetsAt && (
         <>
-          , anew <Ago at={resetsAt} />
+          , resets <Ago at={resetsAt} />
         </>
       )}
       <meter

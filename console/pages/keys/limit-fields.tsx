@@ -1,8 +1,8 @@
-/** What a key may spend: credits per period, or no limit. */
+/** Fields for the limit of a key: credits per period, or no limit. */
 import type { Schemas } from '../../gateway/client.ts';
 
-/** As it is typed; empty credits are no limit. */
-export interface LimitWish {
+/** Values of the fields; empty credits are no limit. */
+export interface LimitValues {
   credits: string;
   per: Schemas['KeyLimit']['per'];
 }
@@ -11,25 +11,25 @@ const periods = [
   ['day', 'a day (UTC)'],
   ['week', 'a week, from Monday'],
   ['month', 'a calendar month'],
-  ['total', 'in all, ever'],
+  ['total', 'in total'],
 ] as const;
 
 /** Converts the fields of a limit to the API’s form; null if they are empty. */
-export const limitOf = ({ credits, per }: LimitWish): Schemas['KeyLimit'] | null =>
+export const limitOf = ({ credits, per }: LimitValues): Schemas['KeyLimit'] | null =>
   credits === '' ? null : { credits: Number(credits), per };
 
-/** A limit in words. */
+/** Describes a limit. */
 export function limitText({ credits, per }: Schemas['KeyLimit']): string {
-  return `${credits.toLocaleString()} credits ${per === 'total' ? 'in all' : `a ${per}`}`;
+  return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 
 interface LimitFieldsProps {
-  wish: LimitWish;
-  change: (wish: LimitWish) => void;
+  values: LimitValues;
+  change: (values: LimitValues) => void;
 }
 
-/** Asks for a limit. */
-export function LimitFields({ wish, change }: LimitFieldsProps) {
+/** Shows the fields of a limit. */
+export function LimitFields({ values, change }: LimitFieldsProps) {
   return (
     <div className="pair">
       <label>
@@ -39,17 +39,17 @@ export function LimitFields({ wish, change }: LimitFieldsProps) {
           min={0}
           max={1_000_000_000}
           step="any"
-          placeholder="no limit"
-          value={wish.credits}
-          onChange={({ target }) => change({ ...wish, credits: target.value })}
+          placeholder="No limit"
+          value={values.credits}
+          onChange={({ target }) => change({ ...values, credits: target.value })}
         />
       </label>
       <label>
         Per
         <select
-          value={wish.per}
+          value={values.per}
           onChange={({ target }) =>
-            change({ ...wish, per: periods.find(([id]) => id === target.value)?.[0] ?? 'month' })
+            change({ ...values, per: periods.find(([id]) => id === target.value)?.[0] ?? 'month' })
           }
         >
           {periods.map(([id, text]) => (

@@ -1,11 +1,12 @@
-/** Sessions of the console that belong to the user's keys, and their end. */
+/** Sessions of the console that belong to the user's keys. */
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api, type Schemas } from '../../gateway/client.ts';
 import { endSession, sessionQuery, useWho } from '../../gateway/session.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Loading, Refusal } from '../../parts/states.tsx';
-import { Ago, Moment } from '../../parts/values.tsx';
+import { Table } from '../../parts/table.tsx';
+import { Ago, Moment, Tail } from '../../parts/values.tsx';
 import { keysQuery } from './key-query.ts';
 
 type Session = Schemas['ListSessionsAnswer']['sessions'][number];
@@ -21,59 +22,61 @@ export function Sessions() {
   if (error) return <Refusal error={error} />;
   if (!data) return <Loading />;
   return (
-    <section>
+    <section className="card stack">
       <h2>Sessions</h2>
       <p className="hint">Browsers that are signed in to this console with one of your keys.</p>
-      <table>
-        <thead>
-          <tr>
-            <th>Key</th>
-            <th>Signed in</th>
-            <th>Expires</th>
-            <th aria-label="Actions" />
-          </tr>
-        </thead>
-        <tbody>
-          {data.sessions.map((session) => (
-            <OneSession key={session.sessionId} of={session} />
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label="Sessions"
+        columns={['Key', 'Signed in', 'Expires', 'Action']}
+        rows={data.sessions.map((session) => ({
+          id: session.sessionId,
+          attributes: { 'data-session': session.sessionId },
+          cells: [
+            <KeyOf key="key" session={session} />,
+            <Ago key="created" at={session.createdAt} />,
+            <Moment key="expires" at={session.expiresAt} />,
+            <EndButton key="end" session={session} />,
+          ],
+        }))}
+      />
     </section>
   );
 }
 
-function OneSession({ of: { sessionId, keyId, createdAt, expiresAt } }: { of: Session }) {
-  const refusal = useWho().refuses('keys:write');
+function useIsOwn({ sessionId }: Session): boolean {
+  return useQuery(sessionQuery).data?.session?.sessionId === sessionId;
+}
+
+function KeyOf({ session }: { session: Session }) {
   const { data: keys } = useQuery(keysQuery);
-  const { data: current } = useQuery(sessionQuery);
-  const [isEnding, setEnding] = useState(false);
-  const name = keys?.keys.find((key) => key.keyId === keyId)?.name ?? keyId;
-  const isOwn = current?.session?.sessionId === sessionId;
+  const name = keys?.keys.find(({ keyId }) => keyId === session.keyId)?.name;
   return (
-    <tr data-session={sessionId}>
-      <td>
-        {name} {isOwn && <span className="tag">this session</span>}
-      </td>
-      <td>
-        <Ago at={createdAt} />
-      </td>
-      <td>
-        <Moment at={expiresAt} />
-      </td>
-      <td>
-        <button
-          type="button"
-          className="danger"
-          disabled={refusal !== null}
-          title={refusal ?? undefined}
-          onClick={() => setEnding(true)}
-        >
-          End
-        </button>
-        {isEnding && <End sessionId={sessionId} isOwn={isOwn} onClose={() => setEnding(false)} />}
-      </td>
-    </tr>
+    <>
+      {name ?? <Tail of={session.keyId} />}{' '}
+      {useIsOwn(session) && <span className="tag">this session</span>}
+    </>
+  );
+}
+
+function EndButton({ session }: { session: Session }) {
+  const refusal = useWho().refuses('keys:write');
+  const isOwn = useIsOwn(session);
+  const [isEnding, setEnding] = useState(false);
+  return (
+    <>
+      <button
+        type="button"
+        className="danger"
+        disabled={refusal !== null}
+        title={refusal ?? undefined}
+        onClick={() => setEnding(true)}
+      >
+        End
+      </button>
+      {isEnding && (
+        <End sessionId={session.sessionId} isOwn={isOwn} onClose={() => setEnding(false)} />
+      )}
+    </>
   );
 }
 
@@ -95,7 +98,7 @@ function End({ sessionId, isOwn, onClose }: EndProps) {
   return (
     <Ask
       title="End this session"
-      verb={isOwn ? 'End it and sign out' : 'End it'}
+      verb={isOwn ? 'End and sign out' : 'End session'}
       isDangerous
       act={act}
       onClose={onClose}

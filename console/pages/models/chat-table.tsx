@@ -1,6 +1,7 @@
-/** Chat models: what they read, how much, and what tokens cost. */
+/** Chat models with their inputs, limits and prices. */
 import { Link } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
+import { Table, type TableRow } from '../../parts/table.tsx';
 import { Credits } from '../../parts/values.tsx';
 import { Heads, useSorted, type Column } from './sorting.tsx';
 
@@ -13,7 +14,7 @@ export interface ChatRow {
   price: Price | undefined;
 }
 
-/** Those that have all the words. */
+/** Returns the rows that contain all the words. */
 export function chatRows(
   models: readonly Model[],
   prices: readonly Price[],
@@ -30,7 +31,7 @@ export function chatRows(
 
 const columns: readonly Column<ChatRow>[] = [
   { title: 'Model', value: ({ model }) => model.name },
-  { title: 'Reads', value: ({ model }) => readsOf(model).length },
+  { title: 'Input types', value: ({ model }) => readsOf(model).length },
   { title: 'Context', isNumber: true, value: ({ model }) => model.limit.context },
   { title: 'Answer', isNumber: true, value: ({ model }) => model.limit.output },
   { title: 'Input', isNumber: true, value: ({ price }) => price?.input ?? 0 },
@@ -43,47 +44,50 @@ const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 export function ChatTable({ rows }: { rows: readonly ChatRow[] }) {
   const sorted = useSorted(rows);
   return (
-    // oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys
-    <div className="scroll" tabIndex={0} role="region" aria-label="Chat models">
-      <table className="models">
-        <caption>Context and answer in tokens; prices in credits per million tokens</caption>
-        <thead>
-          <tr>
-            <Heads columns={columns} sorted={sorted} />
-            <th scope="col">Try</th>
-          </tr>
-        </thead>
-        <tbody>
-          {sorted.rows.map(({ model, price }) => (
-            <tr key={model.id} data-model={model.id}>
-              <th scope="row">
-                {model.name}
-                <br />
-                <code className="dim">{model.id}</code>
-              </th>
-              <td>{readsOf(model).join(', ')}</td>
-              <td className="number">{short.format(model.limit.context)}</td>
-              <td className="number">{short.format(model.limit.output)}</td>
-              <td className="number">{price && <Credits amount={price.input} />}</td>
-              <td className="number">
-                {price && <Credits amount={price.output} />}
-                {price?.longInput && <LongInput {...price.longInput} />}
-              </td>
-              <td>
-                <Link
-                  className="button"
-                  href={`/playground/chat?${new URLSearchParams({ model: model.id }).toString()}`}
-                  aria-label={`Chat with ${model.name}`}
-                >
-                  Chat
-                </Link>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Chat models"
+      className="models"
+      caption="Context and answer in tokens; prices in credits per million tokens"
+      columns={[...columns, 'Action']}
+      heads={
+        <>
+          <Heads columns={columns} sorted={sorted} />
+          <th scope="col">Action</th>
+        </>
+      }
+      rows={sorted.rows.map(rowOf)}
+    />
   );
+}
+
+function rowOf({ model, price }: ChatRow): TableRow {
+  return {
+    id: model.id,
+    attributes: { 'data-model': model.id },
+    cells: [
+      <>
+        <strong>{model.name}</strong>
+        <br />
+        <code className="dim">{model.id}</code>
+      </>,
+      readsOf(model).join(', '),
+      short.format(model.limit.context),
+      short.format(model.limit.output),
+      price && <Credits amount={price.input} />,
+      <>
+        {price && <Credits amount={price.output} />}
+        {price?.longInput && <LongInput {...price.longInput} />}
+      </>,
+      <Link
+        key="chat"
+        className="button"
+        href={`/playground/chat?${new URLSearchParams({ model: model.id }).toString()}`}
+        aria-label={`Chat with ${model.name}`}
+      >
+        Chat
+      </Link>,
+    ],
+  };
 }
 
 function LongInput({ inputTokensAbove, input, output }: NonNullable<Price['longInput']>) {

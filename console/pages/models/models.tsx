@@ -1,9 +1,11 @@
-/** All models with their prices; each can be tried. */
+/** All models with their prices and a link to try each. */
 import { useQuery } from '@tanstack/react-query';
 import { useSearchParams } from 'wouter';
 import { answered, api } from '../../gateway/client.ts';
+import { pricingQuery } from '../../gateway/pricing.ts';
 import { useWho } from '../../gateway/session.ts';
 import { Empty, Loading, Refusal } from '../../parts/states.tsx';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 import { ChatTable, chatRows } from './chat-table.tsx';
 import { StudioTable, studioRows } from './studio-table.tsx';
 
@@ -19,7 +21,7 @@ export default function Models() {
       <div className="head">
         <h1>Models & prices</h1>
         <label className="check">
-          Find
+          Search
           <input
             type="search"
             placeholder="veo, image edit, claude…"
@@ -39,9 +41,7 @@ export default function Models() {
 function Studio({ words }: { words: string[] }) {
   const refusal = useWho().refuses('studio:read');
   const { data, error } = useQuery({
-    queryKey: ['studio-models'],
-    queryFn: () => answered(api.GET('/api/v1/studio/models')),
-    staleTime: Infinity,
+    ...capabilitiesQuery,
     enabled: refusal === null,
   });
   const rows = data && studioRows(data.data, words);
@@ -49,7 +49,7 @@ function Studio({ words }: { words: string[] }) {
     <section className="card stack">
       <h2>Studio{rows && <Count count={rows.length} />}</h2>
       <Refusal error={error} />
-      {refusal && <Empty title="Studio models are not shown to you">{refusal}</Empty>}
+      {refusal && <Empty title="Studio models">{refusal}</Empty>}
       {!rows && !error && !refusal && <Loading />}
       {rows?.length === 0 && <Empty title="No Studio models match this search" />}
       {rows && rows.length > 0 && <StudioTable rows={rows} />}
@@ -65,17 +65,13 @@ function Chat({ words }: { words: string[] }) {
     staleTime: Infinity,
     enabled: refusal === null,
   });
-  const { data: pricing } = useQuery({
-    queryKey: ['pricing'],
-    queryFn: () => answered(api.GET('/api/v1/pricing')),
-    staleTime: Infinity,
-  });
+  const { data: pricing } = useQuery(pricingQuery);
   const rows = data && chatRows(data.models, pricing?.chat ?? [], words);
   return (
     <section className="card stack">
       <h2>Chat{rows && <Count count={rows.length} />}</h2>
       <Refusal error={error} />
-      {refusal && <Empty title="Chat models are not shown to you">{refusal}</Empty>}
+      {refusal && <Empty title="Chat models">{refusal}</Empty>}
       {!rows && !error && !refusal && <Loading />}
       {rows?.length === 0 && <Empty title="No chat models match this search" />}
       {rows && rows.length > 0 && <ChatTable rows={rows} />}

@@ -1,6 +1,6 @@
 /** Prices and limits of a Studio model in words. */
 import type { Schemas } from '../../gateway/client.ts';
-import { amountText } from '../../parts/values.tsx';
+import { exactText } from '../../parts/values.tsx';
 import { titleOf } from '../playground/capability.ts';
 
 /** `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
@@ -14,7 +14,7 @@ function ruleWords({ unit, pixels, rows }: Schemas['PriceRule']): string {
       ...Object.entries(when).map(([field, value]) => conditionWords(field, value)),
       ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`]),
     ];
-    const amount = amountText(credits);
+    const amount = exactText(credits);
     return conditions.length === 0 ? amount : `${amount} (${conditions.join(', ')})`;
   });
   const size = pixels?.each ? ` and ${megapixels(pixels.each)}` : '';
@@ -29,9 +29,9 @@ function conditionWords(field: string, value: string | number | boolean): string
 }
 
 const megapixels = (pixels: number): string =>
-  `${amountText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
+  `${exactText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
 
-/** What a field takes; null: nothing that the endpoint does not say anyway. */
+/** Describes the values of a field; null if the model adds nothing to the rules of the endpoint. */
 export function ruleText(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
   const words = [
@@ -40,7 +40,7 @@ export function ruleText(rule: Schemas['ParameterRule']): string | null {
     itemsMax === undefined ? undefined : `up to ${itemsMax}`,
     charactersMax === undefined ? undefined : `up to ${charactersMax} characters`,
     size && `edges up to ${size.edgeMax}, in steps of ${size.multipleOf}`,
-    preset === undefined ? undefined : `(${String(preset)} unless told)`,
+    preset === undefined ? undefined : `(default ${String(preset)})`,
   ].filter((word) => word !== undefined);
   return words.length === 0 ? null : words.join(' ');
 }

@@ -1,6 +1,7 @@
-/** Studio models: what they make, what they cost, what they take. */
+/** Studio models with their endpoints, prices and limits. */
 import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
+import { Table, type TableRow } from '../../parts/table.tsx';
 import { Credits } from '../../parts/values.tsx';
 import { draftPlace } from '../playground/capability-form.tsx';
 import { nameOf, titleOf, type Capability } from '../playground/capability.ts';
@@ -13,7 +14,7 @@ export interface StudioRow {
   model: Capability['models'][number];
 }
 
-/** Those that have all the words. */
+/** Returns the rows that contain all the words. */
 export function studioRows(capabilities: readonly Capability[], words: string[]): StudioRow[] {
   return capabilities
     .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
@@ -33,68 +34,64 @@ const columns: readonly Column<StudioRow>[] = [
 export function StudioTable({ rows }: { rows: readonly StudioRow[] }) {
   const sorted = useSorted(rows);
   return (
-    // oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys
-    <div className="scroll" tabIndex={0} role="region" aria-label="Studio models">
-      <table className="models">
-        <thead>
-          <tr>
-            <Heads columns={columns} sorted={sorted} />
-            <th scope="col">Limits</th>
-            <th scope="col">Try</th>
-          </tr>
-        </thead>
-        <tbody>
-          {sorted.rows.map((row) => (
-            <Line key={`${row.capability.type} ${JSON.stringify(row.model.selectedBy)}`} {...row} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Studio models"
+      className="models"
+      columns={[...columns, 'Limits', 'Action']}
+      heads={
+        <>
+          <Heads columns={columns} sorted={sorted} />
+          <th scope="col">Limits</th>
+          <th scope="col">Action</th>
+        </>
+      }
+      rows={sorted.rows.map(rowOf)}
+    />
   );
 }
 
-function Line({ capability, model }: StudioRow) {
-  const [, go] = useLocation();
+function rowOf({ capability, model }: StudioRow): TableRow {
   const { id, displayName, servedBy, price, example, parameters, selectedBy } = model;
-  const tryIt = (): void => {
+  return {
+    id: `${capability.type} ${JSON.stringify(selectedBy)}`,
+    attributes: { 'data-model': id },
+    cells: [
+      <>
+        <strong>{displayName}</strong>
+        <br />
+        <code className="dim">{id}</code>
+        {servedBy !== displayName && <span className="dim"> · {servedBy}</span>}
+      </>,
+      nameOf(capability),
+      <>
+        {priceWords(price)}
+        <br />
+        <span className="dim">
+          e. g. <Credits amount={example.credits} /> {exampleText(example)}
+        </span>
+      </>,
+      <Limits key="limits" parameters={parameters} />,
+      <Try key="try" capability={capability} model={model} />,
+    ],
+  };
+}
+
+function Try({ capability, model: { displayName, selectedBy } }: StudioRow) {
+  const [, go] = useLocation();
+  const open = (): void => {
     const place = draftPlace(capability.type);
     const draft: object = JSON.parse(sessionStorage.getItem(place) ?? '{}');
     sessionStorage.setItem(place, JSON.stringify({ ...draft, ...selectedBy }));
     go(`/playground/${nameOf(capability)}`);
   };
   return (
-    <tr data-model={id}>
-      <th scope="row">
-        {displayName}
-        <br />
-        <code className="dim">{id}</code>
-        {servedBy !== displayName && <span className="dim"> · {servedBy}</span>}
-      </th>
-      <td>{nameOf(capability)}</td>
-      <td className="price-words">
-        {priceWords(price)}
-        <br />
-        <span className="dim">
-          e. g. <Credits amount={example.credits} /> {exampleText(example)}
-        </span>
-      </td>
-      <td>
-        <Limits parameters={parameters} />
-      </td>
-      <td>
-        <button
-          type="button"
-          onClick={tryIt}
-          aria-label={`Try it: ${displayName}, ${nameOf(capability)}`}
-        >
-          Try it
-        </button>
-      </td>
-    </tr>
+    <button type="button" onClick={open} aria-label={`Try ${displayName}, ${nameOf(capability)}`}>
+      Try
+    </button>
   );
 }
 
-/** What of a request decides its price. */
+/** Describes the values of an example that decide its price. */
 function exampleText({ request, input }: StudioRow['model']['example']): string {
   const said = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const words = said.map(([name, value]) => `${titleOf(name).toLowerCase()} ${String(value)}`);
@@ -107,7 +104,7 @@ function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterR
     const text = ruleText(rule);
     return text === null ? [] : [{ name, text }];
   });
-  if (rules.length === 0) return <span className="dim">those of the endpoint</span>;
+  if (rules.length === 0) return <span className="dim">of the endpoint</span>;
   return (
     <details>
       <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>

@@ -1,24 +1,26 @@
-/** The form of one endpoint. What is typed is kept while the browser's tab is open. */
+/** The form of one endpoint. The browser keeps its values while the tab is open. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
-import { useDeferredValue, useEffect, useState, type FormEvent } from 'react';
+import { useDeferredValue, useState, type FormEvent, type ReactNode } from 'react';
 import { ApiError, ask, type Schemas } from '../../gateway/client.ts';
 import { useWho } from '../../gateway/session.ts';
+import { useSettled } from '../../parts/settled.ts';
 import { Refusal } from '../../parts/states.tsx';
-import { Credits } from '../../parts/values.tsx';
-import { bodyOf, fieldsOf, type Capability, type Values } from './capability.ts';
+import { typeText } from '../../parts/names.ts';
+import { Credits, Money } from '../../parts/values.tsx';
+import { bodyOf, fieldsOf, type Capability, type Field, type Values } from './capability.ts';
 import { CopyAs } from './copy-as.tsx';
 import { SchemaField } from './fields.tsx';
 
 interface CapabilityFormProps {
   capability: Capability;
-  /** Told the id of a job that has begun. */
+  /** Receives the id of a job that has started. */
   follow: (jobId: string) => void;
 }
 
-/** Where what is typed for an endpoint is kept; "run again" puts a job's request there. */
+/** Returns the key of the session storage that holds the values of an endpoint; "Run again" stores a job's request there. */
 export const draftPlace = (type: string): string => `draft ${type}`;
 
-/** Asks for the inputs of a capability and starts jobs. */
+/** Shows the fields of a capability and starts jobs. */
 export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const [values, setValues] = useDraft(capability);
   const path = pathOf(capability);
@@ -35,32 +37,75 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const wrong = wrongFields(run.error);
   const fields = fieldsOf(capability, values);
   const unplaced = run.error && !fields.some(({ name }) => wrong.has(name)) ? run.error : null;
-  return (
-    <form onSubmit={submit} className="card" aria-label={capability.type}>
-      {fields.map((field) => (
-        <SchemaField
-          key={field.name}
-          {...field}
-          value={values[field.name]}
-          wrong={wrong.get(field.name)}
-          change={(value) => setValues({ ...values, [field.name]: value })}
-        />
-      ))}
-      <Refusal error={unplaced} />
-      <RunRow
-        capability={capability}
-        body={body}
-        required={fields.filter(({ isRequired }) => isRequired).map(({ name }) => name)}
-        isPending={run.isPending}
+  const show = (shown: readonly Field[]): ReactNode =>
+    shown.map((field) => (
+      <SchemaField
+        key={field.name}
+        {...field}
+        value={values[field.name]}
+        wrong={wrong.get(field.name)}
+        change={(value) => setValues({ ...values, [field.name]: value })}
       />
+    ));
+  const { required, common, advanced } = grouped(fields);
+  const isOpen = advanced.some(({ name }) => name in body || wrong.has(name));
+  return (
+    <form onSubmit={submit} className="card" aria-label={typeText(capability.type)}>
+      {show(required)}
+      {common.length + advanced.length > 0 && <p className="optional">Optional</p>}
+      {show(common)}
+      {advanced.length > 0 && (
+        <details open={isOpen}>
+          <summary>Advanced</summary>
+          <div className="stack">{show(advanced)}</div>
+        </details>
+      )}
       <CopyAs path={path} body={body} />
+      <div className="run">
+        <Refusal error={unplaced} />
+        <RunRow
+          capability={capability}
+          body={body}
+          required={required.map(({ name }) => name)}
+          isPending={run.isPending}
+        />
+      </div>
     </form>
   );
 }
 
+/** Optional fields that are always visible; the others are folded. */
+const commonNames = new Set([
+  'model',
+  'aspectRatio',
+  'numImages',
+  'resolution',
+  'durationSeconds',
+  'imageUrl',
+  'imageUrls',
+  'scaleFactor',
+  'service',
+  'voice',
+  'mode',
+  'prompt',
+  'text',
+  'audioUrl',
+  'fileId',
+]);
+
+/** Groups fields: required, optional and always visible, and folded. */
+function grouped(fields: readonly Field[]) {
+  const optional = fields.filter(({ isRequired }) => !isRequired);
+  return {
+    required: fields.filter(({ isRequired }) => isRequired),
+    common: optional.filter(({ name }) => commonNames.has(name)),
+    advanced: optional.filter(({ name }) => !commonNames.has(name)),
+  };
+}
+
 const pathOf = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
 
-/** The estimate of what is in the form now, and the button. */
+/** Shows the price of the values in the form, and the button. */
 function RunRow({
   capability,
   body,
@@ -95,7 +140,7 @@ function RunRow({
             <strong>
               <Credits amount={data.data.credits} />
             </strong>{' '}
-            credits at most
+            credits at most <Money credits={data.data.credits} />
           </>
         ) : (
           <span className="dim">{refusal ?? 'The price appears when the form is complete.'}</span>
@@ -119,16 +164,6 @@ function useRefusal({ scope }: Capability): string | null {
   return who.refuses(scope as Parameters<typeof who.refuses>[0]);
 }
 
-/** The text once it has not changed for a while. */
-function useSettled(text: string, quietMs: number): string {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), quietMs);
-    return () => clearTimeout(timer);
-  }, [text, quietMs]);
-  return settled;
-}
-
 function useDraft({ type }: Capability): [Values, (values: Values) => void] {
   const place = draftPlace(type);
   const [values, setValues] = useState<Values>(() =>
@@ -143,7 +178,7 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
   ];
 }
 
-/** What was said of each field: of `inputs.0.text` it is said at `inputs`. */
+/** Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`. */
 function wrongFields(error: Error | null): Map<string, string> {
   const fields = error instanceof ApiError ? error.fields : [];
   return new Map(fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));

@@ -1,46 +1,44 @@
-/** A chat that streams, with its price before and its cost after. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+/** A chat that streams, with its price before and after. */
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
-import { eventData } from '../../../clients/typescript/event-stream.ts';
-import { answered, api, send, type Schemas } from '../../gateway/client.ts';
+import { answered, api } from '../../gateway/client.ts';
 import { useWho } from '../../gateway/session.ts';
-import { Refusal } from '../../parts/states.tsx';
-import { Credits } from '../../parts/values.tsx';
+import { useSettled } from '../../parts/settled.ts';
+import { Empty, Refusal } from '../../parts/states.tsx';
+import { Credits, Money } from '../../parts/values.tsx';
+import { Settings, useChatModels, type ChatSettings } from './chat-settings.tsx';
+import { useChat, type Message } from './chat-stream.ts';
 import { CopyAs } from './copy-as.tsx';
 
-interface Message {
-  id: number;
-  role: 'user' | 'assistant';
-  content: string;
-  credits?: number | undefined;
+interface ChatBody {
+  model: string;
+  messages: { role: 'system' | 'user' | 'assistant'; content: string }[];
+  temperature?: number;
+  max_tokens?: number;
 }
 
-/** Events of POST /api/v1/chat/completions with `stream` that are read here. */
-interface Event {
-  type?: string;
-  delta?: string;
-  creditsConsumed?: number;
-  error?: string;
-  message?: string;
-}
+const noSettings = { system: '', temperature: '', maxTokens: '' };
 
 /** Chats with a model. */
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
-  const [chosen, choose] = useState(() => new URLSearchParams(location.search).get('model'));
-  const models = useModels();
-  const model = chosen ?? models[0]?.id ?? '';
+  const models = useChatModels();
+  const [chosen, setChosen] = useState<Partial<ChatSettings>>(() => {
+    const model = new URLSearchParams(location.search).get('model');
+    return model === null ? {} : { model };
+  });
+  const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosen };
   const chat = useChat({ setMessages });
   const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
-  const body = { model, messages: sent.map(({ role, content }) => ({ role, content })) };
+  const body = bodyOf(settings, sent);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (text.trim() === '' || chat.isPending) return;
     setMessages([...sent, { id: sent.length, role: 'assistant', content: '' }]);
     setText('');
-    chat.ask(body, () => {
-      // Nothing typed is lost.
+    chat.send(body, () => {
+      // A rejected message stays in the field.
       setMessages(messages);
       setText(text);
     });
@@ -49,37 +47,62 @@ export default function Chat() {
     <>
       <div className="head">
         <h1>Chat</h1>
-        <ModelChoice model={model} models={models} choose={choose} />
+        {messages.length > 0 && (
+          <button type="button" disabled={chat.isPending} onClick={() => setMessages([])}>
+            New chat
+          </button>
+        )}
       </div>
-      <div className="stack">
-        <div className="chat-log" aria-live="polite">
-          {messages.map((message) => (
-            <Said key={message.id} message={message} />
-          ))}
-        </div>
-        <Refusal error={chat.error} />
-        <form className="card stack" onSubmit={submit}>
-          <label>
-            Your message
-            <textarea
-              value={text}
-              required
-              onChange={({ target }) => setText(target.value)}
-              onKeyDown={(event) => {
-                if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) submit(event);
-              }}
+      <div className="two chat">
+        <div className="stack">
+          <Log messages={messages} />
+          <Refusal error={chat.error} />
+          <form className="card stack" onSubmit={submit}>
+            <label>
+              Your message
+              <textarea
+                value={text}
+                required
+                onChange={({ target }) => setText(target.value)}
+                onKeyDown={(event) => {
+                  if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) submit(event);
+                }}
+              />
+            </label>
+            <SendRow
+              body={body}
+              isReady={text.trim() !== '' && models.some(({ id }) => id === settings.model)}
+              chat={chat}
             />
-          </label>
-          <SendRow body={body} isReady={text.trim() !== '' && model !== ''} chat={chat} />
-          <CopyAs path="/api/v1/chat" body={body} />
-        </form>
+            <CopyAs path="/api/v1/chat" body={{ ...body }} />
+          </form>
+        </div>
+        <Settings
+          settings={settings}
+          models={models}
+          change={(change) => setChosen({ ...chosen, ...change })}
+        />
       </div>
     </>
   );
 }
 
+/** Makes the body of the request; empty settings are left to the model. */
+function bodyOf(settings: ChatSettings, messages: readonly Message[]): ChatBody {
+  const { model, system, temperature, maxTokens } = settings;
+  return {
+    model,
+    messages: [
+      ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
+      ...messages.map(({ role, content }) => ({ role, content })),
+    ],
+    ...(temperature !== '' && { temperature: Number(temperature) }),
+    ...(maxTokens !== '' && { max_tokens: Number(maxTokens) }),
+  };
+}
+
 interface SendRowProps {
-  body: { model: string; messages: object[] };
+  body: ChatBody;
   isReady: boolean;
   chat: Pick<ReturnType<typeof useChat>, 'isPending' | 'stop'>;
 }
@@ -108,119 +131,50 @@ function SendRow({ body, isReady, chat: { isPending, stop } }: SendRowProps) {
   );
 }
 
-function Said({ message: { role, content, credits } }: { message: Message }) {
+function Log({ messages }: { messages: readonly Message[] }) {
+  return (
+    <div className="chat-log" aria-live="polite">
+      {messages.length === 0 && <Empty title="No messages yet">Send the first one below.</Empty>}
+      {messages.map((message) => (
+        <OneMessage key={message.id} message={message} />
+      ))}
+    </div>
+  );
+}
+
+function OneMessage({ message: { role, content, credits } }: { message: Message }) {
   return (
     <article className={role} aria-label={role}>
       {content || <span className="dim">…</span>}
       {credits !== undefined && (
         <p className="hint">
-          <Credits amount={credits} /> credits
+          <Credits amount={credits} /> credits <Money credits={credits} />
         </p>
       )}
     </article>
   );
 }
 
-type ChatModel = Schemas['ListModelsAnswer']['models'][number];
+/** Time without a keystroke after which the price is requested, in milliseconds. */
+const quietMs = 600;
 
-function useModels(): readonly ChatModel[] {
-  const { data } = useQuery({
-    queryKey: ['models'],
-    queryFn: () => answered(api.GET('/api/v1/models')),
-    staleTime: Infinity,
+function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
+  const current = JSON.stringify(body);
+  const priced = useSettled(current, quietMs);
+  const { data, error } = useQuery({
+    queryKey: ['chat-estimate', priced],
+    queryFn: () => answered(api.POST('/api/v1/chat/estimate', { body: JSON.parse(priced) })),
+    enabled: enabled && priced === current,
+    placeholderData: keepPreviousData,
   });
-  return data?.models ?? [];
-}
-
-interface ModelChoiceProps {
-  model: string;
-  models: readonly ChatModel[];
-  choose: (model: string) => void;
-}
-
-function ModelChoice({ model, models, choose }: ModelChoiceProps) {
+  if (!enabled || !data || error)
+    return <p className="dim">The price appears when you type a message.</p>;
   return (
-    <label className="check">
-      Model
-      <select value={model} onChange={({ target }) => choose(target.value)}>
-        {models.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function Estimate({
-  body,
-  enabled,
-}: {
-  body: { model: string; messages: object[] };
-  enabled: boolean;
-}) {
-  const asked = JSON.stringify(body);
-  const estimate = useMutation({
-    mutationFn: () => answered(api.POST('/api/v1/chat/estimate', { body: JSON.parse(asked) })),
-  });
-  const { data } = estimate;
-  return (
-    <p className="row">
-      <button type="button" className="quiet" disabled={!enabled} onClick={() => estimate.mutate()}>
-        Estimate cost
-      </button>
-      {data && (
-        <span>
-          at most <Credits amount={data.data.most} /> credits
-        </span>
-      )}
+    <p>
+      <strong>
+        <Credits amount={data.data.most} />
+      </strong>{' '}
+      credits at most <Money credits={data.data.most} />
     </p>
   );
-}
-
-type Change = (next: (messages: Message[]) => Message[]) => void;
-
-interface Asked {
-  body: object;
-  stopper: AbortController;
-  /** Puts back what was typed. */
-  undo: () => void;
-}
-
-function useChat({ setMessages }: { setMessages: Change }) {
-  const client = useQueryClient();
-  const said = (change: (last: Message) => Message): void =>
-    setMessages((messages) =>
-      messages.map((each, at) => (at === messages.length - 1 ? change(each) : each)),
-    );
-  const { variables, isPending, error, mutate } = useMutation({
-    async mutationFn({ body, stopper: { signal } }: Asked) {
-      const request = { method: 'POST', body: { ...body, stream: true }, signal };
-      for await (const data of eventData(await send('/api/v1/chat', request))) {
-        if (data === '[DONE]') break;
-        said(grown(JSON.parse(data)));
-      }
-    },
-    onError(_, { stopper, undo }) {
-      if (!stopper.signal.aborted) undo();
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: ['usage'] }),
-  });
-  return {
-    isPending,
-    error: variables?.stopper.signal.aborted ? null : error,
-    ask: (body: object, undo: () => void) => mutate({ body, undo, stopper: new AbortController() }),
-    stop: () => variables?.stopper.abort(),
-  };
-}
-
-/** What an event adds to an answer. @throws Error when the provider's answer broke off */
-function grown(event: Event): (last: Message) => Message {
-  if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
-  return (last) => ({
-    ...last,
-    content: last.content + (event.delta ?? ''),
-    credits: event.creditsConsumed ?? last.credits,
-  });
 }

@@ -1,4 +1,4 @@
-/** A field of a form, made from its schema. */
+/** Fields of a form, made from their schemas. */
 import { useId, type ReactNode } from 'react';
 import { isMedia, listIn, titleOf, type Field, type FieldSchema } from './capability.ts';
 import { JsonField } from './json-field.tsx';
@@ -6,17 +6,17 @@ import { MediaField, MediaListField } from './media-field.tsx';
 
 interface FieldProps extends Field {
   value: unknown;
-  /** What the API said of it. */
+  /** Message of the API about the value. */
   wrong?: string | undefined;
   change: (value: unknown) => void;
 }
 
-/** From so many characters on a text has several lines. */
+/** A text that may be longer than this number of characters has several lines. */
 const longText = 300;
 
-/** Asks for a value of a schema. */
+/** Shows the field of a schema. */
 export function SchemaField(props: FieldProps) {
-  const { name, schema, wrong, isRequired } = props;
+  const { name, schema, wrong, value, isRequired } = props;
   const id = useId();
   const { type, description } = schema;
   if (type === 'boolean' && schema.default === undefined && !isRequired)
@@ -30,13 +30,11 @@ export function SchemaField(props: FieldProps) {
     return null;
   })();
   if (rows) return <RowsField {...props} list={rows} />;
+  const choices = name === 'aspectRatio' ? choicesOf(schema) : undefined;
+  if (choices) return <ChipsField {...{ name, schema, value, choices, change: props.change }} />;
   return (
     <div className="field">
-      <label htmlFor={id}>
-        <span>
-          {titleOf(name)} {!isRequired && <span className="hint">optional</span>}
-        </span>
-      </label>
+      <label htmlFor={id}>{titleOf(name)}</label>
       {control ?? <PlainField {...props} id={id} />}
       {description && <span className="hint">{description}</span>}
       {wrong && (
@@ -45,6 +43,33 @@ export function SchemaField(props: FieldProps) {
         </span>
       )}
     </div>
+  );
+}
+
+interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'change'> {
+  choices: readonly (string | number | boolean)[];
+}
+
+/** Shows the choices side by side; the first one is the default. */
+function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
+  const group = useId();
+  const preset = choices.find((choice) => choice === schema.default);
+  const others = choices.filter((choice) => choice !== preset);
+  return (
+    <fieldset className="chips">
+      <legend>{titleOf(name)}</legend>
+      {[undefined, ...others].map((choice) => (
+        <label key={String(choice)} className="chip">
+          <input
+            type="radio"
+            name={group}
+            checked={value === choice}
+            onChange={() => change(choice)}
+          />
+          {String(choice ?? preset ?? 'Auto')}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 
@@ -113,7 +138,7 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
       value={value === undefined ? '' : JSON.stringify(value)}
       onChange={({ target }) => change(target.value === '' ? undefined : JSON.parse(target.value))}
     >
-      <option value="">{isRequired && preset === undefined ? 'choose' : shown}</option>
+      <option value="">{isRequired && preset === undefined ? 'Choose' : shown}</option>
       {choices
         .filter((choice) => choice !== preset)
         .map((choice) => (
@@ -135,7 +160,7 @@ function placeholderOf({ default: preset, minimum, maximum }: FieldSchema): stri
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
 
-/** A list of objects with a few fields each, as the lines of a dialogue. */
+/** Shows a list of objects with a few fields each, for example the lines of a dialogue. */
 function RowsField({ name, value, change, list, wrong }: FieldProps & { list: FieldSchema }) {
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
@@ -165,7 +190,7 @@ function RowsField({ name, value, change, list, wrong }: FieldProps & { list: Fi
       ))}
       {rows.length < (list.maxItems ?? Infinity) && (
         <button type="button" onClick={() => change([...rows, {}])}>
-          Add another
+          Add row
         </button>
       )}
       {wrong && <span className="wrong">{wrong}</span>}

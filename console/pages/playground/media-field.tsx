@@ -1,4 +1,4 @@
-/** Media of a request: a URL, or a file that is dropped or chosen and uploaded. */
+/** Fields for media: a URL, or a file that is dropped or chosen and then uploaded. */
 import { useMutation } from '@tanstack/react-query';
 import { useState, type DragEvent } from 'react';
 import { ApiError, answered, api } from '../../gateway/client.ts';
@@ -13,7 +13,7 @@ interface MediaFieldProps {
   change: (value: unknown) => void;
 }
 
-/** One of them. */
+/** Shows the field of one medium. */
 export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
   return (
     <Drop take={([file]) => change(file)}>
@@ -30,7 +30,7 @@ export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
   );
 }
 
-/** Several, one in a line. */
+/** Shows the field of several media, one per line. */
 export function MediaListField({
   id,
   value,
@@ -45,7 +45,7 @@ export function MediaListField({
       <textarea
         id={id}
         required={isRequired}
-        placeholder="A URL in each line, or drop files here"
+        placeholder="One URL per line, or drop files here"
         value={urls.join('\n')}
         onChange={({ target }) => put(target.value === '' ? [] : target.value.split('\n'))}
       />
@@ -55,7 +55,7 @@ export function MediaListField({
 
 interface DropProps {
   several?: boolean;
-  /** Ids of the uploaded files. */
+  /** Receives the ids of the uploaded files. */
   take: (fileIds: string[]) => void;
   children: React.ReactNode;
 }
@@ -89,9 +89,10 @@ function Drop({ several = false, take, children }: DropProps) {
     >
       {children}
       <p className="row">
-        <label className="check" title={refusal ?? undefined}>
-          <span className="hint">{upload.isPending ? 'Uploading…' : 'From this computer:'}</span>
+        <label className="button" title={refusal ?? undefined}>
+          {upload.isPending ? 'Uploading…' : several ? 'Choose files' : 'Choose file'}
           <input
+            className="unseen"
             type="file"
             multiple={several}
             disabled={refusal !== null || upload.isPending}
@@ -104,7 +105,7 @@ function Drop({ several = false, take, children }: DropProps) {
   );
 }
 
-/** Asks for a place and puts the file there. Returns its id. @throws ApiError */
+/** Uploads a file and returns its id. @throws ApiError */
 async function uploadFile(file: File): Promise<string> {
   const body = { filename: file.name, contentType: file.type, size: file.size };
   const place = await answered(api.POST('/api/v1/storage/upload-url', { body }));

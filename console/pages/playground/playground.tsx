@@ -1,23 +1,18 @@
-/** Any Studio endpoint: a form from its schema, its price before the click, and the job as it goes. */
-import { queryOptions, useQuery, useSuspenseQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+/** The playground: a form for each Studio endpoint with its price, and the job that it starts. */
+import { useQuery, useSuspenseQuery } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
 import { Link, Redirect } from 'wouter';
-import { answered, api } from '../../gateway/client.ts';
 import { Empty } from '../../parts/states.tsx';
+import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
 import { jobQuery } from '../job/job-query.ts';
 import { State } from '../../parts/values.tsx';
+import { capabilitiesQuery } from './capabilities-query.ts';
 import { nameOf, type Capability } from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
 
-const capabilitiesQuery = queryOptions({
-  queryKey: ['studio-models'],
-  queryFn: () => answered(api.GET('/api/v1/studio/models')),
-  staleTime: Infinity,
-});
-
-/** `name`: the endpoint's path below /studio. */
+/** Shows the playground of an endpoint; `name` is the path of the endpoint below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
   const capability = data.data.find((each) => nameOf(each) === name);
@@ -33,7 +28,7 @@ export default function Playground({ name }: { name: string }) {
   );
 }
 
-/** By what they make: `image/remove-background` is `remove background` of `image`. */
+/** Lists the endpoints by medium: `image/remove-background` is `remove background` of `image`. */
 function Endpoints({ of, chosen }: { of: readonly Capability[]; chosen: Capability }) {
   const groups = Map.groupBy(of, (each) => nameOf(each).split('/')[0] ?? '');
   return (
@@ -58,22 +53,25 @@ function Endpoints({ of, chosen }: { of: readonly Capability[]; chosen: Capabili
   );
 }
 
-/** The last job of each endpoint is found again after a reload. */
+/** Shows the form and the last job of an endpoint, also after a reload. */
 function Bench({ capability }: { capability: Capability }) {
   const place = `job ${capability.type}`;
   const [jobId, setJobId] = useState(() => sessionStorage.getItem(place));
+  const column = useRef<HTMLElement>(null);
   const follow = (next: string): void => {
     sessionStorage.setItem(place, next);
     setJobId(next);
+    // On a narrow screen the column is below the form.
+    column.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   };
   return (
     <div className="playground">
       <CapabilityForm capability={capability} follow={follow} />
-      <section aria-label="The job" aria-live="polite">
+      <section ref={column} className="result" aria-label="Job" aria-live="polite">
         {jobId ? (
           <Made key={jobId} jobId={jobId} />
         ) : (
-          <Empty title="Nothing made yet">The job, its steps and its outputs appear here.</Empty>
+          <Empty title="No job yet">The job, its steps and its outputs appear here.</Empty>
         )}
       </section>
     </div>
@@ -88,7 +86,10 @@ function Made({ jobId }: { jobId: string }) {
       <div className="card stack">
         <div className="head">
           <State of={job.status} />
-          <Link href={`/jobs/${jobId}`}>Everything about this job</Link>
+          <span className="dim">
+            <Billing billing={job.billing} />
+          </span>
+          <Link href={`/jobs/${jobId}`}>View job</Link>
         </div>
         <JobSteps job={job} />
       </div>

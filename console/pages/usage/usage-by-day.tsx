@@ -1,4 +1,4 @@
-/** What was used by day: chart, the same as a table, and as CSV. */
+/** Usage by day: as a chart, as a table and as CSV. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useSearchParams } from 'wouter';
@@ -13,7 +13,7 @@ const periods = [
   [7, '7 days'],
   [30, '30 days'],
   [90, '90 days'],
-  [365, 'a year'],
+  [365, '1 year'],
 ] as const;
 const splits = ['model', 'key', 'type'] as const;
 const path = '/api/v1/usage/summary';
@@ -56,14 +56,14 @@ export function UsageByDay() {
         <label>
           Split by
           <select value={split ?? ''} onChange={({ target }) => change('by', target.value)}>
-            <option value="">nothing</option>
+            <option value="">None</option>
             {splits.map((each) => (
               <option key={each}>{each}</option>
             ))}
           </select>
         </label>
         <label>
-          Shown as
+          Chart
           <select value={shape} onChange={({ target }) => change('shape', target.value)}>
             <option value="stacked">stacked bars</option>
             <option value="lines">lines</option>
@@ -85,7 +85,7 @@ function Sums({ query, split, shape }: SumsProps) {
   const { data, error } = useQuery({
     queryKey: ['usage', 'summary', query],
     queryFn: async () => ({
-      // Until the next answer the one before is shown as what it is.
+      // The previous answer keeps its own split until the next one arrives.
       by: split,
       sums: dailySums(await answered(api.GET(path, { params: { query } })), split),
     }),
@@ -97,13 +97,9 @@ function Sums({ query, split, shape }: SumsProps) {
   if (!data) return <Loading />;
   const { sums } = data;
   if (sums.series.length === 0) {
-    return (
-      <Empty title="Nothing was used in this period">
-        No usage yet. Create a job in the playground.
-      </Empty>
-    );
+    return <Empty title="No usage in this period">Create a job in the playground.</Empty>;
   }
-  const nameOf = ({ id }: Series): string => (id === null ? 'the rest' : (names.get(id) ?? id));
+  const nameOf = ({ id }: Series): string => (id === null ? 'Other' : (names.get(id) ?? id));
   return (
     <>
       <div className="usage">
@@ -115,7 +111,7 @@ function Sums({ query, split, shape }: SumsProps) {
   );
 }
 
-/** Names of keys by their ids, where the session may read them. */
+/** Returns the names of keys by their ids; empty if the session may not read them. */
 function useNames(split: Split): ReadonlyMap<string, string> {
   const isAllowed = useWho().refuses('keys:read') === null;
   const { data } = useQuery({
@@ -131,12 +127,12 @@ interface TableProps {
   nameOf: (series: Series) => string;
 }
 
-/** Of the day under the pointer, or of the whole period. */
+/** Shows the totals of the day under the pointer, or of the period. */
 function Totals({ sums: { days, series }, day, nameOf }: TableProps & { day: number | null }) {
-  const told = (numbers: readonly number[]): number =>
+  const totalOf = (numbers: readonly number[]): number =>
     day === null ? sum(numbers) : (numbers[day] ?? 0);
   const all = (pick: (each: Series) => number[]): number =>
-    sum(series.map((each) => told(pick(each))));
+    sum(series.map((each) => totalOf(pick(each))));
   return (
     <table className="totals">
       <caption>{day === null ? `${days[0]} to ${days.at(-1)}` : days[day]} (UTC)</caption>
@@ -157,16 +153,16 @@ function Totals({ sums: { days, series }, day, nameOf }: TableProps & { day: num
             <th scope="row">
               <span className={`swatch series-${index}`} aria-hidden="true" /> {nameOf(each)}
             </th>
-            <td className="number">{told(each.requests)}</td>
+            <td className="number">{totalOf(each.requests)}</td>
             <td className="number">
-              <Credits amount={told(each.credits)} />
+              <Credits amount={totalOf(each.credits)} />
             </td>
           </tr>
         ))}
       </tbody>
       <tfoot>
         <tr>
-          <th scope="row">In all</th>
+          <th scope="row">Total</th>
           <td className="number">{all(({ requests }) => requests)}</td>
           <td className="number">
             <Credits amount={all(({ credits }) => credits)} />
@@ -184,11 +180,11 @@ function DayTable({ sums: { days, series }, nameOf }: TableProps) {
     .toReversed();
   return (
     <details>
-      <summary>The same as a table</summary>
+      <summary>Show as table</summary>
       {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
       <div className="scroll" tabIndex={0} role="region" aria-label="Credits by day">
         <table>
-          <caption>Credits by day (UTC); days without requests are left out</caption>
+          <caption>Credits by day (UTC); days without requests are not listed</caption>
           <thead>
             <tr>
               <th scope="col">Day</th>

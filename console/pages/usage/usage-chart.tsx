@@ -1,4 +1,4 @@
-/** Credits by day, drawn. The table beside it has the same numbers in words. */
+/** A chart of credits by day. The table beside it has the same numbers. */
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
@@ -10,7 +10,7 @@ export type Shape = 'stacked' | 'lines';
 interface UsageChartProps {
   sums: DailySums;
   shape: Shape;
-  /** Told the day under the pointer; null: none. */
+  /** Receives the index of the day under the pointer; null if there is none. */
   point: (day: number | null) => void;
 }
 
@@ -32,7 +32,7 @@ export function UsageChart({ sums, shape, point }: UsageChartProps) {
       role="img"
       aria-label="Credits by day; the table has the numbers"
     >
-      {/* Where the colours are read from, which are other ones in the dark. */}
+      {/* The chart reads its colors from these elements; they differ between the themes. */}
       {sums.series.map(({ id }, index) => (
         <i key={id} className={`series-${index}`} hidden />
       ))}
@@ -49,8 +49,11 @@ function draw(place: HTMLElement, props: UsageChartProps): () => void {
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   const redraw = (): void => plot.redraw();
   scheme.addEventListener('change', redraw);
+  const theme = new MutationObserver(redraw);
+  theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
   return () => {
     watcher.disconnect();
+    theme.disconnect();
     scheme.removeEventListener('change', redraw);
     plot.destroy();
   };

@@ -4,6 +4,8 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { answered, api, type Schemas } from '../../gateway/client.ts';
 import { Empty, Loading, Refusal } from '../../parts/states.tsx';
+import { typeText } from '../../parts/names.ts';
+import { Table, type TableRow } from '../../parts/table.tsx';
 import { Credits, Moment, State } from '../../parts/values.tsx';
 
 type UsageRecord = Schemas['UsageRecord'];
@@ -37,7 +39,7 @@ export function UsageRecords() {
               setStatus(states.find((each) => each === target.value) ?? null)
             }
           >
-            <option value="">any</option>
+            <option value="">All</option>
             {states.map((each) => (
               <option key={each}>{each}</option>
             ))}
@@ -47,64 +49,39 @@ export function UsageRecords() {
       <Refusal error={error} />
       {!records && !error && <Loading />}
       {records?.length === 0 && <Empty title="No records" />}
-      {records && records.length > 0 && <Records records={records} />}
+      {records && records.length > 0 && (
+        <Table label="Records" columns={columns} rows={records.map(rowOf)} />
+      )}
       {hasNextPage && (
         <button type="button" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-          {isFetchingNextPage ? 'Loading…' : 'Show older ones'}
+          {isFetchingNextPage ? 'Loading…' : 'Show more'}
         </button>
       )}
     </section>
   );
 }
 
-function Records({ records }: { records: readonly UsageRecord[] }) {
-  return (
-    // oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys
-    <div className="scroll" tabIndex={0} role="region" aria-label="Records">
-      <table>
-        <thead>
-          <tr>
-            {['Time', 'Kind', 'Model', 'Billing'].map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-            <th scope="col" className="number">
-              Tokens in / out
-            </th>
-            <th scope="col" className="number">
-              Credits
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {records.map((record) => (
-            <Line key={record.id} record={record} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const columns = [
+  'Time',
+  'Type',
+  'Model',
+  'Billing',
+  { title: 'Tokens in / out', isNumber: true },
+  { title: 'Credits', isNumber: true },
+];
 
-function Line({ record }: { record: UsageRecord }) {
-  const { jobId, type, model, status, credits, inputTokens, outputTokens, createdAt } = record;
-  return (
-    <tr>
-      <td>
-        <Moment at={createdAt} />
-      </td>
-      <td>{jobId === undefined ? type : <Link href={`/jobs/${jobId}`}>{type}</Link>}</td>
-      <td>{model ?? '–'}</td>
-      <td>
-        <State of={status} />
-      </td>
-      <td className="number">
-        {inputTokens === undefined ? '–' : `${inputTokens} / ${outputTokens ?? 0}`}
-      </td>
-      <td className="number">
-        <Credits amount={credits} />
-      </td>
-    </tr>
-  );
+function rowOf(record: UsageRecord): TableRow {
+  const { id, jobId, type, model, status, credits, inputTokens, outputTokens, createdAt } = record;
+  const name = typeText(type);
+  return {
+    id,
+    cells: [
+      <Moment key="time" at={createdAt} />,
+      jobId === undefined ? name : <Link href={`/jobs/${jobId}`}>{name}</Link>,
+      model ?? '–',
+      <State key="billing" of={status} />,
+      inputTokens === undefined ? '–' : `${inputTokens} / ${outputTokens ?? 0}`,
+      <Credits key="credits" amount={credits} />,
+    ],
+  };
 }

@@ -1,9 +1,9 @@
-/** Credits, what they went to by day, and each record. */
+/** Usage: credits, charges by day, and each record. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { balanceQuery, useWho } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
-import { Ago, Credits, bytesText } from '../../parts/values.tsx';
+import { Ago, Credits, Money, bytesText } from '../../parts/values.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
 
@@ -16,7 +16,7 @@ export default function Usage() {
         <h1>Usage</h1>
       </div>
       {refusal ? (
-        <Empty title="Usage is not shown to you">{refusal}</Empty>
+        <Empty title="Usage">{refusal}</Empty>
       ) : (
         <div className="stack">
           <Account />
@@ -35,12 +35,12 @@ function Account() {
   return (
     <div className="figures">
       <Figure title="Available" value={<Credits amount={balance.available} />}>
-        credits
+        credits <Money credits={balance.available} />
       </Figure>
       <Figure title="Reserved" value={<Credits amount={balance.reserved} />}>
-        credits, for what runs now
+        credits of running jobs and chats
       </Figure>
-      <Figure title="Studio, in six hours" value={<Credits amount={window.used} />}>
+      <Figure title="Studio, 6-hour window" value={<Credits amount={window.used} />}>
         {window.limit === null ? (
           'credits; no limit'
         ) : (
@@ -50,13 +50,13 @@ function Account() {
         )}
         {window.resetAt && (
           <>
-            {'; begins anew '}
+            {'; resets '}
             <Ago at={window.resetAt} />
           </>
         )}
         {window.limit !== null && (
           <meter
-            aria-label="Used of the six hours"
+            aria-label="Used of the window"
             max={window.limit}
             high={window.limit * 0.9}
             value={window.used}

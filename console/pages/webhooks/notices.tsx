@@ -1,20 +1,20 @@
-/** Where one is told of a low balance and of key limits, and what was told. */
+/** The URL for account notices about a low balance and key limits, and the latest notices. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api, type Schemas } from '../../gateway/client.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
 import { Ago, State } from '../../parts/values.tsx';
 
-type Told = Schemas['GetNoticesAnswer'];
+type Settings = Schemas['GetNoticesAnswer'];
 const queryKey = ['usage', 'notices'];
 
-const titles: Record<Told['notices'][number]['type'], string> = {
-  'account.balance.low': 'The balance was low',
-  'key.limit.near': '80 % of a key’s limit was used',
-  'key.limit.reached': 'The limit of a key was reached',
+const titles: Record<Settings['notices'][number]['type'], string> = {
+  'account.balance.low': 'Low balance',
+  'key.limit.near': '80 % of a key limit used',
+  'key.limit.reached': 'Key limit reached',
 };
 
-/** `refusal`: why they may not be seen; null: they may. */
+/** Shows the notices; `refusal` is the reason why the user may not see them, or null. */
 export function Notices({ refusal }: { refusal: string | null }) {
   const { data, error } = useQuery({
     queryKey,
@@ -23,23 +23,23 @@ export function Notices({ refusal }: { refusal: string | null }) {
   });
   return (
     <section className="card stack">
-      <h2>Notices</h2>
+      <h2>Account notices</h2>
       <p className="dim">
         Receive a webhook when the balance is low, and when 80 % and 100 % of a key’s limit is used.
       </p>
       {refusal && <p className="hint">{refusal}</p>}
       <Refusal error={error} />
       {!data && !error && !refusal && <Loading />}
-      {data && <Target told={data} />}
+      {data && <Target settings={data} />}
       {data && data.notices.length > 0 && <Newest notices={data.notices} />}
     </section>
   );
 }
 
-function Target({ told }: { told: Told }) {
+function Target({ settings }: { settings: Settings }) {
   const client = useQueryClient();
-  const [url, setUrl] = useState(told.url ?? '');
-  const [low, setLow] = useState(told.lowBalanceCredits?.toString() ?? '');
+  const [url, setUrl] = useState(settings.url ?? '');
+  const [low, setLow] = useState(settings.lowBalanceCredits?.toString() ?? '');
   const save = useMutation({
     mutationFn: () => {
       const body = { url: url || null, lowBalanceCredits: low === '' ? null : Number(low) };
@@ -57,7 +57,7 @@ function Target({ told }: { told: Told }) {
     >
       <label>
         <span>
-          URL <span className="hint">https; empty: nobody is told</span>
+          URL <span className="hint">https; empty: no notices</span>
         </span>
         <input
           type="url"
@@ -69,7 +69,7 @@ function Target({ told }: { told: Told }) {
       </label>
       <label>
         <span>
-          Low is, in credits <span className="hint">empty: no balance is low</span>
+          Alert below <span className="hint">credits; empty: no notices of the balance</span>
         </span>
         <input
           type="number"
@@ -93,10 +93,10 @@ function Target({ told }: { told: Told }) {
   );
 }
 
-function Newest({ notices }: Pick<Told, 'notices'>) {
+function Newest({ notices }: Pick<Settings, 'notices'>) {
   return (
     <>
-      <h3>Notice</h3>
+      <h3>Latest notices</h3>
       <ul className="stack">
         {notices.map(({ type, createdAt, state, lastStatus, lastError }) => (
           <li key={type + createdAt}>

@@ -1,4 +1,4 @@
-/** The secret that signs webhooks: shown when asked for, and replaced after a question. */
+/** The secret that signs webhooks: shown on request, and rotated after a confirmation. */
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api } from '../../gateway/client.ts';
@@ -13,7 +13,7 @@ const overlaps = [
   [604_800, 'signs for another week'],
 ] as const;
 
-/** `refusal`: why it may not be seen; null: it may. */
+/** Shows the secret; `refusal` is the reason why the user may not see it, or null. */
 export function SigningSecret({ refusal }: { refusal: string | null }) {
   const [isAsking, setAsking] = useState(false);
   const look = useMutation({ mutationFn: () => answered(api.GET('/api/v1/webhooks/secret')) });
@@ -22,8 +22,8 @@ export function SigningSecret({ refusal }: { refusal: string | null }) {
     <section className="card stack">
       <h2>Signing secret</h2>
       <p className="dim">
-        Webhooks are signed as Standard Webhooks have it. Check the signature before you believe
-        what one says.
+        Webhooks are signed in the format of Standard Webhooks. Verify the signature of each webhook
+        with this secret.
       </p>
       {data && (
         <>
@@ -33,7 +33,7 @@ export function SigningSecret({ refusal }: { refusal: string | null }) {
             {data.replaced.map(({ generation, retiresAt }) => (
               <span key={generation}>
                 {' '}
-                Generation {generation} signs beside it until <Moment at={retiresAt} />.
+                Generation {generation} also signs until <Moment at={retiresAt} />.
               </span>
             ))}
           </p>
@@ -72,16 +72,10 @@ function Rotate({ onClose, rotated }: { onClose: () => void; rotated: () => void
     rotated();
   };
   return (
-    <Ask
-      title="Rotate the secret"
-      verb="Make a new secret"
-      isDangerous
-      act={rotate}
-      onClose={onClose}
-    >
+    <Ask title="Rotate secret" verb="Rotate" isDangerous act={rotate} onClose={onClose}>
       <p>
-        Webhooks are signed with a new secret from now on. Meanwhile the old one signs beside it, so
-        that receivers can be changed one by one.
+        Webhooks are signed with a new secret immediately. During the overlap the old secret also
+        signs, so that you can update receivers one by one.
       </p>
       <label>
         The old secret

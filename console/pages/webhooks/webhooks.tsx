@@ -1,4 +1,4 @@
-/** Webhooks: what was delivered and what was not, the secret that signs them, and notices. */
+/** Webhooks: deliveries, the secret that signs them, and notices. */
 import { useState } from 'react';
 import { useWho } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
@@ -7,16 +7,16 @@ import { Notices } from './notices.tsx';
 import { SigningSecret } from './signing-secret.tsx';
 
 const filters = [
-  ['', 'any'],
+  ['', 'All'],
   ['failing', 'last attempt failed'],
   ['waiting', 'waiting'],
   ['delivering', 'delivering'],
   ['delivered', 'delivered'],
   ['gone', 'gone (410)'],
-  ['failed', 'failed, given up'],
+  ['failed', 'failed, no more attempts'],
 ] as const;
 
-/** What deliveries are narrowed by; empty: nothing. */
+/** State by which deliveries are filtered; empty: all. */
 export type DeliveryFilter = (typeof filters)[number][0];
 
 /** Shows the settings and deliveries of webhooks. */
@@ -30,7 +30,7 @@ export default function Webhooks() {
         <h1>Webhooks</h1>
       </div>
       <div className="stack">
-        {reading ? <Empty title="Deliveries are not shown">{reading}</Empty> : <Deliveries />}
+        {reading ? <Empty title="Deliveries">{reading}</Empty> : <Deliveries />}
         <div className="halves">
           <SigningSecret refusal={secrets} />
           <Notices refusal={secrets} />

@@ -41,6 +41,8 @@ class Job(TypedDict):
     keyId: str
     type: str
     model: str | None
+    provider: str
+    prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
     phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
@@ -379,6 +381,8 @@ class JobOutput(TypedDict):
     keyId: str
     type: str
     model: str | None
+    provider: str
+    prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
     phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
@@ -1438,6 +1442,7 @@ class Model5(TypedDict):
     id: str
     displayName: str
     servedBy: str
+    typicalSeconds: float | None
     selectedBy: dict[str, str]
     parameters: dict[str, ParameterRule]
     price: list[PriceRule]
@@ -1503,6 +1508,15 @@ class GetPricingAnswer(TypedDict):
     usdPerCredit: float
     studio: list[StudioItem]
     chat: list[ChatItem]
+
+
+class Data(TypedDict):
+    count: int
+
+
+class CountJobsAnswer(TypedDict):
+    success: Literal[True]
+    data: Data
 
 
 class GetJobAnswer(TypedDict):
@@ -1806,13 +1820,13 @@ class RotateWebhookSecretAnswer(TypedDict):
     replaced: list[ReplacedItem]
 
 
-class Data(TypedDict):
+class Data1(TypedDict):
     noticeId: str
     credits: float
     threshold: float
 
 
-class Data1(TypedDict):
+class Data2(TypedDict):
     noticeId: str
     keyId: str
     name: str
@@ -1829,7 +1843,7 @@ class Notice(TypedDict):
     lastError: str | None
     type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
     createdAt: str
-    data: Data | Data1
+    data: Data1 | Data2
 
 
 class GetNoticesAnswer(TypedDict):
@@ -1843,13 +1857,13 @@ class SetNoticesRequest(TypedDict):
     lowBalanceCredits: NotRequired[float | None]
 
 
-class Data2(TypedDict):
+class Data3(TypedDict):
     noticeId: str
     credits: float
     threshold: float
 
 
-class Data3(TypedDict):
+class Data4(TypedDict):
     noticeId: str
     keyId: str
     name: str
@@ -1866,7 +1880,7 @@ class Notice1(TypedDict):
     lastError: str | None
     type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
     createdAt: str
-    data: Data2 | Data3
+    data: Data3 | Data4
 
 
 class SetNoticesAnswer(TypedDict):
@@ -1889,14 +1903,14 @@ class ListFilesAnswer(TypedDict):
     nextCursor: str | None
 
 
-class Data4(TypedDict):
+class Data5(TypedDict):
     fileId: str
     deletedAt: str
 
 
 class DeleteFileAnswer(TypedDict):
     success: Literal[True]
-    data: Data4
+    data: Data5
 
 
 class DeleteJobMediaAnswer(TypedDict):
@@ -2084,6 +2098,8 @@ class JobFields(TypedDict):
     keyId: str
     type: str
     model: str | None
+    provider: str
+    prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
     phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']

@@ -1,0 +1,26 @@
+/** The billing of a job in words. */
+import type { Job } from '../../gateway/client.ts';
+import { Credits, Money } from '../../parts/values.tsx';
+
+/** Shows the credits that a job has reserved, charged or released. */
+export function Billing({ billing: { state, reserved, charged } }: Pick<Job, 'billing'>) {
+  if (state === 'released') {
+    return (
+      <>
+        nothing charged, <Credits amount={reserved} /> credits released
+      </>
+    );
+  }
+  const amount = state === 'charged' ? charged : reserved;
+  return (
+    <>
+      <Credits amount={amount} /> credits {state} <Money credits={amount} />
+      {state === 'charged' && charged < reserved && (
+        <span className="dim">
+          {' '}
+          (<Credits amount={reserved} /> were reserved)
+        </span>
+      )}
+    </>
+  );
+}

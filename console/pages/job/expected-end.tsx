@@ -1,0 +1,63 @@
+/** The expected end of a running job, from the typical duration of its model. */
+import { useQuery } from '@tanstack/react-query';
+import type { Job } from '../../gateway/client.ts';
+import { durationText, useNow } from '../../parts/values.tsx';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
+
+/** Shorter durations need no forecast. */
+const typicalMsMin = 5000;
+/** A job is overdue after this multiple of its typical duration. */
+const overdueAfter = 1.5;
+
+interface Forecast {
+  typicalMs: number;
+  elapsedMs: number;
+  isOverdue: boolean;
+}
+
+/** Returns the forecast of a job; null if it does not run or its duration is not known. */
+function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
+  const { data } = useQuery({ ...capabilitiesQuery, enabled: !done });
+  const now = useNow(done ? 60_000 : 1000);
+  if (done || startedAt === null) return null;
+  const models = data?.data.find((each) => each.type === type)?.models ?? [];
+  const typicalMs = (models.find(({ id }) => id === model)?.typicalSeconds ?? 0) * 1000;
+  if (typicalMs < typicalMsMin) return null;
+  const elapsedMs = Math.max(now - Date.parse(startedAt), 0);
+  return { typicalMs, elapsedMs, isOverdue: elapsedMs > typicalMs * overdueAfter };
+}
+
+/** Shows the expected end of a job in one line, or that it is overdue. */
+export function ExpectedEnd({ job }: { job: Job }) {
+  const forecast = useForecast(job);
+  if (!forecast) return null;
+  const { typicalMs, elapsedMs, isOverdue } = forecast;
+  if (isOverdue) return <span className="overdue">overdue</span>;
+  const leftMs = typicalMs - elapsedMs;
+  return (
+    <span className="dim">{leftMs > 0 ? `about ${roundedText(leftMs)} left` : 'any moment'}</span>
+  );
+}
+
+/** Shows a bar from the start to the expected end of a job. */
+export function ExpectedBar({ job }: { job: Job }) {
+  const forecast = useForecast(job);
+  if (!forecast) return null;
+  const { typicalMs, elapsedMs } = forecast;
+  return (
+    <div className="expected">
+      <progress
+        aria-label="Expected progress"
+        max={typicalMs}
+        value={Math.min(elapsedMs, typicalMs)}
+      />
+      <p className="hint">
+        {roundedText(elapsedMs)} so far, usually {roundedText(typicalMs)} ·{' '}
+        <ExpectedEnd job={job} />
+      </p>
+    </div>
+  );
+}
+
+const roundedText = (ms: number): string =>
+  durationText(Math.ceil(ms / 1000) * 1000).replace('.0', '');

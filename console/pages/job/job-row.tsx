@@ -1,0 +1,63 @@
+/** A job in the list of jobs. */
+import { Link } from 'wouter';
+import type { Job } from '../../gateway/client.ts';
+import { typeText } from '../../parts/names.ts';
+import { Ago, Credits, State, Tail, durationText, useNow } from '../../parts/values.tsx';
+import { ExpectedEnd } from './expected-end.tsx';
+import { mediaOf } from './job-media.ts';
+
+/** Shows a job in one row. */
+export function JobRow({ job }: { job: Job }) {
+  const { jobId, type, prompt, model, provider, status, error, createdAt } = job;
+  const { state, charged, reserved } = job.billing;
+  return (
+    <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
+      <Thumb job={job} />
+      <span>
+        <strong title={prompt ?? undefined}>{prompt ?? typeText(type)}</strong>
+        <span className="second">
+          {prompt !== null && `${typeText(type)} `}
+          <Tail of={jobId} />
+        </span>
+      </span>
+      <span>
+        {model ?? '–'}
+        <span className="second dim">{provider}</span>
+      </span>
+      <span>
+        <State of={status} />
+        <span className="second">
+          {error ? <code className="wrong">{error.code}</code> : <ExpectedEnd job={job} />}
+        </span>
+      </span>
+      <span className="dim">
+        <Duration job={job} />
+      </span>
+      <span className={state === 'reserved' ? 'number dim' : 'number'}>
+        <Credits amount={state === 'reserved' ? reserved : charged} />
+      </span>
+      <span className="dim">
+        <Ago at={createdAt} />
+      </span>
+    </Link>
+  );
+}
+
+function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
+  const now = useNow(completedAt === null ? 1000 : 3_600_000);
+  const end = completedAt === null ? now : Date.parse(completedAt);
+  return durationText(end - Date.parse(createdAt));
+}
+
+const marks = { video: '▶', audio: '♪' } as const;
+
+function Thumb({ job }: { job: Job }) {
+  const [media] = mediaOf(job);
+  if (media?.kind === 'image')
+    return <img className="thumb" src={media.url} alt="" loading="lazy" />;
+  return (
+    <span className="thumb" aria-hidden="true">
+      {media ? marks[media.kind] : job.done ? '–' : '…'}
+    </span>
+  );
+}

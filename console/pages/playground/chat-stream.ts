@@ -1,0 +1,70 @@
+/** Chats that stream: the messages, and the request that is sent. */
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { eventData } from '../../../clients/typescript/event-stream.ts';
+import { send } from '../../gateway/client.ts';
+
+/** Message of a chat. */
+export interface Message {
+  id: number;
+  role: 'user' | 'assistant';
+  content: string;
+  /** Credits charged for the answer. */
+  credits?: number | undefined;
+}
+
+/** Events of POST /api/v1/chat with `stream`, as far as they are read here. */
+interface Event {
+  type?: string;
+  delta?: string;
+  creditsConsumed?: number;
+  error?: string;
+  message?: string;
+}
+
+type Change = (next: (messages: Message[]) => Message[]) => void;
+
+interface Sending {
+  body: object;
+  stopper: AbortController;
+  /** Restores the messages and the text before the request. */
+  undo: () => void;
+}
+
+/** Returns functions that send a chat and stop it; the answer is added to the last message as it arrives. */
+export function useChat({ setMessages }: { setMessages: Change }) {
+  const client = useQueryClient();
+  const changeLast = (change: (last: Message) => Message): void =>
+    setMessages((messages) =>
+      messages.map((each, at) => (at === messages.length - 1 ? change(each) : each)),
+    );
+  const { variables, isPending, error, mutate } = useMutation({
+    async mutationFn({ body, stopper: { signal } }: Sending) {
+      const request = { method: 'POST', body: { ...body, stream: true }, signal };
+      for await (const data of eventData(await send('/api/v1/chat', request))) {
+        if (data === '[DONE]') break;
+        changeLast(extended(JSON.parse(data)));
+      }
+    },
+    onError(_, { stopper, undo }) {
+      if (!stopper.signal.aborted) undo();
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: ['usage'] }),
+  });
+  return {
+    isPending,
+    error: variables?.stopper.signal.aborted ? null : error,
+    send: (body: object, undo: () => void) =>
+      mutate({ body, undo, stopper: new AbortController() }),
+    stop: () => variables?.stopper.abort(),
+  };
+}
+
+/** Adds an event to an answer. @throws Error if the provider ended the answer early */
+function extended(event: Event): (last: Message) => Message {
+  if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
+  return (last) => ({
+    ...last,
+    content: last.content + (event.delta ?? ''),
+    credits: event.creditsConsumed ?? last.credits,
+  });
+}

@@ -1,0 +1,37 @@
+/** A field that searches jobs by any id or by the text of the prompt. */
+import { useEffect, useState, type FormEvent } from 'react';
+
+interface SearchFieldProps {
+  /** Text that is searched now. */
+  text: string;
+  change: (text: string) => void;
+}
+
+/** Time without a keystroke after which the text is searched, in milliseconds. */
+const quietMs = 400;
+
+/** Searches while the user types, and at once on Enter. */
+export function SearchField({ text, change }: SearchFieldProps) {
+  const [typed, setTyped] = useState(text);
+  useEffect(() => {
+    if (typed.trim() === text) return undefined;
+    const timer = setTimeout(() => change(typed.trim()), quietMs);
+    return () => clearTimeout(timer);
+  }, [typed, text, change]);
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    change(typed.trim());
+  };
+  return (
+    <form className="search" onSubmit={submit}>
+      <input
+        type="search"
+        aria-label="Search jobs"
+        placeholder="Search by prompt, job id, request id, Idempotency-Key or provider request id"
+        maxLength={200}
+        value={typed}
+        onChange={({ target }) => setTyped(target.value)}
+      />
+    </form>
+  );
+}
