@@ -19,13 +19,15 @@ import { createRouter } from './endpoints/runner.ts';
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Size in bytes up to which a body is accepted even if other organizations have used up the budget of the process. */
-const smallBodyBytes = 64 * 1024;
-/** Limits in bytes of the text of running streams that is kept for replays; a stream above the limits is not kept. */
-const keptTextLimits = {
-  ownerMax: 32 * 1024 * 1024,
-  processMax: 96 * 1024 * 1024,
-  smallMax: 16 * 1024,
-};
+const smallMax = 64 * 1024;
+/** Bytes of the text of running streams that is kept for replays; a stream above the limits is not kept. */
+const keptTextBytesMax = 64 * 1024 * 1024;
+
+/**
+ * Time without any byte of a response after which its connection is closed, in milliseconds: the client does not read.
+ * Streams that wait for events send comments more often.
+ */
+const stalledReaderMs = 30_000;
 
 /** Makes the request handler of the application; the caller passes it to an HTTP server. */
 export function createApp(deps: AppDeps): Handler {
@@ -33,6 +35,7 @@ export function createApp(deps: AppDeps): Handler {
   const services = compose(deps, createDocuments(publicBaseUrl(config), endpoints));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
+  app.use(dropStalledReaders);
   app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);
@@ -41,17 +44,9 @@ export function createApp(deps: AppDeps): Handler {
   app.use(errorAnswers(logger));
   app.use(
     limitBytes({
-      body: createByteBudget({
-        processMax: config.BODY_BYTES_MAX,
-        ownerMax: config.BODY_BYTES_PER_ORGANIZATION_MAX,
-        smallMax: smallBodyBytes,
-      }),
-      spool: createByteBudget({
-        processMax: config.SPOOL_BYTES_MAX,
-        ownerMax: config.SPOOL_BYTES_PER_ORGANIZATION_MAX,
-        smallMax: smallBodyBytes,
-      }),
-      keptText: createByteBudget(keptTextLimits),
+      body: createByteBudget({ bytesMax: config.BODY_BYTES_MAX, smallMax }),
+      spool: createByteBudget({ bytesMax: config.SPOOL_BYTES_MAX, smallMax }),
+      keptText: createByteBudget({ bytesMax: keptTextBytesMax, smallMax }),
     }),
   );
   if (deps.observe) app.use(deps.observe);
@@ -60,6 +55,12 @@ export function createApp(deps: AppDeps): Handler {
   const handle = app.callback();
   return (request, response) => void handle(request, response);
 }
+
+/** Closes the connection of a client that does not read its response, which would stay in memory. */
+const dropStalledReaders: Middleware = async (ctx, next) => {
+  await next();
+  ctx.res.setTimeout(stalledReaderMs);
+};
 
 /**
  * Maps `/v1/…` to `/api/v1/…`, because the clients of OpenAI and Anthropic append `/v1` to a host. On these paths, errors

@@ -8,10 +8,12 @@ import { chatProviders, type ChatProtocol as ProtocolName } from '../catalog/cha
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
+import { correlation } from '../platform/correlation.ts';
+import { createFairShare } from '../platform/fair-share.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
-import { answeredFailure, upstreamUnreached } from './upstream-failures.ts';
+import { answeredFailure, UnpaidFailure, upstreamUnreached } from './upstream-failures.ts';
 
 /** Chat endpoint of a provider. */
 export interface Upstream {
@@ -67,6 +69,7 @@ export function createUpstreams(config: Config) {
       keepAliveTimeout: keepAliveTimeoutMs,
     });
     pools.push(pool);
+    const connections = createFairShare(config.CHAT_CONNECTIONS_MAX);
     const path = url.pathname + url.search;
     const headers = {
       ...protocol.headers(apiKey),
@@ -81,9 +84,13 @@ export function createUpstreams(config: Config) {
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
     async function ask(request: Exchanged): Promise<Answer> {
+      const leave = connections.take(correlation().organizationId ?? '');
+      if (!leave) throw noConnection();
       const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
+        leave();
         throw upstreamUnreached(error);
       });
+      answer.body.once('close', leave);
       const { statusCode: status, headers: head } = answer;
       if (status < 300) return answer.body;
       const page = parseError(await readError(answer.body));
@@ -136,6 +143,14 @@ function addressOf(model: ChatModel, config: Config): Address {
     return { baseUrl: sandbox, apiKey: config.SANDBOX_CHAT_KEY };
   }
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
+}
+
+/** Makes the error for a request of an organization that uses its share of the connections to a provider. */
+function noConnection(): UnpaidFailure {
+  const message = 'This organization has too many running chats with the provider of this model.';
+  return new UnpaidFailure(
+    new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2 }),
+  );
 }
 
 async function readError(page: Answer): Promise<string> {

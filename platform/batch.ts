@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assert } from '../domain/errors.ts';
+import { withoutCorrelation } from './correlation.ts';
 import { isDatabaseAway, isLockTimeout } from './database.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -68,7 +69,8 @@ class Batcher<Item, Answer> {
       // Items that arrive in the same turn of the event loop share the first batch.
       if (this.#scheduled || this.#underWay >= this.#options.parallelMax) return;
       this.#scheduled = true;
-      queueMicrotask(() => this.#pump());
+      // A batch belongs to no single request, and must not wait for the turn of one organization.
+      withoutCorrelation(() => queueMicrotask(() => this.#pump()));
     });
   }
 

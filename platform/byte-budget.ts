@@ -1,19 +1,17 @@
 /**
- * Byte budgets: bounds on the bytes that requests hold at the same time, for each owner and for the process. An owner
- * is an organization, because one organization can have many keys.
+ * Byte budgets: bounds on the bytes that requests hold at the same time. An owner (an organization, because it can have
+ * many keys) holds at most half of a budget, and at most as much as stays free, so that another owner always finds room.
  */
 
 interface ByteBudgetLimits {
-  /** Bytes of one owner. */
-  ownerMax: number;
   /** Bytes of all owners together. */
-  processMax: number;
-  /** Bytes of each hold that do not count for the process, so that other owners cannot block a small request. */
+  bytesMax: number;
+  /** Bytes of each hold that count only for its owner, so that other owners cannot block a small request. */
   smallMax?: number;
 }
 
-/** The bound that further bytes would exceed. */
-export type ExceededBound = 'owner' | 'process';
+/** The bound that further bytes would exceed: the half of the owner, or the bytes that are free. */
+export type ExceededBound = 'owner' | 'free';
 
 /** Bytes that one request holds. */
 export interface ByteHold {
@@ -23,28 +21,38 @@ export interface ByteHold {
   release: () => void;
 }
 
+/** Bytes of an owner: all, and those that count for the budget. */
+interface Held {
+  all: number;
+  large: number;
+}
+
 /** Makes a budget. */
-export function createByteBudget({ ownerMax, processMax, smallMax = 0 }: ByteBudgetLimits) {
-  const ownerBytes = new Map<string, number>();
-  let processBytes = 0;
-  const largeBytes = (bytes: number): number => Math.max(0, bytes - smallMax);
+export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
+  const owners = new Map<string, Held>();
+  let largeBytes = 0;
+  const largeOf = (bytes: number): number => Math.max(0, bytes - smallMax);
 
   return {
     /** Opens an empty hold for an owner. */
     open(owner: string): ByteHold {
       let held = 0;
+      const ofOwner = (): Held => owners.get(owner) ?? { all: 0, large: 0 };
       function hold(bytes: number): void {
-        const ofOwner = (ownerBytes.get(owner) ?? 0) + bytes - held;
-        if (ofOwner === 0) ownerBytes.delete(owner);
-        else ownerBytes.set(owner, ofOwner);
-        processBytes += largeBytes(bytes) - largeBytes(held);
+        const before = ofOwner();
+        const larger = largeOf(bytes) - largeOf(held);
+        const now = { all: before.all + bytes - held, large: before.large + larger };
+        if (now.all === 0) owners.delete(owner);
+        else owners.set(owner, now);
+        largeBytes += larger;
         held = bytes;
       }
       return {
         add(bytes) {
-          if ((ownerBytes.get(owner) ?? 0) + bytes > ownerMax) return 'owner';
-          const larger = largeBytes(held + bytes) - largeBytes(held);
-          if (larger > 0 && processBytes + larger > processMax) return 'process';
+          const { all, large } = ofOwner();
+          if (all + bytes > bytesMax / 2) return 'owner';
+          const larger = largeOf(held + bytes) - largeOf(held);
+          if (larger > 0 && large + larger > bytesMax - largeBytes - larger) return 'free';
           hold(held + bytes);
           return null;
         },

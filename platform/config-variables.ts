@@ -144,13 +144,11 @@ export const gatewayVariables = {
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /**
-   * Bytes of bodies and files of unfinished requests, per process and per organization; the largest
-   * request must fit.
+   * Bytes of bodies and of files of unfinished requests, per process. An organization may hold half
+   * of them, in which the largest request must fit.
    */
-  BODY_BYTES_MAX: count(20_971_520, 68_719_476_736).default(134_217_728),
-  BODY_BYTES_PER_ORGANIZATION_MAX: count(20_971_520, 68_719_476_736).default(50_331_648),
-  SPOOL_BYTES_MAX: count(314_572_800, 1_099_511_627_776).default(1_073_741_824),
-  SPOOL_BYTES_PER_ORGANIZATION_MAX: count(314_572_800, 1_099_511_627_776).default(314_572_800),
+  BODY_BYTES_MAX: count(41_943_040, 68_719_476_736).default(134_217_728),
+  SPOOL_BYTES_MAX: count(629_145_600, 1_099_511_627_776).default(1_073_741_824),
 
   // Postgres and Temporal: addresses, credentials and retention.
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),

@@ -8,6 +8,8 @@ import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 /** Ids of the current work. */
 export interface Correlation {
   requestId?: string;
+  /** Organization of the caller; it takes turns with others at the database (database.ts). */
+  organizationId?: string;
   jobId?: string;
   workflowId?: string;
   /** W3C trace id, if the work is traced. */

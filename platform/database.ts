@@ -16,7 +16,8 @@ import {
 } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
-import { withoutCorrelation } from './correlation.ts';
+import { correlation, withoutCorrelation } from './correlation.ts';
+import { createFairLimiter } from './fair-limiter.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -88,14 +89,30 @@ const questions = [
 
 /**
  * Limits the time and the number of queries, because the pool itself lets callers wait without a
- * limit, one after the other, while the server is frozen.
+ * limit, one after the other, while the server is frozen. Slow queries of one organization must not
+ * occupy all connections, so the queries of an organization's requests wait for a fair share of
+ * them. Queries for several organizations (batches, sweeps) do not wait.
  */
-function boundQuestions(pool: DatabasePool): void {
+function boundQuestions(pool: DatabasePool, poolMax: number): void {
   let underWay = 0;
+  const shares = createFairLimiter(poolMax);
+
+  async function enter(): Promise<() => void> {
+    const { organizationId } = correlation();
+    if (organizationId === undefined) return () => {};
+    const leave = await shares.enter(organizationId, answerTimeoutMs);
+    if (!leave) throw new DatabaseSilentError('the organization has too many slow queries');
+    return leave;
+  }
+
   const bounded =
     (ask: (...given: unknown[]) => Promise<unknown>) =>
     async (...given: unknown[]): Promise<unknown> => {
-      if (underWay >= underWayMax) throw new DatabaseSilentError('too many wait for the database');
+      const leave = await enter();
+      if (underWay >= underWayMax) {
+        leave();
+        throw new DatabaseSilentError('too many wait for the database');
+      }
       underWay += 1;
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<never>((_, reject) => {
@@ -104,6 +121,7 @@ function boundQuestions(pool: DatabasePool): void {
       });
       const asked = ask(...given).finally(() => {
         underWay -= 1;
+        leave();
       });
       // The caller may be gone when the pool gives up.
       asked.catch(() => {});
@@ -156,7 +174,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
-  boundQuestions(pool);
+  boundQuestions(pool, options.poolMax);
   return pool;
 }
 

@@ -1,62 +1,64 @@
-/**
- * Concurrency limiter that is fair between owners: an owner with several waiting tasks runs its
- * next one after the next task of each other owner.
- */
+/** Concurrency limiter with fair shares (fair-share.ts), for which tasks wait; owners with waiting tasks take turns. */
+import { createFairShare } from './fair-share.ts';
+
+type Leave = () => void;
+/** Waiting task, which receives the function that releases its slot. */
+type Start = (leave: Leave) => void;
 
 /** Makes a limiter with a number of slots. */
-export function createFairLimiter(places: number) {
+export function createFairLimiter(slots: number) {
+  const shares = createFairShare(slots);
   /** Waiting tasks by owner; the order of the map is the rotation. */
-  const lines = new Map<string, Set<() => void>>();
-  let taken = 0;
+  const lines = new Map<string, Set<Start>>();
 
-  function remove(who: string, call: () => void): boolean {
-    const line = lines.get(who);
-    const waited = line?.delete(call) ?? false;
-    if (line?.size === 0) lines.delete(who);
+  function remove(owner: string, start: Start): boolean {
+    const line = lines.get(owner);
+    const waited = line?.delete(start) ?? false;
+    if (line?.size === 0) lines.delete(owner);
     return waited;
   }
 
-  function callNext(): void {
-    for (const [who, line] of lines) {
-      for (const call of line) {
-        // The owner moves to the end of the rotation.
-        lines.delete(who);
-        lines.set(who, line);
-        remove(who, call);
-        call();
-        return;
+  function take(owner: string): Leave | null {
+    const release = shares.take(owner);
+    if (!release) return null;
+    return () => {
+      release();
+      startNext();
+    };
+  }
+
+  function startNext(): void {
+    // An owner that is added to the end of the map is visited again, until no owner may take another slot.
+    for (const [owner, line] of lines) {
+      const leave = take(owner);
+      if (!leave) continue;
+      lines.delete(owner);
+      lines.set(owner, line);
+      for (const start of line) {
+        remove(owner, start);
+        start(leave);
+        break;
       }
     }
   }
 
-  function take(): () => void {
-    let left = false;
-    taken += 1;
-    return () => {
-      if (left) return;
-      left = true;
-      taken -= 1;
-      callNext();
-    };
-  }
-
   return {
     /**
-     * Waits for a slot. Returns the function that releases it; null if none was free within
-     * `waitMs`.
+     * Waits for a slot. Returns the function that releases it; null if the owner could take none within `waitMs`
+     * milliseconds.
      */
-    async enter(who: string, waitMs: number): Promise<(() => void) | null> {
-      if (taken < places) return take();
-      const { promise, resolve } = Promise.withResolvers<(() => void) | null>();
-      const call = (): void => resolve(take());
-      const line = lines.get(who) ?? new Set();
-      lines.set(who, line.add(call));
+    async enter(owner: string, waitMs: number): Promise<Leave | null> {
+      const leave = lines.has(owner) ? null : take(owner);
+      if (leave) return leave;
+      const { promise, resolve } = Promise.withResolvers<Leave | null>();
+      const line = lines.get(owner) ?? new Set();
+      lines.set(owner, line.add(resolve));
       const timer = setTimeout(() => {
-        if (remove(who, call)) resolve(null);
+        if (remove(owner, resolve)) resolve(null);
       }, waitMs);
-      const leave = await promise;
+      const entered = await promise;
       clearTimeout(timer);
-      return leave;
+      return entered;
     },
   };
 }

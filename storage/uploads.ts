@@ -74,6 +74,14 @@ export interface BroughtFile extends UploadOwner {
   sha256: string;
 }
 
+/** Size in bytes of the form of a request that is about to be received. */
+export interface FormSize {
+  organizationId: string;
+  bytes: number;
+  /** Idempotency-Key of the request; null if it has none. */
+  idempotencyKey: string | null;
+}
+
 /** Storage quota of an organization and its use, in bytes; the sizes that open upload URLs allow count as used. */
 export interface UploadQuota {
   limit: number;
@@ -149,9 +157,12 @@ export function createUploads(deps: UploadsDeps) {
         UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
       return rowCount === 0 ? null : contentType;
     },
-    /** Checks that the quota has room for further bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
-    requireRoom: (organizationId: string, bytes: number): Promise<void> =>
-      requireRoom(deps, { organizationId, bytes }),
+    /**
+     * Checks that the quota has room for the files of a request. A request whose Idempotency-Key is claimed already may be
+     * a replay, which stores nothing.
+     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+     */
+    requireRoom: (form: FormSize): Promise<void> => requireRoom(deps, form),
     /** Finds an upload by id; null if there is none. */
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
@@ -165,17 +176,15 @@ export function createUploads(deps: UploadsDeps) {
 }
 export type Uploads = ReturnType<typeof createUploads>;
 
-/**
- * Checks that the storage quota has room for `bytes`.
- * @throws GatewayError STORAGE_QUOTA_EXCEEDED
- */
 async function requireRoom(
   { pool, bytesMax: quota }: UploadsDeps,
-  { organizationId, bytes }: { organizationId: string; bytes: number },
+  { organizationId, bytes, idempotencyKey }: FormSize,
 ): Promise<void> {
   const room = await pool.maybeOneFirst(sql.type(roomRow)`
     SELECT true AS room FROM organization
-    WHERE id = ${organizationId} AND upload_bytes + ${bytes} <= ${quota}`);
+    WHERE id = ${organizationId} AND (upload_bytes + ${bytes} <= ${quota}
+      OR EXISTS (SELECT FROM idempotency_claim WHERE organization_id = organization.id
+        AND idempotency_key = ${idempotencyKey}))`);
   if (room === null) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 

@@ -4,9 +4,10 @@ import { setImmediate as serveOthers } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
+import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
 import { arrivingBytes } from './arrival.ts';
-import { holdBytes } from '../middleware/byte-limits.ts';
+import { holdBytes, ownerOf } from '../middleware/byte-limits.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 import { parseWith } from './parsing.ts';
 
@@ -93,9 +94,10 @@ export async function readJson(
   const meter = new JsonMeter();
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
   if (bytes.length <= quickBytesMax) return storable(parseObject(decode(bytes)));
-  const text = await inTurn(() => decode(bytes));
-  const value = await inTurn(() => parseObject(text));
-  await inTurn(() => storable(value));
+  const owner = ownerOf(ctx);
+  const text = await inTurn(owner, () => decode(bytes));
+  const value = await inTurn(owner, () => parseObject(text));
+  await inTurn(owner, () => storable(value));
   await serveOthers();
   return value;
 }
@@ -112,13 +114,23 @@ export async function parseBody<Body>(
   return parseWith(schema, await readJson(ctx, bytesMax));
 }
 
-let lastTurn: Promise<unknown> = Promise.resolve();
+const turns = createFairLimiter(1);
+/** Longest wait for the parsing of a large body, in milliseconds. */
+const turnWaitMs = 60_000;
 
-/** Runs the parsing steps of large bodies one at a time, and serves other requests between two steps. */
-function inTurn<Result>(run: () => Result): Promise<Result> {
-  const turn = lastTurn.then(() => serveOthers()).then(run);
-  lastTurn = turn.catch(() => {});
-  return turn;
+/**
+ * Runs the parsing steps of large bodies one at a time, and serves other requests between two steps. Owners take turns.
+ * @throws GatewayError SERVICE_UNAVAILABLE
+ */
+async function inTurn<Result>(owner: string, run: () => Result): Promise<Result> {
+  const leave = await turns.enter(owner, turnWaitMs);
+  if (!leave) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
+  try {
+    await serveOthers();
+    return run();
+  } finally {
+    leave();
+  }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });

@@ -1,6 +1,7 @@
 /** multipart/form-data bodies: short text fields, and files, which are streamed to the spool. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
+import type { RequestFiles } from '../../storage/inputs/carried-files.ts';
 import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/claims.ts';
 import { filesMs, watchArrival } from './arrival.ts';
@@ -16,8 +17,8 @@ interface FormRules<Kept> {
   bytesMax: number;
   /** Size limit of one text field, in bytes; absent: 4,096. */
   textBytesMax?: number;
-  /** Checks the storage quota for the size of the whole form, in bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
-  requireRoom: (bytes: number) => Promise<void>;
+  /** Checks the storage quota for the size of the whole form. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+  requireRoom: RequestFiles['requireRoom'];
   /** Receives a file and its field; an error rejects the request. */
   keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
 }
@@ -69,8 +70,9 @@ export async function receiveForm<Kept>(
         `The file must have at most ${rules.bytesMax} bytes.`,
       );
     }
-    // If the request has an Idempotency-Key, the quota is not checked, because a replay stores nothing.
-    if (idempotencyKeyOf(ctx) === null) await rules.requireRoom(ctx.request.length ?? 0);
+    const { organizationId } = ctx.state.caller;
+    const [bytes, idempotencyKey] = [ctx.request.length ?? 0, idempotencyKeyOf(ctx)];
+    await rules.requireRoom({ organizationId, bytes, idempotencyKey });
     return await read(ctx, rules);
   } catch (error) {
     // The rest of the body is not read, so the connection cannot be used again.

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
+import { correlate } from '../../platform/correlation.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
 import type { Caller, Scope } from '../identity/access.ts';
@@ -34,6 +35,7 @@ export function authenticate(
     const { caller, limit } = await callerOf(ctx);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
+    correlate({ organizationId: caller.organizationId });
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
     ctx.set('X-RateLimit-Reset', String(Math.ceil(caller.resetAtMs / 1000)));

@@ -12,6 +12,7 @@ import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { createFairShare } from '../../platform/fair-share.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './planner.ts';
 import type { JobUpdates, JobSubscription } from './job-updates.ts';
@@ -72,8 +73,7 @@ function createStartInTurn(deps: AdmissionDeps) {
 /** Makes the functions that start, await and cancel jobs. */
 export function createAdmission(deps: AdmissionDeps) {
   const startInTurn = createStartInTurn(deps);
-  const waiting = new Map<string, number>();
-  let waitingCount = 0;
+  const waiting = createFairShare(deps.config.SYNC_WAITERS_MAX);
 
   return {
     /**
@@ -100,23 +100,16 @@ export function createAdmission(deps: AdmissionDeps) {
     },
 
     /**
-     * Waits like `awaitEnd` for a synchronous request. If `SYNC_WAITERS_MAX` requests wait already, or half as many of the
-     * organization, it returns at once, so that the response is 202.
+     * Waits like `awaitEnd` for a synchronous request. If more requests of the organization wait than may still wait in the
+     * process (`SYNC_WAITERS_MAX`), it returns at once, so that the response is 202.
      */
     async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
-      const { organizationId } = job;
-      const max = deps.config.SYNC_WAITERS_MAX;
-      const count = waiting.get(organizationId) ?? 0;
-      const mayWait = waitingCount < max && count < Math.ceil(max / 2);
-      waiting.set(organizationId, count + 1);
-      waitingCount += 1;
+      const leave = waitMs > 0 ? waiting.take(job.organizationId) : null;
+      if (!leave) return awaitEnd(deps, job, 0);
       try {
-        return await awaitEnd(deps, job, mayWait ? waitMs : 0);
+        return await awaitEnd(deps, job, waitMs);
       } finally {
-        waitingCount -= 1;
-        const left = (waiting.get(organizationId) ?? 1) - 1;
-        if (left === 0) waiting.delete(organizationId);
-        else waiting.set(organizationId, left);
+        leave();
       }
     },
 

@@ -7,6 +7,7 @@ import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
+import { withCorrelation, withoutCorrelation } from '../../platform/correlation.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobResource, JobView } from '../../studio/job-view.ts';
@@ -35,6 +36,8 @@ interface Topic {
   changed: Set<string>;
   /** State of each open job, as it was last sent (`markOf`). */
   open: Map<string, string>;
+  /** Whether its jobs are being read. */
+  isRead: boolean;
 }
 
 const tickMs = 1000;
@@ -45,7 +48,7 @@ const keepaliveEvery = 15;
 /** Highest number of open jobs of one organization that are read in one tick. */
 const openMax = 200;
 /** Unread bytes after which a reader is disconnected. */
-const unreadBytesMax = 4 * 1024 * 1024;
+const unreadBytesMax = 1024 * 1024;
 const keyRow = z.object({ id: z.string() });
 
 /** Makes the job feed of a process. */
@@ -63,31 +66,40 @@ export function createJobFeed(deps: JobFeedDeps) {
     reader.events.end();
   }
 
-  function schedule(): void {
-    timer = setTimeout(
-      () => void tick().finally(() => (topics.size > 0 ? schedule() : rest())),
-      tickMs,
-    );
+  function interrupt(error: unknown, affected: Iterable<Reader>): void {
+    deps.logger.warn({ error }, 'job_feed.interrupted');
+    for (const reader of [...affected]) leave(reader);
   }
 
-  function rest(): void {
-    timer = undefined;
+  /** Reads the jobs of an organization, whose errors and slow queries do not affect the others. */
+  async function refresh(organizationId: string, topic: Topic): Promise<void> {
+    if (topic.isRead) return;
+    topic.isRead = true;
+    try {
+      await withCorrelation({ organizationId }, () => show(deps, organizationId, topic));
+    } catch (error) {
+      interrupt(error, topic.readers);
+    } finally {
+      topic.isRead = false;
+    }
   }
 
-  async function tick(): Promise<void> {
+  function tick(): void {
     ticks += 1;
     if (ticks % keepaliveEvery === 0)
       for (const { events } of readers()) events.write(': keepalive\n\n');
-    try {
-      if (ticks % keysEvery === 0) await refuseDeadKeys(deps.pool, readers(), leave);
-      for (const [organizationId, topic] of topics) await show(deps, organizationId, topic);
-    } catch (error) {
-      deps.logger.warn({ error }, 'job_feed.interrupted');
-      for (const reader of readers()) leave(reader);
+    if (ticks % keysEvery === 0) {
+      refuseDeadKeys(deps.pool, readers(), leave).catch((error: unknown) =>
+        interrupt(error, readers()),
+      );
     }
+    for (const [organizationId, topic] of topics) void refresh(organizationId, topic);
     for (const reader of readers()) {
       if (reader.events.writableLength > unreadBytesMax) leave(reader);
     }
+    if (topics.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
   }
 
   deps.updates.watch((change) => {
@@ -103,12 +115,13 @@ export function createJobFeed(deps: JobFeedDeps) {
         readers: new Set(),
         changed: new Set(),
         open: new Map(),
+        isRead: false,
       };
       topics.set(organizationId, topic);
       topic.readers.add(reader);
       events.once('close', () => leave(reader));
       events.write(': following\n\n');
-      if (timer === undefined) schedule();
+      timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
       void begin(deps, reader, topic).catch(() => leave(reader));
     },
   };
@@ -128,7 +141,9 @@ async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic)
   }
 }
 
-const eventOf = (job: JobResource): string => `event: job\ndata: ${JSON.stringify(job)}\n\n`;
+/** Makes the bytes of an event once, because all readers of an organization share them. */
+const eventOf = (job: JobResource): Buffer =>
+  Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
 
 async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;
@@ -144,9 +159,9 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
     const isOpen = job.status === 'open';
     const mark = markOf(job);
     if (topic.open.get(job.id) !== mark) {
-      const text = eventOf(await view.resource(job));
+      const event = eventOf(await view.resource(job));
       for (const { jobId, events } of topic.readers) {
-        if (jobId === null || (jobId === job.id && isOpen)) events.write(text);
+        if (jobId === null || (jobId === job.id && isOpen)) events.write(event);
       }
     }
     if (!isOpen) await sendEnd(deps, job, topic);
@@ -164,8 +179,8 @@ async function sendEnd(
   const followers = [...topic.readers].filter(({ jobId }) => jobId === id);
   if (followers.length === 0) return;
   const job = await reads.read(organizationId, id);
-  const text = job && eventOf(await view.resource(job));
-  for (const { events } of followers) events.end(text);
+  const event = job && eventOf(await view.resource(job));
+  for (const { events } of followers) events.end(event);
 }
 
 /** Ends the streams of keys that were revoked or have expired, and of suspended organizations. */

@@ -1,8 +1,9 @@
 /**
- * Open waits: event streams and long polls that are open at the same time, bounded per key, per organization and for the
- * process, so that one organization cannot slow others down.
+ * Open waits: event streams and long polls that are open at the same time, bounded per key and per organization. An
+ * organization has at most as many as stay free in the process, so that another one always finds some.
  */
 import { GatewayError } from '../../domain/errors.ts';
+import { createFairShare } from '../../platform/fair-share.ts';
 
 interface WaitLimits {
   keyMax: number;
@@ -23,7 +24,7 @@ const retryAfterSeconds = 5;
 /** Makes the counter of the open waits of a process. */
 export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
   const counts = new Map<string, number>();
-  let open = 0;
+  const shares = createFairShare(processMax);
 
   function add(id: string, change: 1 | -1): void {
     const count = (counts.get(id) ?? 0) + change;
@@ -42,25 +43,26 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   return {
     /**
      * Counts a wait; returns the function that ends it.
-     * @throws GatewayError 429 if the key or its organization has too many open waits, SERVICE_UNAVAILABLE if the process has
+     * @throws GatewayError 429 if the key or its organization has too many open waits, SERVICE_UNAVAILABLE if the process
+     *   has too few left
      */
     enter({ organizationId, keyId }: Waiter): () => void {
       refuse(keyId, keyMax, 'key');
       refuse(organizationId, organizationMax, 'organization');
-      if (open >= processMax) {
+      const release = shares.take(organizationId);
+      if (!release) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many event streams are open.', {
           retryAfterSeconds,
         });
       }
       const ids = [keyId, organizationId];
       for (const id of ids) add(id, 1);
-      open += 1;
       let ended = false;
       return () => {
         if (ended) return;
         ended = true;
         for (const id of ids) add(id, -1);
-        open -= 1;
+        release();
       };
     },
   };

@@ -105,7 +105,7 @@ async function readForm(
   const { texts, files } = await receiveForm(ctx, {
     fields: [field],
     bytesMax: capability.upload?.bytesMax ?? 0,
-    requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
+    requireRoom: requestFiles.requireRoom,
     keep(stream) {
       const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
       onReceiving(receiving);

@@ -89,12 +89,8 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   }
 
   return {
-    /**
-     * Checks that the storage quota has room for this many bytes, before files are received.
-     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
-     */
-    requireRoom: ({ organizationId }: UploadOwner, bytes: number): Promise<void> =>
-      uploads.requireRoom(organizationId, bytes),
+    /** Checks the storage quota before files are received (`Uploads.requireRoom`). */
+    requireRoom: uploads.requireRoom,
 
     /**
      * Receives a picture. Errors name the field of the part.

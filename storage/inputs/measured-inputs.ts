@@ -12,6 +12,7 @@ import sharp from 'sharp';
 import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
+import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { storageReference } from './inputs.ts';
 import {
@@ -60,10 +61,12 @@ const formats = {
 /** Timeout of reading a file completely, in milliseconds. */
 const timeoutMs = { image: 20_000, video: 60_000 };
 /**
- * Maximum number of simultaneous copies in this process, because each may occupy disk space for a video. The limit
- * per organization is lower, so that one organization cannot use all slots.
+ * Maximum number of simultaneous copies in this process, because each may occupy disk space for a video. Organizations
+ * share them fairly, so a slow server of one organization does not delay the copies of another.
  */
-const atOnceMax = { process: 96, organization: 24 };
+const copiesMax = 32;
+/** Longest wait for a slot, in milliseconds. */
+const slotWaitMs = 20_000;
 /**
  * Time after which a copy without a reservation is removed; a workflow may wait this long for a worker before it
  * reserves.
@@ -75,7 +78,7 @@ const sweepCountMax = 500;
 /** Makes the store of copies. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
-  const acquireSlot = createSlots();
+  const slots = createFairLimiter(copiesMax);
 
   async function remove(storageKey: string): Promise<void> {
     await storage.remove(storageKey);
@@ -113,7 +116,12 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const keys: string[] = [];
       return {
         async keep(url, medium) {
-          const releaseSlot = acquireSlot(request.organizationId);
+          const releaseSlot = await slots.enter(request.organizationId, slotWaitMs);
+          if (!releaseSlot) {
+            throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
+              retryAfterSeconds: 2,
+            });
+          }
           try {
             const source = { url, medium, signal: abort.signal, ...request };
             return await copy(source, (storageKey) => keys.push(storageKey));
@@ -141,24 +149,6 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const results = await Promise.allSettled(keys.map(remove));
       return results.filter(({ status }) => status === 'fulfilled').length;
     },
-  };
-}
-
-/**
- * Makes the slots for simultaneous copies. The returned function acquires a slot for an organization and returns the
- * function that releases it; it throws GatewayError SERVICE_UNAVAILABLE if no slot is free.
- */
-function createSlots(): (organizationId: string) => () => void {
-  const holders: string[] = [];
-  return (organizationId) => {
-    const own = holders.filter((id) => id === organizationId).length;
-    if (holders.length >= atOnceMax.process || own >= atOnceMax.organization) {
-      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
-        retryAfterSeconds: 2,
-      });
-    }
-    holders.push(organizationId);
-    return () => void holders.splice(holders.indexOf(organizationId), 1);
   };
 }
 

@@ -1,58 +1,92 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { createFairShare } from '../../platform/fair-share.ts';
 
 const long = 60_000;
 
-describe('the places of a fair limiter', () => {
-  it('are taken by so many at a time, the others in the order in which they came', async () => {
-    const limiter = createFairLimiter(2);
+describe('a fair share', () => {
+  it('is half of the slots for one owner, and as much as stays free for each of several', () => {
+    const { take } = createFairShare(12);
+    const countOf = (owner: string): number => {
+      let count = 0;
+      while (take(owner)) count += 1;
+      return count;
+    };
+    expect(['a', 'b', 'c', 'd', 'e'].map(countOf)).toEqual([6, 3, 2, 1, 0]);
+  });
+
+  it('is at least one slot while any is free, and its slots are released once', () => {
+    const { take } = createFairShare(1);
+    const release = take('a');
+    expect(take('b')).toBeNull();
+    release?.();
+    const again = take('b');
+    release?.();
+    expect(take('a')).toBeNull();
+    again?.();
+    expect(take('a')).toBeTypeOf('function');
+  });
+});
+
+describe('the slots of a fair limiter', () => {
+  it('are used by at most that number of tasks, in the order of their owner', async () => {
+    const limiter = createFairLimiter(4);
     const order: number[] = [];
     let running = 0;
     let most = 0;
     await Promise.all(
       Array.from({ length: 9 }, async (_, index) => {
-        const end = await limiter.enter('crane', long);
+        const leave = await limiter.enter('crane', long);
         running += 1;
         most = Math.max(most, running);
         order.push(index);
         await sleep(index % 3);
         running -= 1;
-        end?.();
+        leave?.();
       }),
     );
     expect(most).toBe(2);
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
-  it('go round: whoever waits for many lets the others in between', async () => {
+  it('leave room for another owner, although one has many waiting tasks', async () => {
+    const limiter = createFairLimiter(4);
+    const busy = Array.from({ length: 9 }, () => limiter.enter('busy', long));
+    expect(await limiter.enter('modest', 5)).toBeTypeOf('function');
+    const [first] = busy;
+    (await first)?.();
+    expect(await Promise.race([busy[2], sleep(50)])).toBeTypeOf('function');
+  });
+
+  it('rotate between owners', async () => {
     const limiter = createFairLimiter(1);
     const order: string[] = [];
     const first = await limiter.enter('busy', long);
-    const taking = ['busy', 'busy', 'busy', 'modest', 'modest', 'third'].map(async (who) => {
-      const end = await limiter.enter(who, long);
-      order.push(who);
-      end?.();
+    const taking = ['busy', 'busy', 'busy', 'modest', 'modest', 'third'].map(async (owner) => {
+      const leave = await limiter.enter(owner, long);
+      order.push(owner);
+      leave?.();
     });
     first?.();
     await Promise.all(taking);
     expect(order).toEqual(['busy', 'modest', 'third', 'busy', 'modest', 'busy']);
   });
 
-  it('that do not come in time do not come later either', async () => {
+  it('are not granted after the wait', async () => {
     const limiter = createFairLimiter(1);
-    const end = await limiter.enter('crane', long);
+    const leave = await limiter.enter('crane', long);
     expect(await limiter.enter('crane', 5)).toBeNull();
     const next = limiter.enter('crane', long);
-    end?.();
+    leave?.();
     expect(await next).toBeTypeOf('function');
   });
 
-  it('are left once', async () => {
+  it('are released once', async () => {
     const limiter = createFairLimiter(1);
-    const end = await limiter.enter('crane', long);
-    end?.();
-    end?.();
+    const leave = await limiter.enter('crane', long);
+    leave?.();
+    leave?.();
     expect(await limiter.enter('crane', long)).toBeTypeOf('function');
     expect(await limiter.enter('crane', 5)).toBeNull();
   });

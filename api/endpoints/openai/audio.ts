@@ -216,7 +216,7 @@ function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
     const { texts, files } = await receiveForm(ctx, {
       fields: [field],
       bytesMax,
-      requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
+      requireRoom: requestFiles.requireRoom,
       keep(stream) {
         const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
         onReceiving(receiving);

@@ -204,7 +204,7 @@ function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
       filesMax,
       textBytesMax,
       bytesMax: fileBytesMax.image,
-      requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
+      requireRoom: requestFiles.requireRoom,
       keep(stream, field) {
         const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
         onReceiving(receiving);

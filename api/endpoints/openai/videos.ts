@@ -105,7 +105,7 @@ async function readBodyOrForm(
     fields: ['input_reference'],
     textBytesMax,
     bytesMax: fileBytesMax.image,
-    requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
+    requireRoom: requestFiles.requireRoom,
     keep(stream, field) {
       const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
       onReceiving(receiving);

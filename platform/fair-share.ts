@@ -1,0 +1,29 @@
+/**
+ * Fair shares of a number of slots: an owner (an organization, because it can have many keys) holds at most as many slots as
+ * stay free, so that another owner always finds one. One owner alone uses half of the slots, two use a third each.
+ */
+
+/** Makes the shares of `slots` slots. */
+export function createFairShare(slots: number) {
+  const held = new Map<string, number>();
+  let taken = 0;
+
+  return {
+    /** Takes a slot; returns the function that releases it, or null if the owner must not take another one. */
+    take(owner: string): (() => void) | null {
+      const own = held.get(owner) ?? 0;
+      if (slots - taken <= own) return null;
+      held.set(owner, own + 1);
+      taken += 1;
+      let released = false;
+      return () => {
+        if (released) return;
+        released = true;
+        taken -= 1;
+        const left = (held.get(owner) ?? 1) - 1;
+        if (left === 0) held.delete(owner);
+        else held.set(owner, left);
+      };
+    },
+  };
+}

@@ -1,0 +1,198 @@
+/**
+ * One organization holds as much of a shared resource as it can: connections to the database and to a provider, copies of
+ * inputs, turns of the parser, event streams. Meanwhile another organization's requests take their usual time.
+ */
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+
+const megabyte = 1024 * 1024;
+
+let gateway: TestGateway;
+let host: Server;
+let origin: string;
+/** Responses of the host that a test leaves open. */
+const silent: ServerResponse[] = [];
+let busy: TestCaller;
+let other: TestCaller;
+beforeAll(async () => {
+  const picture = await discPicture(64, 64);
+  host = createServer((request, response) => {
+    if (request.url === '/picture.png') response.end(picture);
+    else silent.push(response);
+  });
+  host.listen(0, '127.0.0.1');
+  await once(host, 'listening');
+  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
+  gateway = await startGateway({
+    latencyMs: 10,
+    admittedOrigins: [origin],
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { CHAT_CONNECTIONS_MAX: '8' },
+  });
+  [busy, other] = [
+    await gateway.newCaller({ credits: 1000 }),
+    await gateway.newCaller({ credits: 1000 }),
+  ];
+  await chatAndUsage();
+});
+afterAll(async () => {
+  await gateway.close();
+  host.close();
+  host.closeAllConnections();
+});
+
+const chat = (caller: TestCaller, content: string) =>
+  gateway.call('/api/v1/chat', {
+    key: caller.key,
+    body: { model: 'gpt-4o', messages: [{ role: 'user', content }], max_tokens: 20 },
+  });
+
+const times = <Result>(count: number, run: (index: number) => Promise<Result>) =>
+  Promise.all(Array.from({ length: count }, (_, index) => run(index)));
+
+/** Runs a chat and a read of the usage of the other organization; returns the time they took together. */
+async function chatAndUsage(): Promise<number> {
+  const startedAt = performance.now();
+  const answers = await Promise.all([
+    chat(other, 'hi'),
+    gateway.call('/api/v1/usage', { key: other.key }),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+  return performance.now() - startedAt;
+}
+
+describe('another organization is served at its usual speed beside', () => {
+  it('slow queries', async () => {
+    const usualMs = await chatAndUsage();
+    // Only lists that are filtered by tags read this table.
+    await gateway.database.query('BEGIN');
+    await gateway.database.query('LOCK TABLE tag IN ACCESS EXCLUSIVE MODE');
+    const slow = times(40, () =>
+      gateway.call('/api/v1/usage?metadata[team]=none', { key: busy.key }),
+    );
+    await sleep(300);
+    const tookMs = await chatAndUsage().finally(() => gateway.database.query('ROLLBACK'));
+    expect(tookMs).toBeLessThan(10 * usualMs + 500);
+    expect((await slow).map(({ status }) => status)).toEqual(Array(40).fill(200));
+  });
+
+  it('running chats with the same provider, of which an organization has half', async () => {
+    const usualMs = await chatAndUsage();
+    const slow = times(12, () => chat(busy, '[[slow:3s]] a long one'));
+    await sleep(500);
+    expect(await chatAndUsage()).toBeLessThan(10 * usualMs + 500);
+    const answers = await slow;
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(4);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(8);
+    // All connections are free again.
+    expect((await times(4, () => chat(busy, 'hi'))).map(({ status }) => status)).toEqual(
+      Array(4).fill(200),
+    );
+  });
+
+  it('inputs that do not arrive, of several organizations', async () => {
+    const upscale = (caller: TestCaller, path: string) =>
+      gateway.call('/api/v1/studio/image/upscale/estimate', {
+        key: caller.key,
+        body: { imageUrl: origin + path },
+      });
+    expect((await upscale(other, '/picture.png')).status).toBe(200);
+    const callers = await times(4, () => gateway.newCaller({ credits: 10 }));
+    const waiting = callers.map((caller) => times(24, (at) => upscale(caller, `/silent-${at}`)));
+    await sleep(500);
+    const startedAt = performance.now();
+    expect((await upscale(other, '/picture.png')).status).toBe(200);
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    const ending = setInterval(() => {
+      for (const response of silent.splice(0)) response.destroy();
+    }, 50);
+    await Promise.all(waiting);
+    clearInterval(ending);
+  });
+
+  it('large bodies, which are parsed in turns', async () => {
+    const large = JSON.stringify({ zz: Array(60_000).fill(['x', 'y']) });
+    const ended: TestCaller[] = [];
+    const send = async (caller: TestCaller): Promise<void> => {
+      const answer = await gateway.call('/api/v1/chat', { key: caller.key, body: large });
+      expect(answer.status).toBe(400);
+      ended.push(caller);
+    };
+    const sent = times(40, () => send(busy));
+    await sleep(20);
+    await Promise.all([sent, send(other)]);
+    expect(ended.indexOf(other)).toBeLessThan(20);
+  });
+});
+
+describe('a stream of job events', () => {
+  it('goes on when the jobs of another organization cannot be read', async () => {
+    const follow = async (caller: TestCaller) => {
+      const started = await gateway.call('/api/v1/studio/image/generate', {
+        key: caller.key,
+        body: { prompt: '[[slow:20s]] a boat', async: true },
+      });
+      const { jobId } = started.body.data;
+      const stream = await fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
+        headers: { authorization: `Bearer ${caller.key}` },
+      });
+      const state = { jobId, ended: false, close: () => stream.body?.cancel() };
+      const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+      void (async () => {
+        for (;;) {
+          const piece = await reader?.read();
+          if (piece?.done !== false) break;
+        }
+        state.ended = true;
+      })();
+      return state;
+    };
+    const [broken, whole] = [await follow(busy), await follow(other)];
+    await gateway.database.query(`UPDATE job SET request = '"no object"' WHERE id = $1`, [
+      broken.jobId,
+    ]);
+    await expect.poll(() => broken.ended, { timeout: 5000 }).toBe(true);
+    await sleep(1500);
+    expect(whole.ended).toBe(false);
+    await gateway.database.query(`UPDATE job SET request = '{}' WHERE id = $1`, [broken.jobId]);
+    for (const [caller, { jobId }] of [
+      [busy, broken],
+      [other, whole],
+    ] as const) {
+      await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, {
+        method: 'POST',
+        key: caller.key,
+      });
+    }
+  });
+});
+
+describe('a client that does not read its response', () => {
+  it('is disconnected after half a minute', async () => {
+    const { storage } = gateway.api.services;
+    const path = await storage.spoolPath();
+    await writeFile(path, Buffer.alloc(40 * megabyte));
+    const key = `${other.organizationId}/${newId('upload')}.mp4`;
+    await storage.put(key, path);
+    const url = new URL(await storage.urlOf(key, 600_000));
+    const socket = connect(Number(url.port), url.hostname);
+    const head = ['Host: ' + url.host, 'Connection: close'].join('\r\n');
+    socket.write(`GET ${url.pathname}${url.search} HTTP/1.1\r\n${head}\r\n\r\n`);
+    socket.on('error', () => {});
+    await once(socket, 'readable');
+    await sleep(32_000);
+    let bytes = 0;
+    socket.on('data', (chunk: Buffer) => (bytes += chunk.length));
+    await once(socket, 'close');
+    // Only what the buffers of the connection held arrives.
+    expect(bytes).toBeLessThan(20 * megabyte);
+  });
+});
