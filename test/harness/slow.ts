@@ -47,6 +47,7 @@ export const slowFiles = [
   'test/workflows/record.test.ts',
   'test/workflows/replay-command.test.ts',
   // Measurements, wide bodies, and the sandbox’s own media.
+  'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
