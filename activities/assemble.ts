@@ -12,7 +12,7 @@ import type { CallOutputs, JobPlan, StoredArtifact } from '../jobs/job-plan.ts';
 import { attempt } from './attempt.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { StorageFailure, type ArtifactStore } from '../storage/artifacts.ts';
-import { storedSource } from '../storage/media.ts';
+import { mediaSource, storedSource } from '../storage/byte-source.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** Artifacts to join. */
@@ -53,7 +53,7 @@ async function concatAudio(
     try {
       for (const { storageKey } of task.parts) {
         if ((await storage.size(storageKey)) === null) throw new Error('a part is gone');
-        yield* framesOf(storedSource(storage, storageKey), (format) => {
+        yield* framesOf(mediaSource(storedSource(storage, storageKey)), (format) => {
           first ??= format;
           if (format !== first) throw new NotMp3Error('the parts have different formats');
         });

@@ -4,12 +4,11 @@
  * The allowed types contain nothing that a browser executes (no HTML, no SVG). The memory used does not depend on
  * the file's size.
  */
-import { buffer } from 'node:stream/consumers';
 import { open, readFile } from 'node:fs/promises';
 import { fileTypeFromBuffer } from 'file-type';
-import { ALL_FORMATS, CustomSource, Input, type Source } from 'mediabunny';
 import sharp from 'sharp';
-import type { Storage } from './storage.ts';
+import { fileSource } from './byte-source.ts';
+import { readContainer } from './container.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
@@ -80,68 +79,6 @@ export function mediaTypeOfExtension(extension: string): MediaType | undefined {
 export async function sniff(head: Buffer): Promise<MediaType | undefined> {
   const detected = await fileTypeFromBuffer(head);
   return detected && mediaTypeOf(detected.mime);
-}
-
-/** Properties of a container. */
-interface ContainerFacts {
-  /** MIME type without parameters. */
-  mimeType: string;
-  durationSeconds: number;
-  /** Size of the video track in pixels; null if there is none. */
-  video: { width: number; height: number } | null;
-  hasAudio: boolean;
-}
-
-/** Reads the properties of a container; null if the file is not a readable container. */
-export async function readContainer(source: Source): Promise<ContainerFacts | null> {
-  const input = new Input({ source, formats: ALL_FORMATS });
-  try {
-    const video = await input.getPrimaryVideoTrack();
-    return {
-      mimeType: (await input.getMimeType()).split(';')[0] ?? '',
-      durationSeconds: await input.computeDuration(),
-      video: video && { width: video.displayWidth, height: video.displayHeight },
-      hasAudio: (await input.getPrimaryAudioTrack()) !== null,
-    };
-  } catch {
-    return null;
-  } finally {
-    input.dispose();
-  }
-}
-
-/** Makes a source that reads parts of a stored object, so that a long object is measured without a copy. */
-export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: string): Source {
-  return new CustomSource({
-    getSize: async () => (await storage.size(key)) ?? 0,
-    async read(start, end) {
-      const object = await storage.open(key, { first: start, last: end - 1 });
-      return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
-    },
-    prefetchProfile: 'network',
-    handleUnhandledError: () => {},
-  });
-}
-
-/**
- * Makes a source that reads a local file in long ranges. With short ranges, the measurement of ten minutes of MP3
- * blocks the event loop for a second.
- */
-export function fileSource(path: string): Source {
-  const opened = open(path);
-  return new CustomSource({
-    getSize: async () => (await (await opened).stat()).size,
-    async read(start, end) {
-      const file = await opened;
-      const { buffer: bytes, bytesRead } = await file.read(Buffer.alloc(end - start), {
-        position: start,
-      });
-      return bytes.subarray(0, bytesRead);
-    },
-    dispose: () => opened.then((file) => file.close()).catch(() => {}),
-    prefetchProfile: 'network',
-    handleUnhandledError: () => {},
-  });
 }
 
 /**

@@ -4,19 +4,12 @@
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { Source } from 'mediabunny';
 import { fieldError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
 import { untypedExtension, type Storage } from '../storage.ts';
-import {
-  fileSource,
-  headBytes,
-  headOf,
-  inspectHead,
-  mediaTypeOf,
-  readContainer,
-  storedSource,
-} from '../media.ts';
+import { headBytes, headOf, inspectHead, mediaTypeOf } from '../media.ts';
+import { fileSource, storedSource, type ByteSource } from '../byte-source.ts';
+import { readContainer } from '../container.ts';
 import type { UploadOwner, Uploads } from '../uploads.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
@@ -144,7 +137,7 @@ export type Recordings = ReturnType<typeof createRecordings>;
  * @throws GatewayError INVALID_REQUEST with the field
  */
 async function measure(
-  source: Source,
+  source: ByteSource,
   field: string,
 ): Promise<{ extension: string; durationSeconds: number }> {
   const container = await readContainer(source);

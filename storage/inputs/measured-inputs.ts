@@ -15,15 +15,9 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { storageReference } from './inputs.ts';
-import {
-  fileBytesMax,
-  sniff,
-  sniffBytes,
-  readContainer,
-  storedSource,
-  pixelsMax,
-  type MediaType,
-} from '../media.ts';
+import { fileBytesMax, sniff, sniffBytes, pixelsMax, type MediaType } from '../media.ts';
+import { storedSource } from '../byte-source.ts';
+import { readContainer } from '../container.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 import type { InputFacts } from '../../studio/capability.ts';
