@@ -9,7 +9,7 @@ import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { correlation } from '../platform/correlation.ts';
-import { createFairShare } from '../platform/fair-share.ts';
+import { createFairShare, type FairShare } from '../platform/fair-share.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
@@ -84,8 +84,7 @@ export function createUpstreams(config: Config) {
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
     async function ask(request: Exchanged): Promise<Answer> {
-      const leave = connections.take(correlation().organizationId ?? '');
-      if (!leave) throw noConnection();
+      const leave = takeConnection(connections);
       const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
         leave();
         throw upstreamUnreached(error);
@@ -145,10 +144,15 @@ function addressOf(model: ChatModel, config: Config): Address {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
 }
 
-/** Makes the error for a request of an organization that uses its share of the connections to a provider. */
-function noConnection(): UnpaidFailure {
+/**
+ * Takes a connection to a provider for the organization of the request; returns the function that releases it.
+ * @throws UnpaidFailure if the organization uses its share of the connections
+ */
+function takeConnection(connections: FairShare): () => void {
+  const leave = connections.take(correlation().organizationId ?? '');
+  if (leave) return leave;
   const message = 'This organization has too many running chats with the provider of this model.';
-  return new UnpaidFailure(
+  throw new UnpaidFailure(
     new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2 }),
   );
 }

@@ -1,6 +1,6 @@
 /**
  * Fair shares of a number of slots: an owner (an organization, because it can have many keys) holds at most as many slots as
- * stay free, so that another owner always finds one. One owner alone uses half of the slots, two use a third each.
+ * stay free, so that another owner finds one. One owner alone uses half of the slots, the next one half of what is left.
  */
 
 /** Makes the shares of `slots` slots. */
@@ -27,3 +27,6 @@ export function createFairShare(slots: number) {
     },
   };
 }
+
+/** Shares of slots. */
+export type FairShare = ReturnType<typeof createFairShare>;

@@ -7,7 +7,7 @@ import type { ContainerFacts, ToParent, ToThread } from './container.ts';
 
 assert(parentPort, 'this module runs in a thread');
 const parent = parentPort;
-const send = (message: ToParent): void => parent.postMessage(message);
+const send = (message: ToParent): void => parent.postMessage(message, []);
 
 /** Reads in progress, by their ids. */
 const reads = new Map<number, PromiseWithResolvers<Uint8Array>>();
@@ -40,12 +40,15 @@ async function factsOf(sizeBytes: number): Promise<ContainerFacts | null> {
   }
 }
 
+async function answer(sizeBytes: number): Promise<void> {
+  const facts = await factsOf(sizeBytes);
+  reads.clear();
+  send({ facts });
+}
+
 parent.on('message', (message: ToThread) => {
   if ('sizeBytes' in message) {
-    void factsOf(message.sizeBytes).then((facts) => {
-      reads.clear();
-      send({ facts });
-    });
+    void answer(message.sizeBytes);
     return;
   }
   const pending = reads.get(message.readId);

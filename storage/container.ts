@@ -78,7 +78,7 @@ function startThread(): Worker {
 
 function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerFacts | null> {
   const thread = idle.pop() ?? startThread();
-  const post = (message: ToThread): void => thread.postMessage(message);
+  const post = (message: ToThread): void => thread.postMessage(message, []);
   const { promise, resolve, reject } = Promise.withResolvers<ContainerFacts | null>();
 
   /** Ends the use of the thread. A thread that is still busy, or is out of memory, is terminated. */

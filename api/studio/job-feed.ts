@@ -68,20 +68,7 @@ export function createJobFeed(deps: JobFeedDeps) {
 
   function interrupt(error: unknown, affected: Iterable<Reader>): void {
     deps.logger.warn({ error }, 'job_feed.interrupted');
-    for (const reader of [...affected]) leave(reader);
-  }
-
-  /** Reads the jobs of an organization, whose errors and slow queries do not affect the others. */
-  async function refresh(organizationId: string, topic: Topic): Promise<void> {
-    if (topic.isRead) return;
-    topic.isRead = true;
-    try {
-      await withCorrelation({ organizationId }, () => show(deps, organizationId, topic));
-    } catch (error) {
-      interrupt(error, topic.readers);
-    } finally {
-      topic.isRead = false;
-    }
+    for (const reader of affected) leave(reader);
   }
 
   function tick(): void {
@@ -93,13 +80,16 @@ export function createJobFeed(deps: JobFeedDeps) {
         interrupt(error, readers()),
       );
     }
-    for (const [organizationId, topic] of topics) void refresh(organizationId, topic);
-    for (const reader of readers()) {
-      if (reader.events.writableLength > unreadBytesMax) leave(reader);
+    for (const [organizationId, topic] of topics) {
+      void refresh(deps, organizationId, topic).catch((error: unknown) =>
+        interrupt(error, topic.readers),
+      );
     }
-    if (topics.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
+    for (const reader of readers().filter(isBehind)) leave(reader);
+    if (topics.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
   }
 
   deps.updates.watch((change) => {
@@ -127,6 +117,8 @@ export function createJobFeed(deps: JobFeedDeps) {
   };
 }
 
+const isBehind = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
+
 /** Sends a new reader the job that it follows, or all open jobs. */
 async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic): Promise<void> {
   const { organizationId, jobId, events } = reader;
@@ -144,6 +136,17 @@ async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic)
 /** Makes the bytes of an event once, because all readers of an organization share them. */
 const eventOf = (job: JobResource): Buffer =>
   Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
+
+/** Reads the jobs of an organization, unless they are still being read. */
+async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
+  if (topic.isRead) return;
+  topic.isRead = true;
+  try {
+    await withCorrelation({ organizationId }, () => show(deps, organizationId, topic));
+  } finally {
+    topic.isRead = false;
+  }
+}
 
 async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;

@@ -72,7 +72,7 @@ const sweepCountMax = 500;
 /** Makes the store of copies. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
-  const slots = createFairLimiter(copiesMax);
+  const acquireSlot = createSlots();
 
   async function remove(storageKey: string): Promise<void> {
     await storage.remove(storageKey);
@@ -110,12 +110,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const keys: string[] = [];
       return {
         async keep(url, medium) {
-          const releaseSlot = await slots.enter(request.organizationId, slotWaitMs);
-          if (!releaseSlot) {
-            throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
-              retryAfterSeconds: 2,
-            });
-          }
+          const releaseSlot = await acquireSlot(request.organizationId);
           try {
             const source = { url, medium, signal: abort.signal, ...request };
             return await copy(source, (storageKey) => keys.push(storageKey));
@@ -143,6 +138,22 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const results = await Promise.allSettled(keys.map(remove));
       return results.filter(({ status }) => status === 'fulfilled').length;
     },
+  };
+}
+
+/**
+ * Makes the slots for simultaneous copies. The returned function waits for a slot of an organization, and returns the
+ * function that releases it.
+ * @throws GatewayError SERVICE_UNAVAILABLE
+ */
+function createSlots(): (organizationId: string) => Promise<() => void> {
+  const slots = createFairLimiter(copiesMax);
+  return async (organizationId) => {
+    const release = await slots.enter(organizationId, slotWaitMs);
+    if (release) return release;
+    throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
+      retryAfterSeconds: 2,
+    });
   };
 }
 

@@ -8,7 +8,7 @@ import { newId } from '../../domain/ids.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const megabyte = 1024 * 1024;
-const gateway = useGateway({ worker: false });
+const gateway = useGateway();
 
 it('a client that reads nothing of a large file for a minute is disconnected', async () => {
   const { storage } = gateway.api.services;

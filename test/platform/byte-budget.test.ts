@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { createByteBudget } from '../../platform/byte-budget.ts';
+import { createByteBudget, type ByteBudget } from '../../platform/byte-budget.ts';
 
 /** Holds bytes one by one until a bound is exceeded; returns their number and the bound. */
-function fill({ open }: ReturnType<typeof createByteBudget>, owner: string): [number, string] {
-  const hold = open(owner);
+function fill(budget: ByteBudget, owner: string): [number, string] {
+  const hold = budget.open(owner);
   for (let bytes = 0; ; bytes += 1) {
     const exceeded = hold.add(1);
     if (exceeded) return [bytes, exceeded];

@@ -7,25 +7,25 @@ const long = 60_000;
 
 describe('a fair share', () => {
   it('is half of the slots for one owner, and as much as stays free for each of several', () => {
-    const { take } = createFairShare(12);
+    const share = createFairShare(12);
     const countOf = (owner: string): number => {
       let count = 0;
-      while (take(owner)) count += 1;
+      while (share.take(owner)) count += 1;
       return count;
     };
     expect(['a', 'b', 'c', 'd', 'e'].map(countOf)).toEqual([6, 3, 2, 1, 0]);
   });
 
   it('is at least one slot while any is free, and its slots are released once', () => {
-    const { take } = createFairShare(1);
-    const release = take('a');
-    expect(take('b')).toBeNull();
+    const share = createFairShare(1);
+    const release = share.take('a');
+    expect(share.take('b')).toBeNull();
     release?.();
-    const again = take('b');
+    const again = share.take('b');
     release?.();
-    expect(take('a')).toBeNull();
+    expect(share.take('a')).toBeNull();
     again?.();
-    expect(take('a')).toBeTypeOf('function');
+    expect(share.take('a')).toBeTypeOf('function');
   });
 });
 
