@@ -2,10 +2,12 @@
  * Event streams and long polls of one organization: they are bounded, share one read per second, and do not slow
  * another organization's requests.
  */
-import { request } from 'node:http';
+import { request, type ClientRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
+import { ofCallers, type Walked } from '../harness/endpoints.ts';
+import { createOpenWaits } from '../../api/studio/open-waits.ts';
 
 let gateway: TestGateway;
 let api: SpawnedProcess;
@@ -49,12 +51,13 @@ interface Opened {
   close: () => void;
 }
 
-function open(path: string, key: string): Promise<Opened> {
-  return new Promise((resolve, reject) => {
-    const client = request(`http://127.0.0.1:${api.port}${path}`, {
-      agent: false,
-      headers: { authorization: `Bearer ${key}` },
-    });
+/** Sends a request; `opened` resolves with the response. */
+function send(path: string, key: string): { client: ClientRequest; opened: Promise<Opened> } {
+  const client = request(`http://127.0.0.1:${api.port}${path}`, {
+    agent: false,
+    headers: { authorization: `Bearer ${key}` },
+  });
+  const opened = new Promise<Opened>((resolve, reject) => {
     client.on('error', reject);
     client.on('response', (response) => {
       let text = '';
@@ -67,9 +70,12 @@ function open(path: string, key: string): Promise<Opened> {
         close: () => client.destroy(),
       });
     });
-    client.end();
   });
+  client.end();
+  return { client, opened };
 }
+
+const open = (path: string, key: string): Promise<Opened> => send(path, key).opened;
 
 async function slowestUsage(): Promise<number> {
   let slowest = 0;
@@ -110,17 +116,36 @@ describe('open waits', () => {
 
   it('of all keys of one organization leave the latency of another organization as it was', async () => {
     const usualMs = await slowestUsage();
-    const paths = [`/api/v1/studio/jobs/${jobId}/events`, '/api/v1/studio/jobs/events'];
-    const streams = await Promise.all(
-      keys.flatMap((key) => Array.from({ length: 40 }, (_, at) => open(paths[at % 2] ?? '', key))),
+    const isStream = ({ answers }: Walked): boolean =>
+      Object.values(answers).some(({ type }) => type === 'text/event-stream');
+    const isLongPoll = ({ request: { query } }: Walked): boolean =>
+      query !== undefined && 'wait' in query.shape;
+    const waits = ofCallers.filter((each) => each.method === 'GET');
+    const pathOf = ({ path }: Walked): string => path.replace(':jobId', jobId);
+    const paths = [
+      ...waits.filter(isStream).map(pathOf),
+      ...waits.filter(isLongPoll).map((each) => `${pathOf(each)}?wait=60`),
+    ];
+    expect(paths.length).toBeGreaterThanOrEqual(3);
+    const responses: Opened[] = [];
+    const clients = keys.flatMap((key) =>
+      Array.from({ length: 42 }, (_, at) => send(paths[at % paths.length] ?? '', key)),
     );
-    const opened = streams.filter(({ status }) => status === 200);
-    expect(opened).toHaveLength(200);
-    expect(streams.filter(({ status }) => status === 429)).toHaveLength(200);
+    for (const { opened } of clients) {
+      void opened.then(
+        (response) => responses.push(response),
+        () => {},
+      );
+    }
+    const withStatus = (status: number) =>
+      responses.filter((response) => response.status === status);
+    // The long polls have no response yet.
+    await expect.poll(() => withStatus(429).length, { timeout: 30_000 }).toBe(220);
+    expect(clients.length - withStatus(429).length).toBe(200);
     expect(await slowestUsage()).toBeLessThan(5 * usualMs + 100);
     // Each stream has received the open job.
-    await expect.poll(() => opened.every(({ text }) => text().includes(jobId))).toBe(true);
-    for (const { close } of streams) close();
+    await expect.poll(() => withStatus(200).every(({ text }) => text().includes(jobId))).toBe(true);
+    for (const { client } of clients) client.destroy();
   });
 
   it('end when their key is revoked', async () => {
@@ -147,5 +172,19 @@ describe('open waits', () => {
       method: 'POST',
       key: other.key,
     });
+  });
+
+  it('of several organizations leave room for another one', () => {
+    const waits = createOpenWaits({ keyMax: 20, organizationMax: 20, processMax: 30 });
+    const countOf = (organizationId: string): number => {
+      for (let count = 0; ; count += 1) {
+        try {
+          waits.enter({ organizationId, keyId: `key of ${organizationId}` });
+        } catch {
+          return count;
+        }
+      }
+    };
+    expect(['a', 'b', 'c', 'd'].map(countOf)).toEqual([15, 8, 4, 2]);
   });
 });
