@@ -1,7 +1,8 @@
 /**
- * `npm run dev -- check-chart`: lints and renders deploy/helm with its own values and with everything switched on, validates what comes out
- * against the schemas of Kubernetes, KEDA and the Prometheus operator, and starts from the configuration. Helm is built
- * from the Go module proxy, once; the schemas come from PyPI and the module proxy.
+ * `npm run dev -- check-chart`: lints and renders deploy/helm with its own values, with everything switched on, and with
+ * its values files; validates the manifests against the schemas of Kubernetes, KEDA, the Gateway API and the Prometheus
+ * operator; loads the configuration as a process does; and compares the ConfigMap with the documented settings. Helm is
+ * built from the Go module proxy, once; the schemas come from PyPI and the module proxy.
  */
 import { execFile } from 'node:child_process';
 import { globSync, writeFileSync } from 'node:fs';
@@ -12,6 +13,7 @@ import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { knownProviders } from '../../providers/registry.ts';
 import { loadConfig } from '../../platform/config.ts';
+import { documentedSettings } from '../compose/settings.ts';
 import { findGo, findGoProgram, installPython } from '../stack/tools.ts';
 import { loadSecrets } from '../stack/secrets.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
@@ -32,6 +34,10 @@ const definitions = [
     files:
       'example/prometheus-operator-crd/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml',
   },
+  {
+    module: 'sigs.k8s.io/gateway-api@v1.3.0',
+    files: 'config/crd/standard/gateway.networking.k8s.io_httproutes.yaml',
+  },
 ];
 
 const everything = [
@@ -46,6 +52,25 @@ const everything = [
   'temporal.buildId=1.0.0',
   'imagePullSecrets[0].name=registry',
   'secretNames={gateway,providers}',
+  'extraEnv[0].name=HOST_IP',
+  'extraEnv[0].valueFrom.fieldRef.fieldPath=status.hostIP',
+  'extraVolumes[0].name=ca',
+  'extraVolumes[0].secret.secretName=ca',
+  'extraVolumeMounts[0].name=ca',
+  'extraVolumeMounts[0].mountPath=/ca',
+  'podAnnotations.team=media',
+  'serviceAccount.annotations.role=gateway',
+  'nodeSelector.pool=general',
+  'tolerations[0].key=dedicated',
+  'tolerations[0].operator=Exists',
+  'affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1',
+  'affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone',
+  'affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists',
+  'httpRoute.enabled=true',
+  'httpRoute.parentRefs[0].name=public',
+  'backup.enabled=true',
+  'backup.claimName=backups',
+  'monitoring.dashboard=true',
 ];
 /** Values that the chart must reject, each with a part of the error message. */
 const refused: readonly [string, string][] = [
@@ -54,13 +79,15 @@ const refused: readonly [string, string][] = [
   ['secretNames=null', 'secretNames'],
   ['api.replicaCount=3', 'replicaCount'],
   ['temporal.deploymentName=studio', 'buildId'],
+  ['backup.enabled=true', 'claimName'],
 ];
 
 const report = (line: string): void => void process.stdout.write(`${line}\n`);
 const sets = (values: readonly string[]): string[] => values.flatMap((one) => ['--set', one]);
+const temporalCloud = ['--values', join(chart, 'values-temporal-cloud.yaml')];
 
-async function render(executable: string, values: readonly string[]): Promise<string> {
-  const command = ['template', 'gateway', chart, '--namespace', 'studio', ...sets(values)];
+async function render(executable: string, flags: readonly string[]): Promise<string> {
+  const command = ['template', 'gateway', chart, '--namespace', 'studio', ...flags];
   return (await run(executable, command, { maxBuffer: 64 * 1024 * 1024 })).stdout;
 }
 
@@ -78,6 +105,7 @@ async function findDefinitions(): Promise<string[]> {
 
 const configMap = z.object({
   kind: z.literal('ConfigMap'),
+  metadata: z.object({ name: z.literal('gateway-gateway') }),
   data: z.record(z.string(), z.string()),
 });
 
@@ -96,12 +124,47 @@ function checkConfiguration(manifests: string, directory: string): void {
     ADMIN_API_KEY: secrets.adminKey,
     S3_ACCESS_KEY_ID: 'id',
     S3_SECRET_ACCESS_KEY: secrets.sandboxKey,
-    FAL_KEY: secrets.sandboxKey,
-    ELEVENLABS_API_KEY: secrets.sandboxKey,
   };
   const documents = parseAllDocuments(manifests).map((one): unknown => one.toJS());
   const [map] = documents.flatMap((one) => configMap.safeParse(one).data ?? []);
   loadConfig(knownProviders, { ...map?.data, ...secret });
+}
+
+const deployment = z.object({
+  kind: z.literal('Deployment'),
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        containers: z.array(
+          z.object({
+            envFrom: z.array(z.object({ configMapRef: z.object({ name: z.string() }).optional() })),
+          }),
+        ),
+      }),
+    }),
+  }),
+});
+
+/** Checks that every documented setting in `config` reaches the ConfigMap, which all processes read. */
+async function checkSettings(executable: string, directory: string): Promise<void> {
+  const settings = Object.fromEntries(documentedSettings().map((name) => [name, `set-${name}`]));
+  const file = join(directory, 'settings.yaml');
+  writeFileSync(file, JSON.stringify({ config: settings }));
+  const manifests = await render(executable, ['--values', file]);
+  const documents = parseAllDocuments(manifests).map((one): unknown => one.toJS());
+  const [map] = documents.flatMap((one) => configMap.safeParse(one).data ?? []);
+  const missing = Object.keys(settings).filter((name) => map?.data[name] !== settings[name]);
+  if (missing.length > 0) throw new Error(`the ConfigMap lacks ${missing.join(', ')}`);
+  const readers = documents.flatMap((one) => deployment.safeParse(one).data ?? []);
+  const names = readers.flatMap(({ spec }) =>
+    spec.template.spec.containers.flatMap(({ envFrom }) =>
+      envFrom.flatMap(({ configMapRef }) => configMapRef?.name ?? []),
+    ),
+  );
+  if (names.join() !== 'gateway-gateway,gateway-gateway') {
+    throw new Error(`the processes read the ConfigMaps ${names.join()}`);
+  }
+  report(`${Object.keys(settings).length} settings reach ${readers.length} deployments`);
 }
 
 async function check(directory: string): Promise<void> {
@@ -109,13 +172,14 @@ async function check(directory: string): Promise<void> {
   const python = join(await installPython('chart', validators), 'python');
   const schemas = await findDefinitions();
   const validate = join(import.meta.dirname, 'validate.py');
-  for (const [name, values] of [
+  for (const [name, flags] of [
     ['its own values', []],
-    ['everything on', everything],
+    ['everything on', sets(everything)],
+    ['values-temporal-cloud.yaml', temporalCloud],
   ] as const) {
     report(`${name}: lint, render, validate, load`);
-    await run(executable, ['lint', '--strict', chart, ...sets(values)]);
-    const manifests = await render(executable, values);
+    await run(executable, ['lint', '--strict', chart, ...flags]);
+    const manifests = await render(executable, flags);
     const file = join(directory, 'manifests.yaml');
     writeFileSync(file, manifests);
     const { stdout } = await run(python, [validate, file, ...schemas]);
@@ -123,13 +187,14 @@ async function check(directory: string): Promise<void> {
     checkConfiguration(manifests, directory);
   }
   for (const [values, word] of refused) {
-    const told = await render(executable, [values]).then(
+    const told = await render(executable, sets([values])).then(
       () => '',
       ({ stderr }: { stderr: string }) => stderr,
     );
     if (!told.includes(word)) throw new Error(`--set ${values} is not refused: ${told}`);
   }
-  report(`${refused.length} wrong values are refused`);
+  report(`${refused.length} wrong values are rejected`);
+  await checkSettings(executable, directory);
 }
 
 const directory = makeTemporaryDirectory('chart');

@@ -38,7 +38,37 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
-{{/* A process of ours that runs for long: `api` or `worker`. */}}
+{{/* Of all pods: the nodes that they run on. */}}
+{{- define "gateway.placement" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* Of all containers: variables whose values come from elsewhere. */}}
+{{- define "gateway.env" -}}
+{{- with .Values.extraEnv }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* A hash of the Secrets in the cluster, so that `helm upgrade` replaces the pods when one has changed. */}}
+{{- define "gateway.secretsHash" -}}
+{{- $found := dict }}
+{{- range .Values.secretNames }}
+{{- $_ := set $found . (dig "data" dict (lookup "v1" "Secret" $.Release.Namespace .)) }}
+{{- end }}
+{{- toJson $found | sha256sum }}
+{{- end }}
+
+{{/* A long-running process: `api` or `worker`. */}}
 {{- define "gateway.pod" -}}
 metadata:
   labels:
@@ -46,13 +76,18 @@ metadata:
   annotations:
     # Processes read their configuration once.
     checksum/config: {{ include (print .root.Template.BasePath "/config.yaml") .root | sha256sum }}
+    checksum/secrets: {{ include "gateway.secretsHash" .root }}
+    {{- with .root.Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 spec:
   serviceAccountName: {{ include "gateway.name" (dict "root" .root "part" "gateway") }}
   automountServiceAccountToken: false
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets: {{ toJson . }}
   {{- end }}
-  # Drains for up to 45 s: open answers, activities under way.
+  {{- include "gateway.placement" .root | nindent 2 }}
+  # Drains for up to 45 s: open responses, running activities.
   terminationGracePeriodSeconds: 60
   topologySpreadConstraints:
     - maxSkew: 1
@@ -76,6 +111,7 @@ spec:
       envFrom:
         - configMapRef: { name: {{ include "gateway.name" (dict "root" .root "part" "gateway") }} }
         {{- include "gateway.secrets" .root | nindent 8 }}
+      {{- include "gateway.env" .root | nindent 6 }}
       # Waits for Postgres, Temporal and the first poll.
       startupProbe:
         httpGet: { path: /readyz, port: metrics }
@@ -86,7 +122,7 @@ spec:
         periodSeconds: 5
         timeoutSeconds: 4
         failureThreshold: 2
-      # Lives while it answers: a database that is away is no reason to restart.
+      # Responds while the process works: an unavailable database is no reason to restart.
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 10
@@ -98,12 +134,18 @@ spec:
       volumeMounts:
         - { name: data, mountPath: /data }
         - { name: tmp, mountPath: /tmp }
+        {{- with .root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
-    # Files on their way into the store.
+    # Files that are being stored.
     - name: data
       emptyDir: { sizeLimit: 8Gi }
     - name: tmp
       emptyDir: { sizeLimit: 1Gi }
+    {{- with .root.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 
 {{- define "gateway.disruptionBudget" -}}
