@@ -29,6 +29,11 @@ const keptTextBytesMax = 64 * 1024 * 1024;
  */
 const stalledReaderMs = 30_000;
 
+/** Paths that the error of an unknown path suggests. */
+const publicPaths = [...new Set(endpoints.map(({ path }) => path))].filter(
+  (path) => path.startsWith('/api/v1/') && !path.includes(':') && !path.includes('*'),
+);
+
 /** Makes the request handler of the application; the caller passes it to an HTTP server. */
 export function createApp(deps: AppDeps): Handler {
   const { config } = deps;
@@ -41,7 +46,7 @@ export function createApp(deps: AppDeps): Handler {
   app.use(securityHeaders);
   app.use(observedRequests(telemetry));
   app.use(allowOrigins(config.CORS_ORIGINS));
-  app.use(errorAnswers(logger));
+  app.use(errorAnswers(logger, publicPaths));
   app.use(
     limitBytes({
       body: createByteBudget({ bytesMax: config.BODY_BYTES_MAX, smallMax }),

@@ -6,6 +6,9 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
 import committed from './chat-models.json' with { type: 'json' };
+import { imageModels } from './image-models.ts';
+import { videoModels } from './video-models.ts';
+import { vendorNames } from './vendor-names.ts';
 import { createNearest } from '../domain/field-messages.ts';
 
 /** Models of the committed catalog; some may have been retired since the catalog was generated. */
@@ -45,20 +48,26 @@ export function configureChatModels(
   );
 }
 
+type TokenPrice = Omit<ChatCost, 'longInput' | 'audioInputUsdPerMillion'>;
+
 function markedUp(cost: ChatCost, markup: number): ChatCost {
   // Prices are rounded to a millionth of a dollar, so that no binary rounding error appears in a price list.
   const withMarkup = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
-  const { longInput, audioInputUsdPerMillion: audio } = cost;
+  const { longInput, audioInputUsdPerMillion: audio, ...price } = cost;
+  const ofTokens = (from: TokenPrice): TokenPrice => {
+    const { cachedInputUsdPerMillion: cached, cacheWriteUsdPerMillion: write } = from;
+    return {
+      inputUsdPerMillion: withMarkup(from.inputUsdPerMillion),
+      outputUsdPerMillion: withMarkup(from.outputUsdPerMillion),
+      ...(cached !== undefined && { cachedInputUsdPerMillion: withMarkup(cached) }),
+      ...(write !== undefined && { cacheWriteUsdPerMillion: withMarkup(write) }),
+    };
+  };
   return {
-    inputUsdPerMillion: withMarkup(cost.inputUsdPerMillion),
-    outputUsdPerMillion: withMarkup(cost.outputUsdPerMillion),
+    ...ofTokens(price),
     ...(audio !== undefined && { audioInputUsdPerMillion: withMarkup(audio) }),
     ...(longInput && {
-      longInput: {
-        inputTokensAbove: longInput.inputTokensAbove,
-        inputUsdPerMillion: withMarkup(longInput.inputUsdPerMillion),
-        outputUsdPerMillion: withMarkup(longInput.outputUsdPerMillion),
-      },
+      longInput: { inputTokensAbove: longInput.inputTokensAbove, ...ofTokens(longInput) },
     }),
   };
 }
@@ -108,8 +117,24 @@ interface Miss {
   near: readonly string[];
 }
 
+/** Returns the endpoint of a model of Studio; null for another id. */
+function studioEndpointOf(id: string): string | null {
+  const own = Object.hasOwn(vendorNames, id) ? vendorNames[id] : id;
+  const isListed = (rows: readonly { id: string }[]): boolean => rows.some((row) => row.id === own);
+  if (isListed(imageModels)) return 'POST /api/v1/studio/image/generate';
+  return isListed(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
+}
+
 function unknownModel(id: string, { field, retired, near }: Miss): GatewayError {
   const shownId = id.length > 128 ? `${id.slice(0, 128)}…` : id;
+  const endpoint = studioEndpointOf(id);
+  if (endpoint) {
+    const detail = `is not a chat model; use ${endpoint}`;
+    const message = `model "${shownId}" ${detail}`;
+    return new GatewayError('UNKNOWN_MODEL', message, {
+      details: [{ path: field, message: detail }],
+    });
+  }
   const reason = retired
     ? `model "${shownId}" was retired on ${retired.retiresOn}`
     : `model "${shownId}" does not exist here`;

@@ -3,7 +3,14 @@ import { z } from 'zod';
 
 const usdPerMillion = z.number().min(0).max(100_000);
 const tokens = z.number().int().positive();
-const tokenPrice = { inputUsdPerMillion: usdPerMillion, outputUsdPerMillion: usdPerMillion };
+const tokenPrice = {
+  inputUsdPerMillion: usdPerMillion,
+  outputUsdPerMillion: usdPerMillion,
+  /** Price of input tokens that the provider reads from its cache of prompts; absent: that of other input. */
+  cachedInputUsdPerMillion: usdPerMillion.exactOptional(),
+  /** Price of input tokens that the provider writes to its cache of prompts; absent: that of other input. */
+  cacheWriteUsdPerMillion: usdPerMillion.exactOptional(),
+};
 const present = z.literal(true);
 
 /** Price of a request in USD per million tokens; a long input may have a higher price for the complete request. */
@@ -36,6 +43,11 @@ export const chatModelSchema = z.strictObject({
   /** Maximum numbers of tokens: `context` for the input, `output` for one answer. */
   limit: z.strictObject({ context: tokens, output: tokens }),
   reasoning: present.exactOptional(),
+  /**
+   * Reasoning of a model with Anthropic's protocol: `budget` takes a number of tokens; `adaptive` decides by itself and takes
+   * an effort; `always` is adaptive, cannot be turned off, and cannot be forced to call a tool. Absent: `budget`.
+   */
+  thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
   supportsImages: present.exactOptional(),
   supportsVideo: present.exactOptional(),
   supportsAudio: present.exactOptional(),
@@ -52,8 +64,13 @@ export function chatPriceFor(
 ): Required<Omit<ChatCost, 'longInput'>> {
   const price = longInput && inputTokens > longInput.inputTokensAbove ? longInput : cost;
   const { inputUsdPerMillion, outputUsdPerMillion } = price;
-  const audioInputUsdPerMillion = cost.audioInputUsdPerMillion ?? inputUsdPerMillion;
-  return { inputUsdPerMillion, outputUsdPerMillion, audioInputUsdPerMillion };
+  return {
+    inputUsdPerMillion,
+    outputUsdPerMillion,
+    audioInputUsdPerMillion: cost.audioInputUsdPerMillion ?? inputUsdPerMillion,
+    cachedInputUsdPerMillion: price.cachedInputUsdPerMillion ?? inputUsdPerMillion,
+    cacheWriteUsdPerMillion: price.cacheWriteUsdPerMillion ?? inputUsdPerMillion,
+  };
 }
 
 /** Returns whether the provider no longer serves the model at a time in Unix milliseconds. */

@@ -4,16 +4,23 @@
  */
 import type { Json, JsonObject } from '../domain/json.ts';
 
-/** Part of a message. */
-export type ContentPart =
-  | { type: 'text'; text: string }
-  | { type: 'refusal'; refusal: string }
-  | { type: 'image_url'; image_url: { url: string; detail?: string } }
-  | { type: 'input_audio'; input_audio: { data: string; format: string } }
-  | { type: 'file'; file: { file_data: string; filename?: string } };
+/** Mark at the end of the part of a prompt that the provider keeps in its cache, for five minutes after the last use. */
+interface Cacheable {
+  cache_control?: { type: 'ephemeral' };
+}
+
+/** Part of a message. A file is a data URI or an https URL. */
+export type ContentPart = Cacheable &
+  (
+    | { type: 'text'; text: string }
+    | { type: 'refusal'; refusal: string }
+    | { type: 'image_url'; image_url: { url: string; detail?: string } }
+    | { type: 'input_audio'; input_audio: { data: string; format: string } }
+    | { type: 'file'; file: { file_data?: string; file_url?: string; filename?: string } }
+  );
 
 /** Tool call of the model; `arguments` is JSON text. */
-export interface ToolCall {
+export interface ToolCall extends Cacheable {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
@@ -22,7 +29,7 @@ export interface ToolCall {
 }
 
 /** Message of the conversation. */
-export interface ChatMessage {
+export interface ChatMessage extends Cacheable {
   role: 'system' | 'user' | 'assistant' | 'tool';
   content?: string | ContentPart[] | null;
   name?: string;
@@ -33,10 +40,12 @@ export interface ChatMessage {
   extra_content?: JsonObject;
   tool_calls?: ToolCall[];
   tool_call_id?: string;
+  /** Whether a tool result reports a failure. */
+  is_error?: boolean;
 }
 
 /** Tool that the model may call. */
-export interface Tool {
+export interface Tool extends Cacheable {
   type: 'function';
   function: {
     name: string;
@@ -46,8 +55,18 @@ export interface Tool {
   };
 }
 
-/** Fields of OpenAI's chat completions that are sent to providers. */
-export interface ChatBody {
+/**
+ * Reasoning: a budget in tokens, as much as the model decides, none, or the provider's default. Absent: what
+ * `reasoning_effort` asks for.
+ */
+export type Thinking =
+  | { type: 'enabled'; budget_tokens: number }
+  | { type: 'adaptive' }
+  | { type: 'disabled' }
+  | { type: 'default' };
+
+/** Fields of OpenAI's chat completions, and of Anthropic's messages, that are sent to providers. */
+export interface ChatBody extends Cacheable {
   messages: ChatMessage[];
   temperature?: number;
   top_p?: number;
@@ -59,6 +78,8 @@ export interface ChatBody {
   parallel_tool_calls?: boolean;
   response_format?: { type: string; [field: string]: Json };
   reasoning_effort?: string;
+  thinking?: Thinking;
+  top_k?: number;
   user?: string;
   seed?: number;
   logprobs?: boolean;

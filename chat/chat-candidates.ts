@@ -7,6 +7,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
 import {
   affordableAnswer,
+  expectedUsage,
   chatPriceMicro,
   tokensOf,
   type ChatTokens,
@@ -113,11 +114,7 @@ function draftOf(
   const fields = upstream.protocol.encode({ model, body, stream });
   const tokens = tokensOf(model, { input, maxTokens, answers: body.n ?? 1 }, answerTokensExpected);
   const priceOf = (outputTokens: number): number =>
-    chatPriceMicro(
-      model,
-      { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens },
-      usdPerCredit,
-    );
+    chatPriceMicro(model, expectedUsage(tokens, outputTokens), usdPerCredit);
   return {
     model,
     amountMinMicro: priceOf(tokens.outputMin),
@@ -128,17 +125,18 @@ function draftOf(
       tokens,
       request() {
         const answerTokens = affordableAnswer(model, { tokens, payableMicro }, usdPerCredit);
-        const sent = JSON.stringify({
-          ...fields,
-          [upstream.protocol.boundField(model)]: answerTokens,
-        });
+        const sent = JSON.stringify(upstream.protocol.bounded(fields, { model, answerTokens }));
         const inputTokens = Math.min(inputTokensMax(sent, input), model.limit.context);
         return {
           body: sent,
           usageMax: {
             inputTokens,
             audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,
+            cachedInputTokens: 0,
+            // No model that takes audio has a price for writes to its cache.
+            cacheWriteTokens: tokens.audioInput === 0 && tokens.cacheWrite > 0 ? inputTokens : 0,
             outputTokens: answerTokens * tokens.answers,
+            reasoningTokens: 0,
           },
         };
       },

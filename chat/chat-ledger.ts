@@ -72,6 +72,10 @@ export interface ChatSettle {
   reason: string;
   inputTokens: number;
   outputTokens: number;
+  /** Absent: 0. */
+  cachedInputTokens?: number;
+  cacheWriteTokens?: number;
+  reasoningTokens?: number;
   countedBy: 'provider' | 'gateway' | null;
   served: ServedBy;
 }

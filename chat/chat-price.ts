@@ -10,16 +10,25 @@ export interface TokenUsage {
   inputTokens: number;
   /** Audio tokens among the input tokens. */
   audioInputTokens?: number;
+  /** Input tokens that were read from the provider's cache of prompts, and that were written to it. */
+  cachedInputTokens?: number;
+  cacheWriteTokens?: number;
   outputTokens: number;
+  /** Reasoning tokens among the output tokens. */
+  reasoningTokens?: number;
 }
 
 /** Micro-credits of this many tokens. */
 export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
   const price = chatPriceFor(model.cost, usage.inputTokens);
   const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
+  const { cachedInputTokens = 0, cacheWriteTokens = 0 } = usage;
+  const plainTokens = inputTokens - audioInputTokens - cachedInputTokens - cacheWriteTokens;
   const usd =
-    ((inputTokens - audioInputTokens) * price.inputUsdPerMillion +
+    (plainTokens * price.inputUsdPerMillion +
       audioInputTokens * price.audioInputUsdPerMillion +
+      cachedInputTokens * price.cachedInputUsdPerMillion +
+      cacheWriteTokens * price.cacheWriteUsdPerMillion +
       outputTokens * price.outputUsdPerMillion) /
     1_000_000;
   return microFromCredits(usd / usdPerCredit);
@@ -30,6 +39,8 @@ export interface ChatTokens {
   /** Input tokens by the gateway's own count, and the audio tokens among them. */
   input: number;
   audioInput: number;
+  /** Input tokens that may be written to the provider's cache: all of them if the request asks for it, else none. */
+  cacheWrite: number;
   /** Output tokens that all answers are expected to have together, and that they may have at most. */
   outputExpected: number;
   outputMax: number;
@@ -60,10 +71,22 @@ export function tokensOf(
   return {
     input,
     audioInput: Math.min(wanted.input.audioTokens, input),
+    cacheWrite: wanted.input.writesCache ? input : 0,
     outputExpected: expected * answers,
     outputMax: answerMax * answers,
     outputMin: least * answers,
     answers,
+  };
+}
+
+/** Makes the usage that a request is expected to have with this many output tokens. */
+export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUsage {
+  const { input: inputTokens, audioInput: audioInputTokens, cacheWrite } = tokens;
+  return {
+    inputTokens,
+    audioInputTokens,
+    cacheWriteTokens: Math.min(cacheWrite, inputTokens - audioInputTokens),
+    outputTokens,
   };
 }
 
@@ -73,8 +96,7 @@ export function affordableAnswer(
   { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
   usdPerCredit: number,
 ): number {
-  const input = { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens: 0 };
-  const inputMicro = chatPriceMicro(model, input, usdPerCredit);
+  const inputMicro = chatPriceMicro(model, expectedUsage(tokens, 0), usdPerCredit);
   const tokenMicro = chatPriceFor(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
   const affordable =
     tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
@@ -112,6 +134,18 @@ export interface Billing extends TokenUsage {
   countedBy: 'provider' | 'gateway' | null;
 }
 
+function reportedUsage({
+  cachedInputTokens,
+  cacheWriteTokens,
+  reasoningTokens,
+}: Partial<TokenUsage>): Partial<TokenUsage> {
+  return {
+    ...(cachedInputTokens ? { cachedInputTokens } : {}),
+    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
+    ...(reasoningTokens ? { reasoningTokens } : {}),
+  };
+}
+
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
@@ -126,6 +160,18 @@ export function billOf({ end, accepted, delivered, reported, counted }: ChatAcco
     return released;
   }
   return final && outputTokens !== undefined
-    ? { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' }
-    : { to: 'charged', inputTokens, outputTokens: counted.outputTokens, countedBy: 'gateway' };
+    ? {
+        ...reportedUsage(reported),
+        to: 'charged',
+        inputTokens,
+        outputTokens,
+        countedBy: 'provider',
+      }
+    : {
+        ...reportedUsage({ ...reported, reasoningTokens: 0 }),
+        to: 'charged',
+        inputTokens,
+        outputTokens: counted.outputTokens,
+        countedBy: 'gateway',
+      };
 }

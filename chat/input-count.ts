@@ -8,6 +8,8 @@ export interface InputCount {
   audioTokens: number;
   /** Tokens that a provider may count beyond one per byte of the request as it is sent; Infinity for documents. */
   beyondBytes: number;
+  /** Whether the request asks the provider to write its cache of prompts, which may cost more than reading the input. */
+  writesCache: boolean;
 }
 
 /** Tokens of role and separators of one message, at most and as estimated. */
@@ -43,13 +45,15 @@ export class TextMeter {
 /** Counts the input of a request: every text in every field. */
 export function countInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
-  const media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
+  const media: Media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
   const { messages, ...others } = body;
   for (const { role: _, content, ...fields } of messages) {
     if (typeof content === 'string') meter.add(content);
     else for (const part of content ?? []) countPart(part, meter, media);
     countFields(fields, meter);
   }
+  // A structured answer may be a tool of the gateway's.
+  const hasTools = body.tools !== undefined || body.response_format !== undefined;
   const input = Object.entries(others).filter(([name]) => !identifiers.has(name));
   countFields(Object.fromEntries(input), meter);
   return {
@@ -57,8 +61,46 @@ export function countInput(body: ChatBody): InputCount {
       meter.tokens + media.tokens + media.audioTokens + messages.length * messageTokens.estimate,
     audioTokens: media.audioTokens,
     beyondBytes:
-      media.beyondBytes + messages.length * messageTokens.most + (body.tools ? toolsTokensMax : 0),
+      media.beyondBytes + messages.length * messageTokens.most + (hasTools ? toolsTokensMax : 0),
+    writesCache: writesCache(body),
   };
+}
+
+function marked(part: object): boolean {
+  return 'cache_control' in part;
+}
+
+function writesCache({ messages, tools = [], cache_control: whole }: ChatBody): boolean {
+  return (
+    whole !== undefined ||
+    tools.some(marked) ||
+    messages.some((message) => {
+      const { content, tool_calls: calls = [] } = message;
+      const parts = Array.isArray(content) ? content : [];
+      return marked(message) || parts.some(marked) || calls.some(marked);
+    })
+  );
+}
+
+/**
+ * Counts the words of the messages: each is at least one token, because tokens do not contain white space between words.
+ * A count stops above `countMax`, and is 0 if the text is too short for so many words.
+ */
+export function leastTokens({ messages }: ChatBody, countMax: number): number {
+  const texts = messages.flatMap(({ content }) =>
+    typeof content === 'string'
+      ? [content]
+      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')),
+  );
+  if (texts.reduce((sum, { length }) => sum + length, 0) < 2 * countMax) return 0;
+  let count = 0;
+  for (const text of texts) {
+    for (const _ of text.matchAll(/\S+/g)) {
+      count += 1;
+      if (count > countMax) return count;
+    }
+  }
+  return count;
 }
 
 /**
@@ -76,6 +118,8 @@ const identifiers: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
   'safety_identifier',
+  'cache_control',
+  'thinking',
 ]);
 
 /** Counts the texts of fields; numbers and flags are parameters of the provider, not input. */
@@ -86,11 +130,13 @@ function countFields(fields: object, meter: TextMeter): void {
   }
 }
 
-function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void {
+type Media = Omit<InputCount, 'writesCache'>;
+
+function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
   switch (part.type) {
     case 'text':
     case 'refusal': {
-      const { type: _, ...fields } = part;
+      const { type: _, cache_control: __, ...fields } = part;
       return countFields(fields, meter);
     }
     case 'image_url':
@@ -103,7 +149,7 @@ function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void
     case 'file':
       // A document may unpack to any length.
       media.beyondBytes = Infinity;
-      media.tokens += Math.ceil(part.file.file_data.length / base64PerToken);
+      media.tokens += Math.ceil((part.file.file_data ?? '').length / base64PerToken);
       meter.add(part.file.filename ?? '');
       return undefined;
   }

@@ -79,12 +79,8 @@ export class OpenChat implements RunningChat {
   /** Bill of the chat; null until it has ended. */
   get bill(): ChatBill | null {
     if (!this.#bill) return null;
-    const { inputTokens, outputTokens, amountMicro, priceMicro } = this.#bill;
-    return {
-      usage: { inputTokens, outputTokens },
-      creditsConsumed: creditsFromMicro(amountMicro),
-      priceMicro,
-    };
+    const { to: _, countedBy: __, amountMicro, priceMicro, ...usage } = this.#bill;
+    return { usage, creditsConsumed: creditsFromMicro(amountMicro), priceMicro };
   }
 
   /** Model and provider that were called last. */
@@ -93,10 +89,17 @@ export class OpenChat implements RunningChat {
     return { model: id, provider };
   }
 
-  /** Names and finish reason of the stream, for chunks that the gateway adds. */
-  get outline(): { head: StreamReader['head']; finishReason: string | null } {
-    const head = this.#reader?.head ?? { id: '', created: 0, model: '' };
-    return { head, finishReason: this.#reader?.finishReason ?? null };
+  /** Start and end of the stream. */
+  get outline(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
+    const nothing = { id: '', created: 0, model: '' };
+    const { head = nothing, finishReason = null, stopSequence = null } = this.#reader ?? {};
+    return { head, finishReason, stopSequence };
+  }
+
+  /** Usage so far: as the provider reported it, else by the gateway's own count. */
+  get usage(): TokenUsage {
+    const { final: _, ...reported } = this.#usage;
+    return { ...reported, ...this.#counted() };
   }
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
@@ -197,7 +200,16 @@ export class OpenChat implements RunningChat {
   /** Usage as the provider reported it, unless it is impossible for the request. */
   get #usage(): ChatAccount['reported'] {
     const reported = this.#reader?.usage ?? this.#reported;
-    return isPossible(reported, this.#sent) ? reported : { final: false };
+    if (!isPossible(reported, this.#sent)) return { final: false };
+    const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
+    // Writes that the request did not ask for cost as much as other input.
+    const writeMax = this.#sent?.usageMax.cacheWriteTokens ?? 0;
+    const cached = Math.min(cachedInputTokens, inputTokens);
+    return {
+      ...reported,
+      cachedInputTokens: cached,
+      cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - cached),
+    };
   }
 
   #counted(): TokenUsage {
@@ -209,11 +221,13 @@ export class OpenChat implements RunningChat {
 
   #priceOf({ inputTokens, outputTokens }: TokenUsage): number {
     const { model, tokens } = this.#asked;
+    const { cachedInputTokens = 0, cacheWriteTokens = 0 } = this.#usage;
+    const room = inputTokens - cachedInputTokens - cacheWriteTokens;
     // A provider that does not report audio tokens counts them as input, like the rest.
     const audio = this.#usage.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
-    const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), inputTokens) : 0;
-    const usage = { inputTokens, audioInputTokens, outputTokens };
-    return chatPriceMicro(model, usage, this.#parts.usdPerCredit);
+    const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), room) : 0;
+    const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };
+    return chatPriceMicro(model, { ...input, outputTokens }, this.#parts.usdPerCredit);
   }
 
   /** Settles the chat at its first end, and waits for the first attempt. */

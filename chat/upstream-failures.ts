@@ -15,6 +15,9 @@ interface Words {
 /** Names of accounts and keys, and addresses, which a provider's message must not show to callers. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
+/** Messages about an input beyond the context, of providers without a code for it. */
+const contextMessages =
+  /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
 const wordsLengthMax = 300;
 
 /** Failure after which the provider certainly bills nothing, so another model may be called. */
@@ -37,9 +40,10 @@ export function upstreamRefused(status: number, words: Words): GatewayError {
   const { message, code, param, retryAfter } = words;
   if ([400, 413, 422].includes(status)) {
     if (policyCodes.test(code)) return new GatewayError('CONTENT_POLICY');
+    const isTooLong = code === 'context_length_exceeded' || contextMessages.test(message);
     const shown = message.replaceAll(secrets, '…').replaceAll(/\s+/g, ' ').slice(0, wordsLengthMax);
     return new GatewayError(
-      'PROVIDER_REJECTED_INPUT',
+      isTooLong ? 'CONTEXT_LENGTH_EXCEEDED' : 'PROVIDER_REJECTED_INPUT',
       shown === '' ? undefined : `The provider did not accept the input: ${shown}`,
       param === '' ? {} : { details: [{ path: param.slice(0, 100), message: code || 'invalid' }] },
     );

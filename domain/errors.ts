@@ -89,6 +89,7 @@ export const errorTable = {
     'Too many requests for this key within one minute.',
   ),
   WINDOW_EXHAUSTED: passing(429, 'The six-hour usage window is exhausted.'),
+  CONTEXT_LENGTH_EXCEEDED: lasting(400, 'The prompt is too long for the model.'),
   PROVIDER_REJECTED_INPUT: lasting(400, 'The provider did not accept the input.'),
   CONTENT_POLICY: lasting(400, 'The provider refused the input under its content policy.'),
   PROVIDER_ERROR: passing(500, 'The provider failed.'),

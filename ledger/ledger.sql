@@ -103,6 +103,8 @@ BEGIN
     IF charging THEN r.charged := cost; END IF;
     IF r.kind = 'chat' THEN
       r.input_tokens := move->'inputTokens'; r.output_tokens := move->'outputTokens';
+      r.cached_input_tokens := move->'cachedInputTokens'; r.cache_write_tokens := move->'cacheWriteTokens';
+      r.reasoning_tokens := move->'reasoningTokens';
       r.counted_by := move->>'countedBy'; r.loss_micro := price - cost;
       r.model := coalesce(move->>'model', r.model); r.provider := coalesce(move->>'provider', r.provider);
     END IF;
@@ -209,7 +211,9 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
       settled_at = excluded.settled_at, charged = excluded.charged, model = excluded.model,
       provider = excluded.provider, input_tokens = excluded.input_tokens,
-      output_tokens = excluded.output_tokens, counted_by = excluded.counted_by,
+      output_tokens = excluded.output_tokens, cached_input_tokens = excluded.cached_input_tokens,
+      cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
+      counted_by = excluded.counted_by,
       loss_micro = excluded.loss_micro;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
   IF moves @? '$[*].chat.metadata' THEN

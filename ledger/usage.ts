@@ -23,6 +23,9 @@ const usageRecord = z.object({
   chargedMicro: z.number(),
   inputTokens: z.number().nullable(),
   outputTokens: z.number().nullable(),
+  cachedInputTokens: z.number().nullable(),
+  cacheWriteTokens: z.number().nullable(),
+  reasoningTokens: z.number().nullable(),
   jobId: z.string().nullable(),
   keyId: z.string().nullable(),
   requestId: z.string().nullable(),
@@ -81,8 +84,20 @@ export function createUsageReads(pool: DatabasePool) {
       const { page, nextCursor } = timePage(records, listing.limit, ({ id }) => id);
       return { account, records: page, nextCursor };
     },
+    /** Reads the record of a chat; null if the organization has no such chat. */
+    async chat(organizationId: string, id: string): Promise<UsageRecord | null> {
+      return pool.maybeOne(sql.type(usageRecord)`
+        SELECT id, type, model, status, charged AS "chargedMicro", ${recordColumns}
+        FROM (${kinds.chat} WHERE x.id = ${id} AND x.organization_id = ${organizationId}) AS found`);
+    },
   };
 }
+
+/** Columns of a record, of the statements of `kinds`, after its charge. */
+const recordColumns = sql.fragment`input_tokens AS "inputTokens", output_tokens AS "outputTokens",
+  cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
+  reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
+  request_id AS "requestId", metadata, ${listedTimes}`;
 
 /** Reads a page and one more record: that many of each kind, found by an index, then the newest of them. */
 function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
@@ -93,9 +108,7 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
       sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
   );
   return sql.fragment`SELECT id, type, model, status, charged AS "chargedMicro",
-      input_tokens AS "inputTokens", output_tokens AS "outputTokens", job_id AS "jobId",
-      key_id AS "keyId", request_id AS "requestId", metadata,
-      ${listedTimes}
+      ${recordColumns}
     FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }
@@ -117,16 +130,19 @@ const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS 
 /** Columns of each kind of record; both kinds have the same. */
 const kinds = {
   job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
-      NULL::bigint AS input_tokens, NULL::bigint AS output_tokens, x.request_id, x.id AS job_id, x.metadata
+      NULL::bigint AS input_tokens, NULL::bigint AS output_tokens,
+      NULL::bigint AS cached_input_tokens, NULL::bigint AS cache_write_tokens,
+      NULL::bigint AS reasoning_tokens, x.request_id, x.id AS job_id, x.metadata
       FROM job x JOIN reservation r ON r.id = x.id`,
   chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
-      x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata
+      x.input_tokens, x.output_tokens, x.cached_input_tokens, x.cache_write_tokens,
+      x.reasoning_tokens, x.request_id, NULL AS job_id, x.metadata
       FROM reservation x JOIN LATERAL (SELECT x.state, x.charged) r ON x.kind = 'chat'`,
 };
 
 /**
  * Builds a statement for each kind of record in the filter. All have the columns id, created_at, key_id, type,
- * model, status, charged (micro-credits), input_tokens, output_tokens, request_id, job_id, metadata.
+ * model, status, charged (micro-credits), the tokens of a chat, request_id, job_id, metadata.
  */
 function usageRecords(
   organizationId: string,

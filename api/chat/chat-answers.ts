@@ -3,6 +3,7 @@
  * a stream.
  */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
+import { leastTokens } from '../../chat/input-count.ts';
 import type { OpenChat } from '../../chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
@@ -116,6 +117,7 @@ function checkedModels(
     checkParts(request, each, outbound);
     authorizeModel(ctx.state.caller, each.id);
     refuseTooManyTokens(request, each);
+    refuseTooLongInput(request, each);
   }
   return models;
 }
@@ -127,6 +129,16 @@ function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatMode
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
+}
+
+/** Rejects an input that certainly exceeds the context of the model. The message has the phrases that clients look for. */
+function refuseTooLongInput({ body }: ChatRequest, { id, limit }: ChatModel): void {
+  const least = leastTokens(body, limit.context);
+  if (least <= limit.context) return;
+  const size = `it has more than ${limit.context} tokens`;
+  const message = `The prompt is too long: ${size}, the maximum context length of ${id}.`;
+  const details = [{ path: 'messages', message: `must have at most ${limit.context} tokens` }];
+  throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }
 
 function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOrder {

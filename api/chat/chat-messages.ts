@@ -39,12 +39,22 @@ const imageUrl = z.object({
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
 
+/** Mark at the end of a cached prompt. A longer time in the cache has no price here. */
+export const cacheControl = z
+  .object({
+    type: z.literal('ephemeral'),
+    ttl: z.literal('5m', 'must be 5m: a longer time in the cache is not available').nullish(),
+  })
+  .transform(({ type }) => ({ type }));
+const marked = { cache_control: cacheControl.optional() };
+
 /** Text part. */
-export const textPart = z.object({ type: z.literal('text'), text });
+export const textPart = z.object({ type: z.literal('text'), text, ...marked });
 /** Image part: an https URL or a base64 data URI. */
 export const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
+  ...marked,
 });
 /** Audio part. */
 export const audioPart = z.object({
@@ -59,6 +69,7 @@ export const filePart = z.object({
     file_data: data.startsWith('data:', 'must be a data URI'),
     filename: z.string().max(255).optional(),
   }),
+  ...marked,
 });
 
 const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
@@ -92,6 +103,7 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
       return checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
     case 'file':
       if (!model.supportsImages) throw refuse(`${model.id} does not accept documents`);
+      if (part.file.file_url !== undefined) checkUrl(part.file.file_url, path, outbound);
       return undefined;
     case 'input_audio':
       if (!model.supportsAudio) throw refuse(`${model.id} does not accept audio`);
@@ -103,17 +115,18 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
 }
 
 function checkImageUrl(url: string, path: string, outbound: Outbound): void {
-  const refuse = (message: string): GatewayError =>
-    fieldError('INVALID_INPUT_URL', path, message + received(url));
-  if (url.startsWith('data:')) {
-    if (imageData.test(url.slice(0, 64))) return;
-    throw refuse('data URIs must be base64 of a PNG, JPEG, WebP or GIF');
-  }
+  if (!url.startsWith('data:')) return checkUrl(url, path, outbound);
+  if (imageData.test(url.slice(0, 64))) return undefined;
+  const message = 'data URIs must be base64 of a PNG, JPEG, WebP or GIF';
+  throw fieldError('INVALID_INPUT_URL', path, message + received(url));
+}
+
+function checkUrl(url: string, path: string, outbound: Outbound): void {
   try {
     outbound.check(url);
   } catch (error) {
-    if (error instanceof OutboundError) throw refuse(error.message);
-    throw error;
+    if (!(error instanceof OutboundError)) throw error;
+    throw fieldError('INVALID_INPUT_URL', path, error.message + received(url));
   }
 }
 

@@ -31,18 +31,31 @@ function event(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-function serviceUsage({ inputTokens, outputTokens }: TokenUsage) {
-  return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens };
+function serviceUsage(usage: TokenUsage) {
+  const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
+  return {
+    inputTokens,
+    outputTokens,
+    totalTokens: inputTokens + outputTokens,
+    ...(cachedInputTokens && { cachedInputTokens }),
+    ...(cacheWriteTokens && { cacheWriteTokens }),
+    ...(reasoningTokens && { reasoningTokens }),
+  };
 }
 
-/** Returns usage in OpenAI's fields and in the service's; `reported` are further fields from the provider. */
-function bothUsages(usage: TokenUsage, reported: unknown): Record<string, unknown> {
+/** Returns usage in OpenAI's fields and in the service's. */
+function bothUsages(usage: TokenUsage): Record<string, unknown> {
   const both = serviceUsage(usage);
+  const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
     prompt_tokens: both.inputTokens,
     completion_tokens: both.outputTokens,
     total_tokens: both.totalTokens,
-    ...(typeof reported === 'object' && reported),
+    prompt_tokens_details: {
+      cached_tokens: cachedInputTokens,
+      cache_write_tokens: cacheWriteTokens,
+    },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
     ...both,
   };
 }
@@ -91,30 +104,33 @@ export const servicePresentation: Presentation = {
     }),
 };
 
+/** Returns the id of a chat and the id of its model here, which replace those of the provider. */
+function namesOf({ id, served }: OpenChat): { id: string; model: string } {
+  return { id, model: served.model };
+}
+
 /** Format of POST /api/v1/chat/completions: OpenAI's envelope with the service's fields. */
 export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
       ...completion,
+      ...namesOf(chat),
       content: text,
-      usage: bothUsages(bill.usage, completion['usage']),
+      usage: bothUsages(bill.usage),
       creditsConsumed: bill.creditsConsumed,
       ...triesOf(chat),
     }),
-  // Chunks of a provider with OpenAI's protocol are relayed unchanged.
-  steps: (_shown, steps) =>
-    steps.map(({ chunk }) => (chunk === null ? '' : `data: ${chunk}\n\n`)).join(''),
+  steps: ({ chat }, steps) =>
+    steps.map(({ chunk }) => (chunk ? event({ ...chunk, ...namesOf(chat) }) : '')).join(''),
   end({ chat, request }, bill) {
     if (!request.includeUsage) return done;
-    const { head } = chat.outline;
     return (
       event({
-        id: head.id || chat.id,
+        ...namesOf(chat),
         object: 'chat.completion.chunk',
-        created: head.created,
-        model: head.model || chat.served.model,
+        created: chat.outline.head.created,
         choices: [],
-        usage: bothUsages(bill.usage, null),
+        usage: bothUsages(bill.usage),
         creditsConsumed: bill.creditsConsumed,
         ...triesOf(chat),
       }) + done

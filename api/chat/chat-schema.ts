@@ -8,7 +8,17 @@ import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject, recordOf } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
+import { provider } from './provider-preferences.ts';
 import {
+  effort,
+  hasRoomToThink,
+  noRoomToThink,
+  reasoning,
+  reasoningOf,
+  thinking,
+} from './reasoning-fields.ts';
+import {
+  cacheControl,
   name,
   notTaken,
   text,
@@ -67,6 +77,7 @@ const toolCall = z.object({
   type: z.literal('function'),
   function: z.object({ name, arguments: text }),
   extra_content: anyJsonObject.nullish(),
+  cache_control: cacheControl.optional(),
 });
 
 const system = { content: textContent, name: name.nullish() };
@@ -98,6 +109,7 @@ const toolMessage = z.object({
   role: z.literal('tool'),
   content: textContent,
   tool_call_id: name,
+  cache_control: cacheControl.optional(),
 });
 
 const serviceRoles = 'must be one of system, user, assistant';
@@ -135,7 +147,7 @@ export const common = {
   seed: z.int().nullish(),
   presence_penalty: penalty.nullish(),
   frequency_penalty: penalty.nullish(),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+  reasoning_effort: effort.nullish(),
   user: z.string().max(512).nullish(),
   metadata: metadata.nullish(),
 };
@@ -148,6 +160,7 @@ const tool = z.object({
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
+  cache_control: cacheControl.optional(),
 });
 const toolChoice = z.union(
   [
@@ -183,6 +196,10 @@ export const openaiOnly = {
   safety_identifier: z.string().max(512).nullish(),
   store: z.boolean().nullish(),
   verbosity: z.enum(['low', 'medium', 'high']).nullish(),
+  top_k: z.int().min(1).max(1000).nullish(),
+  reasoning: reasoning.nullish(),
+  thinking: thinking.nullish(),
+  cache_control: cacheControl.nullish(),
   // Only the default values are accepted.
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
@@ -193,25 +210,6 @@ export const openaiOnly = {
     })
     .nullish(),
 };
-
-/** Reason for rejecting a preference of providers: each model has one provider, with that provider’s terms. */
-const oneProvider = notTaken('each model here has one provider');
-/**
- * Preferences of providers, as OpenRouter's clients send them. Those that promise something about the data, the provider or
- * the price are rejected; the others are dropped.
- */
-const provider = z.object({
-  data_collection: z
-    .literal('allow', 'must be allow: how a provider uses data is not controlled here')
-    .nullish(),
-  zdr: z
-    .literal(false, 'must be false: how a provider keeps data is not controlled here')
-    .nullish(),
-  only: oneProvider,
-  ignore: oneProvider,
-  quantizations: oneProvider,
-  max_price: notTaken('GET /api/v1/models lists the prices'),
-});
 
 /** Fields that are rejected, because ignoring them would change the answer or break a promise. */
 const notDropped = {
@@ -238,6 +236,9 @@ const ownFields: ReadonlySet<string> = new Set([
   'service_tier',
   'metadata',
   'provider',
+  'reasoning',
+  'reasoning_effort',
+  'thinking',
 ]);
 
 function toRequest(wire: Wire): ChatRequest {
@@ -254,7 +255,7 @@ function toRequest(wire: Wire): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
     metadata: pairsOf(wire.metadata),
-    body: { messages: wire.messages.map(toMessage), ...options },
+    body: { messages: wire.messages.map(toMessage), ...options, ...reasoningOf(wire) },
   };
 }
 
@@ -280,4 +281,5 @@ export const completionsRequest = z
     path: ['top_logprobs'],
     message: 'requires logprobs: true',
   })
+  .refine(hasRoomToThink, noRoomToThink)
   .transform(toRequest);

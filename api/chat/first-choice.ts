@@ -1,5 +1,6 @@
 /** Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider may leave out. */
-import { isRecord } from '../../domain/json.ts';
+import { isRecord, type JsonObject } from '../../domain/json.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
 
 /** A tool call, or a piece of a streamed one. */
 export interface CallPiece {
@@ -7,6 +8,8 @@ export interface CallPiece {
   id: string;
   name: string;
   json: string;
+  /** The provider's data that it requires back with the call; null if there is none. */
+  extraContent: JsonObject | null;
 }
 
 /** Returns the tool calls in the first choice of an answer, or in its delta. */
@@ -21,8 +24,13 @@ export function callsOf(answer: unknown): CallPiece[] {
       id: textOf(call['id']),
       name: textOf(fields['name']),
       json: textOf(fields['arguments']),
+      extraContent: extraOf(call['extra_content']),
     };
   });
+}
+
+function extraOf(value: unknown): JsonObject | null {
+  return isRecord(value) ? anyJsonObject.parse(value) : null;
 }
 
 /** Returns the message or the delta of the first choice; an empty object if there is none. */

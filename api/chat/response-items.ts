@@ -1,5 +1,7 @@
 /** Output items of a response, built from the chunks of a chat, with the stream events that announce them. */
+import type { JsonObject } from '../../domain/json.ts';
 import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
+import { detailOf, sealed, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
 
 /** An event of the stream, before its sequence number is set. */
 export interface ResponseEvent {
@@ -26,7 +28,16 @@ interface CallItem {
   json: string;
 }
 
-type Item = MessageItem | CallItem;
+/** Reasoning, and a text that carries what the provider requires back with it. */
+interface ReasoningItem {
+  type: 'reasoning';
+  id: string;
+  text: string;
+  details: JsonObject[];
+  extraContent?: JsonObject;
+}
+
+type Item = MessageItem | CallItem | ReasoningItem;
 type Status = 'in_progress' | 'completed' | 'incomplete';
 
 function partOf({ kind, text }: TextPart): object {
@@ -37,9 +48,27 @@ function partOf({ kind, text }: TextPart): object {
 
 function itemOf(item: Item, status: Status): object {
   const { type, id } = item;
-  return item.type === 'message'
-    ? { id, type, status, role: 'assistant', content: item.parts.map(partOf) }
-    : { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
+  if (item.type === 'message') {
+    return { id, type, status, role: 'assistant', content: item.parts.map(partOf) };
+  }
+  if (item.type === 'function_call') {
+    return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
+  }
+  const { text, details, extraContent } = item;
+  const carried = {
+    ...(details.length > 0 && { details }),
+    ...(extraContent && { extraContent }),
+  };
+  return {
+    id,
+    type,
+    summary: text === '' ? [] : [summaryOf(text)],
+    encrypted_content: Object.keys(carried).length > 0 ? sealed(carried) : null,
+  };
+}
+
+function summaryOf(text: string): object {
+  return { type: 'summary_text', text };
 }
 
 /**
@@ -53,6 +82,8 @@ export class ResponseItems {
   readonly #calls = new Map<number, CallItem>();
   /** Message that the next text belongs to. */
   #message: MessageItem | null = null;
+  /** Reasoning that the next thoughts belong to. */
+  #reasoning: ReasoningItem | null = null;
 
   constructor(chatId: string) {
     this.#chatId = chatId;
@@ -62,6 +93,7 @@ export class ResponseItems {
   add(chunk: unknown): ResponseEvent[] {
     const message = firstOf(chunk);
     return [
+      ...thoughtsIn(message).flatMap((piece) => this.#addThought(piece)),
       ...this.#addText('output_text', textOf(message['content'])),
       ...this.#addText('refusal', textOf(message['refusal'])),
       ...callsOf(chunk).flatMap((piece) => this.#addCall(piece)),
@@ -79,7 +111,7 @@ export class ResponseItems {
       },
       this.#done(item, status),
     ]);
-    return [...this.#endMessage(status), ...calls];
+    return [...this.#endReasoning(), ...this.#endMessage(status), ...calls];
   }
 
   /** Returns the `output` of the response. */
@@ -114,7 +146,7 @@ export class ResponseItems {
 
   #addText(kind: TextPart['kind'], delta: string): ResponseEvent[] {
     if (delta === '') return [];
-    const events: ResponseEvent[] = [];
+    const events: ResponseEvent[] = this.#endReasoning();
     if (!this.#message) {
       this.#message = { type: 'message', id: this.#idOf('msg'), parts: [] };
       events.push(this.#begin(this.#message));
@@ -162,11 +194,56 @@ export class ResponseItems {
     return events;
   }
 
-  #addCall({ index, id, name, json }: CallPiece): ResponseEvent[] {
+  #addThought({ text, signature, data }: ThoughtPiece): ResponseEvent[] {
+    const events: ResponseEvent[] = [];
+    let item = this.#reasoning;
+    if (!item) {
+      events.push(...this.#endMessage('completed'));
+      item = { type: 'reasoning', id: this.#idOf('rs'), text: '', details: [] };
+      this.#reasoning = item;
+      events.push(this.#begin(item));
+    }
+    const isWhole = signature !== '' || data !== '';
+    if (isWhole) item.details.push(detailOf({ text, signature, data }));
+    const isKnown = isWhole && item.text.endsWith(text);
+    if (text === '' || isKnown) return events;
+    const place = { ...this.#placeOf(item), summary_index: 0 };
+    if (item.text === '') {
+      const type = 'response.reasoning_summary_part.added';
+      events.push({ type, ...place, part: summaryOf('') });
+    }
+    item.text += text;
+    events.push({ type: 'response.reasoning_summary_text.delta', ...place, delta: text });
+    return events;
+  }
+
+  #endReasoning(): ResponseEvent[] {
+    const item = this.#reasoning;
+    if (!item) return [];
+    this.#reasoning = null;
+    const done = this.#done(item, 'completed');
+    if (item.text === '') return [done];
+    const place = { ...this.#placeOf(item), summary_index: 0 };
+    return [
+      { type: 'response.reasoning_summary_text.done', ...place, text: item.text },
+      { type: 'response.reasoning_summary_part.done', ...place, part: summaryOf(item.text) },
+      done,
+    ];
+  }
+
+  /** Adds an item without a text, which carries the data that belongs to the next call. */
+  #carry(extraContent: JsonObject): ResponseEvent[] {
+    const id = this.#idOf('rs');
+    const item: ReasoningItem = { type: 'reasoning', id, text: '', details: [], extraContent };
+    return [this.#begin(item), this.#done(item, 'completed')];
+  }
+
+  #addCall({ index, id, name, json, extraContent }: CallPiece): ResponseEvent[] {
     const events: ResponseEvent[] = [];
     let item = this.#calls.get(index);
     if (!item) {
-      events.push(...this.#endMessage('completed'));
+      events.push(...this.#endReasoning(), ...this.#endMessage('completed'));
+      if (extraContent) events.push(...this.#carry(extraContent));
       item = { type: 'function_call', id: this.#idOf('fc'), callId: id, name, json: '' };
       this.#calls.set(index, item);
       events.push(this.#begin(item));

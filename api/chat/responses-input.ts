@@ -5,7 +5,9 @@
  */
 import { z } from 'zod';
 import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { dataMax, given, name, notTaken, text } from './chat-messages.ts';
+import { unsealed } from './thoughts.ts';
 
 const itemsMax = 4096;
 const partsMax = 1024;
@@ -24,8 +26,8 @@ const inputImage = z.object({
 const inputFile = z.object({
   type: z.literal('input_file'),
   file_id: noFileId,
-  file_url: notTaken('send the document as a data URI in file_data'),
-  file_data: z.string().max(dataMax).startsWith('data:', 'must be a data URI'),
+  file_url: z.string().min(1).max(dataMax).nullish(),
+  file_data: z.string().max(dataMax).startsWith('data:', 'must be a data URI').nullish(),
   filename: z.string().max(255).nullish(),
 });
 const outputText = z.object({ type: z.literal('output_text'), text });
@@ -37,7 +39,13 @@ const inputMessage = z.object({
   role: z.literal('user'),
   content: z.union([
     text,
-    z.array(z.discriminatedUnion('type', [inputText, inputImage, inputFile])).max(partsMax),
+    z
+      .array(
+        z.discriminatedUnion('type', [inputText, inputImage, inputFile], {
+          error: 'must be one of input_text, input_image, input_file',
+        }),
+      )
+      .max(partsMax),
   ]),
 });
 const systemMessage = z.object({
@@ -50,7 +58,13 @@ const outputMessage = z.object({
   role: z.literal('assistant'),
   content: z.union([
     text,
-    z.array(z.discriminatedUnion('type', [outputText, refusal, inputText])).max(partsMax),
+    z
+      .array(
+        z.discriminatedUnion('type', [outputText, refusal, inputText], {
+          error: 'must be one of output_text, refusal, input_text',
+        }),
+      )
+      .max(partsMax),
   ]),
 });
 const functionCall = z.object({
@@ -62,13 +76,25 @@ const functionCall = z.object({
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
   call_id: name,
-  output: z.union(
-    [text, z.array(inputText).max(partsMax)],
-    'must be a string or an array of input_text parts: other outputs are not supported',
-  ),
+  output: z.union([
+    text,
+    z
+      .array(
+        z.discriminatedUnion('type', [inputText, inputImage], {
+          error: 'must be one of input_text, input_image',
+        }),
+      )
+      .max(partsMax),
+  ]),
 });
-/** Reasoning of an earlier response. Another model cannot read it, so it is dropped. */
-const reasoningItem = z.object({ type: z.literal('reasoning') });
+const reasoningItem = z.object({
+  type: z.literal('reasoning'),
+  summary: z
+    .array(z.object({ text: text.optional() }))
+    .max(partsMax)
+    .nullish(),
+  encrypted_content: text.nullish(),
+});
 const itemTypes = 'must be one of message, function_call, function_call_output, reasoning';
 const inputItem = z.discriminatedUnion(
   'type',
@@ -103,44 +129,89 @@ export const input = z.union([
 type Input = z.infer<typeof input>;
 type Item = Exclude<Input, string>[number];
 
-/** Converts items to messages. A text of the assistant and the calls after it become one message. */
+/** Converts items to messages. Reasoning, a text of the assistant and the calls after it become one message. */
 export function toMessages(items: Input): ChatMessage[] {
   if (typeof items === 'string') return [{ role: 'user', content: items }];
   const messages: ChatMessage[] = [];
+  /** Data of a provider that belongs to the next call. */
+  let pending: JsonObject | undefined;
   for (const item of items) {
-    if ('role' in item) messages.push(messageOf(item));
-    else if (item.type === 'function_call') addCall(messages, item);
-    else if (item.type === 'function_call_output') {
-      messages.push({ role: 'tool', tool_call_id: item.call_id, content: plain(item.output) });
+    if ('role' in item) addMessage(messages, item);
+    else if (item.type === 'reasoning') pending = addReasoning(messages, item) ?? pending;
+    else if (item.type === 'function_call') {
+      addCall(messages, item, pending);
+      pending = undefined;
+    } else {
+      const content = typeof item.output === 'string' ? item.output : outputOf(item.output);
+      messages.push({ role: 'tool', tool_call_id: item.call_id, content });
     }
   }
-  return messages;
+  return messages.filter(({ role, content, tool_calls: calls }) => {
+    // Reasoning without an answer after it says nothing to a model.
+    return role !== 'assistant' || content !== null || calls;
+  });
 }
 
-function addCall(messages: ChatMessage[], item: z.infer<typeof functionCall>): void {
-  let turn = messages.at(-1);
-  if (turn?.role !== 'assistant') {
-    turn = { role: 'assistant', content: null };
-    messages.push(turn);
-  }
+/** Returns the last message if it is the assistant's and `accepts` returns true, else a new message of the assistant. */
+function turnOf(
+  messages: ChatMessage[],
+  accepts: (turn: ChatMessage) => boolean = () => true,
+): ChatMessage {
+  const last = messages.at(-1);
+  if (last?.role === 'assistant' && accepts(last)) return last;
+  const turn: ChatMessage = { role: 'assistant', content: null };
+  messages.push(turn);
+  return turn;
+}
+
+/** Returns whether a message has only reasoning so far. */
+function isThought({ content, tool_calls: calls }: ChatMessage): boolean {
+  return content === null && !calls;
+}
+
+function addReasoning(
+  messages: ChatMessage[],
+  { summary, encrypted_content: encrypted }: z.infer<typeof reasoningItem>,
+): JsonObject | undefined {
+  const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
+  const { details = [], extraContent } = unsealed(encrypted ?? '') ?? {};
+  if (thoughts === '' && details.length === 0) return extraContent;
+  const turn = turnOf(messages, isThought);
+  if (thoughts !== '') turn.reasoning_content = (turn.reasoning_content ?? '') + thoughts;
+  if (details.length > 0) turn.reasoning_details = [...(turn.reasoning_details ?? []), ...details];
+  return extraContent;
+}
+
+function addCall(
+  messages: ChatMessage[],
+  item: z.infer<typeof functionCall>,
+  extra: JsonObject | undefined,
+): void {
+  const turn = turnOf(messages);
   turn.tool_calls ??= [];
   turn.tool_calls.push({
     id: item.call_id,
     type: 'function',
     function: { name: item.name, arguments: item.arguments },
+    ...(extra && { extra_content: extra }),
   });
 }
 
-function messageOf(item: Extract<Item, { role: string }>): ChatMessage {
-  if (item.role === 'user') {
-    const { content } = item;
-    return {
-      role: 'user',
-      content: typeof content === 'string' ? content : content.map(partOf),
-    };
-  }
-  if (item.role === 'assistant') return { role: 'assistant', content: plain(item.content) };
-  return { role: 'system', content: plain(item.content) };
+function addMessage(messages: ChatMessage[], item: Extract<Item, { role: string }>): void {
+  const { role, content } = item;
+  if (role === 'user') {
+    const parts = typeof content === 'string' ? content : content.map(partOf);
+    messages.push({ role, content: parts });
+  } else if (role === 'assistant') {
+    turnOf(messages, isThought).content = plain(content);
+  } else messages.push({ role: 'system', content: plain(content) });
+}
+
+type Output = Exclude<z.infer<typeof functionCallOutput>['output'], string>;
+
+function outputOf(parts: Output): string | ContentPart[] {
+  if (parts.some(({ type }) => type === 'input_image')) return parts.map(partOf);
+  return parts.map((part) => (part.type === 'input_text' ? part.text : '')).join('\n');
 }
 
 type Plain = string | readonly ({ text: string } | { refusal: string })[];
@@ -158,6 +229,6 @@ function partOf(part: UserPart): ContentPart {
     const { image_url: url, detail } = part;
     return { type: 'image_url', image_url: { url, ...given({ detail }) } };
   }
-  const { file_data, filename } = part;
-  return { type: 'file', file: { file_data, ...given({ filename }) } };
+  const { file_data, file_url, filename } = part;
+  return { type: 'file', file: given({ file_data, file_url, filename }) };
 }

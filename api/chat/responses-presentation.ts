@@ -1,7 +1,7 @@
 /** Formats chats as OpenAI's Responses API does: responses, and streams of their events. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
-import { openaiError } from '../middleware/errors.ts';
+import { openaiCodeOf, openaiError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
@@ -16,20 +16,14 @@ function statusOf(finishReason: string | null): 'completed' | 'incomplete' {
 }
 
 /** Returns the usage. Cached and reasoning tokens are 0 if the provider does not report them. */
-function usageOf({ usage }: ChatBill, reported: unknown): object {
-  const detail = (group: string, field: string): number => {
-    const details = isRecord(reported) ? reported[group] : null;
-    const count = isRecord(details) ? details[field] : null;
-    return typeof count === 'number' ? count : 0;
-  };
+function usageOf({ usage }: ChatBill): object {
+  const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
   return {
-    input_tokens: usage.inputTokens,
-    input_tokens_details: { cached_tokens: detail('prompt_tokens_details', 'cached_tokens') },
-    output_tokens: usage.outputTokens,
-    output_tokens_details: {
-      reasoning_tokens: detail('completion_tokens_details', 'reasoning_tokens'),
-    },
-    total_tokens: usage.inputTokens + usage.outputTokens,
+    input_tokens: inputTokens,
+    input_tokens_details: { cached_tokens: cachedInputTokens },
+    output_tokens: outputTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: inputTokens + outputTokens,
   };
 }
 
@@ -83,7 +77,7 @@ function responseOf({ chat, request }: Shown, createdAt: number, state: object):
 /** Returns the fields of a response that has ended. */
 function endOf(
   { chat }: Shown,
-  end: { finishReason: string | null; bill: ChatBill; usage: unknown; items: ResponseItems },
+  end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
 ): object {
   const status = statusOf(end.finishReason);
   const reason = incompleteReasons[end.finishReason ?? ''];
@@ -91,7 +85,7 @@ function endOf(
     status,
     incomplete_details: reason === undefined ? null : { reason },
     output: end.items.output(status),
-    usage: usageOf(end.bill, end.usage),
+    usage: usageOf(end.bill),
     creditsConsumed: end.bill.creditsConsumed,
     ...triesOf(chat),
   };
@@ -121,26 +115,19 @@ export function responsesPresentation(): Presentation {
     body(shown, { completion, finishReason }, bill) {
       const completed = new ResponseItems(shown.chat.id);
       completed.add(completion);
-      const end = endOf(shown, {
-        finishReason,
-        bill,
-        usage: completion['usage'],
-        items: completed,
-      });
+      const end = endOf(shown, { finishReason, bill, items: completed });
       return JSON.stringify(responseOf(shown, createdAt, end));
     },
     steps(shown, steps) {
       const started = start(shown);
-      const events = steps.flatMap(({ chunk }) =>
-        chunk === null ? [] : started.items.add(JSON.parse(chunk)),
-      );
+      const events = steps.flatMap(({ chunk }) => (chunk ? started.items.add(chunk) : []));
       return started.text + events.map(event).join('');
     },
     end(shown, bill) {
       const started = start(shown);
       const { finishReason } = shown.chat.outline;
       const status = statusOf(finishReason);
-      const end = endOf(shown, { finishReason, bill, usage: null, items: started.items });
+      const end = endOf(shown, { finishReason, bill, items: started.items });
       const response = responseOf(shown, createdAt, end);
       const events = [...started.items.end(status), { type: `response.${status}`, response }];
       return started.text + events.map(event).join('');
@@ -150,7 +137,7 @@ export function responsesPresentation(): Presentation {
       return event({
         ...body,
         type: 'error',
-        code: error.code,
+        code: openaiCodeOf(error),
         param: error.details?.[0]?.path ?? null,
         ...(bill && { creditsConsumed: bill.creditsConsumed }),
       });

@@ -9,6 +9,7 @@ import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
 import { given, name, notTaken, text, toolName } from './chat-messages.ts';
+import { effort } from './reasoning-fields.ts';
 import { common, openaiOnly, type ChatRequest } from './chat-schema.ts';
 import { input, resend, toMessages } from './responses-input.ts';
 
@@ -49,7 +50,12 @@ const wireRequest = z.object({
   instructions: text.nullish(),
   max_output_tokens: z.int().min(1).nullish(),
   text: z.object({ format: textFormat.nullish(), verbosity: openaiOnly.verbosity }).nullish(),
-  reasoning: z.object({ effort: common.reasoning_effort }).nullish(),
+  reasoning: z
+    .object({
+      effort: effort.nullish(),
+      summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
+    })
+    .nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: openaiOnly.parallel_tool_calls,

@@ -13,7 +13,14 @@ import { found, oneOf } from './fields.ts';
 import { defineEndpoint, ownAnswer, section, type AnswerParts } from './endpoint.ts';
 
 const tokenUsage = z
-  .object({ inputTokens: z.int(), outputTokens: z.int(), totalTokens: z.int() })
+  .object({
+    inputTokens: z.int(),
+    outputTokens: z.int(),
+    totalTokens: z.int(),
+    cachedInputTokens: z.int().optional(),
+    cacheWriteTokens: z.int().optional(),
+    reasoningTokens: z.int().optional(),
+  })
   .meta({ id: 'TokenUsage' });
 const tried = z
   .array(z.object({ model: z.string(), error: z.string() }))
@@ -76,6 +83,7 @@ export const chatErrors = [
   'UNSUPPORTED_PARAMETER',
   'CONFLICTING_FIELDS',
   'INVALID_INPUT_URL',
+  'CONTEXT_LENGTH_EXCEEDED',
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
   'INSUFFICIENT_CREDITS',
@@ -143,7 +151,13 @@ const estimateOperation = (parts: { path: `/${string}`; body: z.ZodType<ChatRequ
       'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
     request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),
-    errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
+    errors: [
+      'UNKNOWN_MODEL',
+      'UNSUPPORTED_PARAMETER',
+      'CONFLICTING_FIELDS',
+      'INVALID_INPUT_URL',
+      'CONTEXT_LENGTH_EXCEEDED',
+    ],
     async handle(call, services) {
       const estimate = await estimateChat(call, services);
       const { reserveMicro, leastMicro, mostMicro } = estimate;

@@ -20,6 +20,7 @@ import { noticeEndpoints } from './account-notices.ts';
 import { apiKeys } from './api-keys.ts';
 import { callerWebhooks } from './caller-webhooks.ts';
 import { chat } from './chat.ts';
+import { chats } from './chats.ts';
 import { consolePages } from './console.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
@@ -44,6 +45,7 @@ import { webhookSecret } from './webhook-secret.ts';
 /** All endpoints of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
   ...chat,
+  ...chats,
   ...anthropic,
   ...models,
   ...studio,

@@ -45,6 +45,8 @@ const legacyModel = z.object({
     input: z.number(),
     output: z.number(),
     audioInput: z.number().optional(),
+    cachedInput: z.number().optional(),
+    cacheWrite: z.number().optional(),
   }),
   limit: z.object({ context: z.int(), output: z.int() }),
   reasoning: z.literal(true).optional(),
@@ -200,6 +202,8 @@ function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
       input: cost.inputUsdPerMillion,
       output: cost.outputUsdPerMillion,
       audioInput: cost.audioInputUsdPerMillion,
+      cachedInput: cost.cachedInputUsdPerMillion,
+      cacheWrite: cost.cacheWriteUsdPerMillion,
     },
     limit,
     // These fields are absent instead of false (spec §2.5), because JSON omits undefined values.

@@ -24,7 +24,8 @@ const query = z.strictObject({
     .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
-const usageRecord = z
+/** Schema of the record of a job or chat. */
+export const usageRecord = z
   .object({
     id: z.string(),
     type: z.string().meta({ description: '`chat`, or the type of the Studio job.' }),
@@ -35,6 +36,12 @@ const usageRecord = z
       .meta({ description: 'Credits charged; 0 if the status is `reserved` or `released`.' }),
     inputTokens: z.int().optional(),
     outputTokens: z.int().optional(),
+    cachedInputTokens: z.int().optional().meta({
+      description:
+        'Input tokens read from the provider’s cache of prompts; absent if there are none.',
+    }),
+    cacheWriteTokens: z.int().optional(),
+    reasoningTokens: z.int().optional(),
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
@@ -122,7 +129,9 @@ export function accountView(account: UsagePage['account']): z.infer<typeof accou
   };
 }
 
-function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
+/** Returns the record of a job or chat in credits. */
+export function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
+  const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = record;
   return {
     id: record.id,
     type: record.type,
@@ -131,6 +140,9 @@ function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
     credits: creditsFromMicro(record.chargedMicro),
     ...(record.inputTokens !== null && { inputTokens: record.inputTokens }),
     ...(record.outputTokens !== null && { outputTokens: record.outputTokens }),
+    ...(cachedInputTokens && { cachedInputTokens }),
+    ...(cacheWriteTokens && { cacheWriteTokens }),
+    ...(reasoningTokens && { reasoningTokens }),
     ...(record.jobId !== null && { jobId: record.jobId }),
     keyId: record.keyId,
     requestId: record.requestId,

@@ -8,6 +8,7 @@ import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
 import { arrivingBytes } from './arrival.ts';
 import { holdBytes, ownerOf } from '../middleware/byte-limits.ts';
+import { jsonErrorPlace } from './json-error.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 import { parseWith } from './parsing.ts';
 
@@ -148,7 +149,9 @@ function parseObject(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch {
-    throw notABody('must be JSON');
+    if (text.length > quickBytesMax) throw notABody('must be JSON');
+    const { line, column } = jsonErrorPlace(text);
+    throw notABody(`must be JSON; the error is in line ${line}, column ${column}`);
   }
   if (!isRecord(value)) throw notABody('must be a JSON object');
   return value;

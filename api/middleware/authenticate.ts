@@ -33,7 +33,7 @@ export function authenticate(
   }
   return async (ctx, next) => {
     const { caller, limit } = await callerOf(ctx);
-    if (!caller) throw new GatewayError('Unauthorized');
+    if (!caller) throw new GatewayError('Unauthorized', missingKey(ctx, takesXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
     ctx.set('X-RateLimit-Limit', String(limit));
@@ -46,6 +46,13 @@ export function authenticate(
     }
     await next();
   };
+}
+
+/** Returns the message for a request without credentials; undefined if it has some, which are invalid. */
+function missingKey({ headers }: Context, takesXApiKey: boolean | undefined): string | undefined {
+  if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
+  const other = takesXApiKey ? ' or x-api-key: <key>' : '';
+  return `The request has no API key. Send the header Authorization: Bearer <key>${other}.`;
 }
 
 /** Returns the bearer key of a request; undefined if the request has no bearer credential, or more than one. */

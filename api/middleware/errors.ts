@@ -3,7 +3,8 @@
  * service's own (spec §2.1), or the format of OpenAI or Anthropic with the service's fields in addition.
  */
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
+import { createNearest } from '../../domain/field-messages.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
@@ -20,6 +21,19 @@ const openaiTypes: Readonly<Record<number, string>> = {
   403: 'permission_error',
   429: 'rate_limit_error',
 };
+
+/** Codes on which OpenAI's clients act, in place of ours. */
+const openaiCodes: Partial<Record<ErrorCode, string>> = {
+  CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
+  INSUFFICIENT_CREDITS: 'insufficient_quota',
+  KEY_LIMIT_EXCEEDED: 'insufficient_quota',
+  'Rate limit exceeded. Please slow down.': 'rate_limit_exceeded',
+};
+
+/** Returns the code of an error in OpenAI's format. */
+export function openaiCodeOf({ code }: GatewayError): string {
+  return openaiCodes[code] ?? code;
+}
 
 /** Anthropic's error types by status. */
 const anthropicTypes: Readonly<Record<number, string>> = {
@@ -38,7 +52,7 @@ export const openaiError: Shape = (error, requestId) => ({
     message: error.message,
     type:
       openaiTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'server_error'),
-    code: error.code,
+    code: openaiCodeOf(error),
     param: error.details?.[0]?.path ?? null,
   },
   message: error.message,
@@ -106,7 +120,11 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
       requestId: z.string(),
       details,
     })
-    .meta({ id: 'OpenAIError', description: 'In OpenAI’s shape; `code` is ours.' }),
+    .meta({
+      id: 'OpenAIError',
+      description:
+        'In OpenAI’s shape; `code` is OpenAI’s for errors on which its clients act, else ours.',
+    }),
   anthropic: z
     .looseObject({
       type: z.literal('error'),
@@ -117,12 +135,16 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
 };
 
-/** Makes the middleware that converts errors to responses; the response does not contain details of an unexpected error. */
-export function errorAnswers(logger: Logger): Middleware {
+/**
+ * Makes the middleware that converts errors to responses; the response does not contain details of an unexpected error.
+ * `paths` are those of all endpoints, for the error of an unknown path.
+ */
+export function errorAnswers(logger: Logger, paths: readonly string[]): Middleware {
+  const nearest = createNearest(paths);
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw noRoute(ctx);
+      if (ctx.status === 404 && ctx.body === undefined) throw noRoute(ctx, nearest);
     } catch (error) {
       const gatewayError = gatewayErrorOf(error);
       if (gatewayError.status >= 500) {
@@ -137,13 +159,18 @@ export function errorAnswers(logger: Logger): Middleware {
 const shownPathMax = 100;
 
 /** Makes the error of a request without a route: the path is unknown, or does not support the method. */
-function noRoute(ctx: Context): GatewayError {
+function noRoute(ctx: Context, nearest: (path: string) => string[]): GatewayError {
   // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
     const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);
     const documents = 'GET /api/v1/openapi.json lists the endpoints';
-    return new GatewayError('NOT_FOUND', `${ctx.method} ${path} does not exist; ${documents}.`);
+    const [near] = nearest(ctx.path);
+    const advice = near === undefined ? '' : ` did you mean ${near}?`;
+    return new GatewayError(
+      'NOT_FOUND',
+      `${ctx.method} ${path} does not exist;${advice} ${documents}.`,
+    );
   }
   ctx.set('Allow', [...methods].join(', '));
   return new GatewayError('METHOD_NOT_ALLOWED');

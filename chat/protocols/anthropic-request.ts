@@ -1,11 +1,12 @@
-/** OpenAI's request → Anthropic Messages. What has no counterpart is refused, never dropped silently. */
-import type { JsonObject } from '../../domain/json.ts';
-import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { isRecord } from '../../domain/json.ts';
+/** Internal chat request → Anthropic's Messages API. A field without a counterpart is rejected, unless its value has no effect. */
+import { fieldError } from '../../domain/errors.ts';
+import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
-import type { ChatCall } from './protocol.ts';
+import { reasoningOf, thoughtsOf } from './anthropic-thinking.ts';
+import { unsupported, type ChatCall } from './protocol.ts';
+import { answerTool, structuredAnswer, type StructuredAnswer } from './structured-answer.ts';
 
-/** Fields without a counterpart, and the values that say nothing and so do no harm. */
+/** Fields without a counterpart, and their values that have no effect. */
 const neutral: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
   seed: [],
@@ -16,11 +17,11 @@ const neutral: Readonly<Record<string, readonly unknown[]>> = {
   frequency_penalty: [0],
   prediction: [],
   verbosity: ['medium'],
-  // These say how OpenAI keeps or caches a request; here there is nothing to keep.
+  // OpenAI stores requests with these fields.
   metadata: [],
   store: [false],
 };
-/** Taken by no counterpart, but no promise either: hints of OpenAI's own. */
+/** Hints for OpenAI, which are dropped: they change no answer. */
 const hints: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
@@ -36,41 +37,70 @@ const mapped: ReadonlySet<string> = new Set([
   'parallel_tool_calls',
   'response_format',
   'reasoning_effort',
+  'thinking',
+  'top_k',
   'user',
+  'cache_control',
 ]);
-
-function unsupported(path: string, message: string): GatewayError {
-  return fieldError('UNSUPPORTED_PARAMETER', path, message);
-}
 
 /** @throws GatewayError UNSUPPORTED_PARAMETER */
 function refuseForeign(body: ChatBody): void {
   for (const [field, value] of Object.entries(body)) {
     if (mapped.has(field) || hints.has(field)) continue;
     const harmless = neutral[field] ?? [];
-    if (!harmless.includes(value)) throw unsupported(field, 'this model does not take it');
+    if (!harmless.includes(value)) throw unsupported(field, 'this model does not support it');
   }
 }
 
 /** Translates a request to Anthropic’s Messages API. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
-export function encodeAnthropic({ model, body, stream }: ChatCall): Record<string, unknown> {
+export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
+  const { model, body, stream } = call;
   refuseForeign(body);
-  const system = body.messages.filter(({ role }) => role === 'system').map(textOnly);
   if (body.temperature !== undefined && body.temperature > 1) {
-    throw unsupported('temperature', 'this model takes at most 1');
+    throw unsupported('temperature', 'this model accepts at most 1');
   }
+  const { thinking, effort } = reasoningOf(call);
+  const answer = structuredAnswer(call, thinking !== undefined);
+  const system = systemOf(body.messages);
+  const config = {
+    ...(effort !== undefined && { effort }),
+    ...(answer.format && { format: answer.format }),
+  };
   return {
     model: model.upstreamModel,
     messages: turnsOf(body.messages),
-    ...(system.length > 0 && { system: system.join('\n\n') }),
+    ...(system.length > 0 && { system }),
     ...(body.temperature !== undefined && { temperature: body.temperature }),
     ...(body.top_p !== undefined && { top_p: body.top_p }),
+    ...(body.top_k !== undefined && { top_k: body.top_k }),
     ...(body.stop !== undefined && { stop_sequences: [body.stop].flat() }),
     ...(body.user !== undefined && { metadata: { user_id: body.user } }),
-    ...toolsOf(body),
-    ...outputConfigOf(body),
+    ...(thinking && { thinking }),
+    ...toolsOf(body, answer),
+    ...(Object.keys(config).length > 0 && { output_config: config }),
+    ...cacheControlOf(body),
     ...(stream && { stream: true }),
   };
+}
+
+function cacheControlOf({ cache_control: mark }: Pick<ContentPart, 'cache_control'>): {
+  cache_control?: JsonObject;
+} {
+  return mark ? { cache_control: mark } : {};
+}
+
+function isCached({ content }: ChatMessage): boolean {
+  return Array.isArray(content) && content.some((part) => part.cache_control);
+}
+
+/** Returns the system messages as one text; as blocks, if a part of them ends a cached prompt. */
+function systemOf(messages: readonly ChatMessage[]): string | unknown[] {
+  const system = messages.filter(({ role }) => role === 'system');
+  if (!system.some(isCached))
+    return system.map((message) => textOnly(message, 'messages')).join('\n\n');
+  return system.flatMap(({ content }) =>
+    partsOf(content).flatMap((part) => blockOf(part, 'messages')),
+  );
 }
 
 interface Turn {
@@ -97,39 +127,51 @@ function turnsOf(messages: readonly ChatMessage[]): Turn[] {
   return turns;
 }
 
-function blocksOf(message: ChatMessage, index: number): unknown[] {
-  if (message.role === 'tool') {
-    return [
-      {
-        type: 'tool_result',
-        tool_use_id: message.tool_call_id,
-        content: textOnly(message, index),
-      },
-    ];
-  }
-  const parts: ContentPart[] =
-    typeof message.content === 'string'
-      ? [{ type: 'text', text: message.content }]
-      : (message.content ?? []);
-  const blocks = parts.flatMap((part) => blockOf(part, `messages.${index}.content`));
-  return [...blocks, ...(message.tool_calls ?? []).map((call) => toolUse(call, index))];
+function partsOf(content: ChatMessage['content']): ContentPart[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
 }
 
-/** Anthropic refuses empty texts; they say nothing, so they are left out. */
+function blocksOf(message: ChatMessage, index: number): unknown[] {
+  const path = `messages.${index}.content`;
+  if (message.role === 'tool') return [toolResultOf(message, path)];
+  const blocks = partsOf(message.content).flatMap((part) => blockOf(part, path));
+  const calls = (message.tool_calls ?? []).map((call) => toolUse(call, index));
+  return [...thoughtsOf(message), ...blocks, ...calls];
+}
+
+function toolResultOf(message: ChatMessage, path: string): unknown {
+  const { content, tool_call_id: id, is_error: isError } = message;
+  const isText = partsOf(content).every(({ type }) => type === 'text');
+  return {
+    type: 'tool_result',
+    tool_use_id: id,
+    content: isText
+      ? textOnly(message, path)
+      : partsOf(content).flatMap((part) => blockOf(part, path)),
+    ...(isError === true && { is_error: true }),
+    ...cacheControlOf(message),
+  };
+}
+
+/** Converts a part to blocks. Anthropic rejects empty texts, so they are left out. */
 function blockOf(part: ContentPart, path: string): unknown[] {
+  const cache = cacheControlOf(part);
   switch (part.type) {
     case 'text':
-      return part.text === '' ? [] : [{ type: 'text', text: part.text }];
+      return part.text === '' ? [] : [{ type: 'text', text: part.text, ...cache }];
     case 'refusal':
-      return part.refusal === '' ? [] : [{ type: 'text', text: part.refusal }];
+      return part.refusal === '' ? [] : [{ type: 'text', text: part.refusal, ...cache }];
     case 'image_url':
-      return [{ type: 'image', source: sourceOf(part.image_url.url, path) }];
-    case 'file':
-      return [{ type: 'document', source: sourceOf(part.file.file_data, path) }];
+      return [{ type: 'image', source: sourceOf(part.image_url.url, path), ...cache }];
+    case 'file': {
+      const { file_data: data, file_url: url, filename: title } = part.file;
+      const source = sourceOf(data ?? url ?? '', path);
+      return [{ type: 'document', source, ...(title !== undefined && { title }), ...cache }];
+    }
     case 'input_audio':
       break;
   }
-  throw unsupported(path, 'this model does not take sound');
+  throw unsupported(path, 'this model does not accept sound');
 }
 
 const dataUri = /^data:([\w.+-]+\/[\w.+-]+);base64,/;
@@ -148,63 +190,58 @@ function toolUse(call: ToolCall, index: number): unknown {
   try {
     const input: unknown = JSON.parse(call.function.arguments || '{}');
     if (isRecord(input)) {
-      return { type: 'tool_use', id: call.id, name: call.function.name, input };
+      const { id, function: called } = call;
+      return { type: 'tool_use', id, name: called.name, input, ...cacheControlOf(call) };
     }
   } catch {
-    // Said below: the arguments are the caller's, and this model wants them as an object.
+    // Arguments that are not JSON are rejected below, as those that are not an object.
   }
   throw unsupported(path, 'arguments must be a JSON object');
 }
 
-function textOnly(message: ChatMessage, index?: number): string {
-  if (typeof message.content === 'string') return message.content;
-  return (message.content ?? [])
+function textOnly({ content }: ChatMessage, path: string): string {
+  return partsOf(content)
     .map((part) => {
       if (part.type === 'text') return part.text;
-      throw unsupported(`messages.${index ?? 0}.content`, 'only text is supported here');
+      throw unsupported(path, 'only text is supported here');
     })
     .join('\n');
 }
 
-function toolsOf(body: ChatBody): Record<string, unknown> {
-  if (!body.tools || body.tools.length === 0) return {};
-  const tools = body.tools.map(({ function: tool }) => ({
-    name: tool.name,
-    ...(tool.description !== undefined && { description: tool.description }),
-    input_schema: { type: 'object', ...tool.parameters },
-    ...(tool.strict === true && { strict: true }),
-  }));
+function toolsOf(body: ChatBody, { tool: answer }: StructuredAnswer): Record<string, unknown> {
+  const tools: JsonObject[] = (body.tools ?? []).map((tool) => {
+    const { name, description, parameters, strict } = tool.function;
+    if (name === answerTool) throw unsupported('tools', `the name ${answerTool} is reserved`);
+    return {
+      name,
+      ...(description !== undefined && { description }),
+      input_schema: { type: 'object', ...parameters },
+      ...(strict === true && { strict: true }),
+      ...cacheControlOf(tool),
+    };
+  });
+  if (answer) {
+    const isAlone = tools.length === 0 || body.tool_choice === 'none';
+    return {
+      tools: [...tools, answer],
+      tool_choice: isAlone
+        ? { type: 'tool', name: answerTool }
+        : { type: 'any', ...singleOf(body) },
+    };
+  }
   const choice = toolChoiceOf(body);
-  return { tools, ...(choice === undefined ? {} : { tool_choice: choice }) };
+  return tools.length === 0 ? {} : { tools, ...(choice && { tool_choice: choice }) };
 }
 
-function toolChoiceOf({
-  tool_choice: choice,
-  parallel_tool_calls: parallel,
-}: ChatBody): JsonObject | undefined {
-  const single = parallel === false ? { disable_parallel_tool_use: true } : {};
+function singleOf({ parallel_tool_calls: parallel }: ChatBody): JsonObject {
+  return parallel === false ? { disable_parallel_tool_use: true } : {};
+}
+
+function toolChoiceOf(body: ChatBody): JsonObject | undefined {
+  const { tool_choice: choice } = body;
+  const single = singleOf(body);
   if (choice === 'none') return { type: 'none' };
   if (choice === 'required') return { type: 'any', ...single };
   if (typeof choice === 'object') return { type: 'tool', name: choice.function.name, ...single };
-  return parallel === false ? { type: 'auto', ...single } : undefined;
-}
-
-const efforts: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'xhigh', 'max']);
-
-function outputConfigOf(body: ChatBody): Record<string, unknown> {
-  const config: Record<string, unknown> = {};
-  const effort = body.reasoning_effort;
-  if (effort !== undefined && efforts.has(effort)) config['effort'] = effort;
-  else if (effort !== undefined && effort !== 'none' && effort !== 'minimal') {
-    throw unsupported('reasoning_effort', 'this model takes low, medium or high');
-  }
-  const format = body.response_format;
-  if (format?.type === 'json_schema') {
-    const given = format['json_schema'];
-    const schema = isRecord(given) ? given['schema'] : undefined;
-    config['format'] = { type: 'json_schema', schema };
-  } else if (format !== undefined && format.type !== 'text') {
-    throw unsupported('response_format', 'this model takes text and json_schema');
-  }
-  return Object.keys(config).length > 0 ? { output_config: config } : {};
+  return body.parallel_tool_calls === false ? { type: 'auto', ...single } : undefined;
 }

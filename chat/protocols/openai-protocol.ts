@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { upstreamRefused } from '../upstream-failures.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
-import { encodeOpenai, openaiBoundField } from './openai-request.ts';
+import { boundOpenai, encodeOpenai } from './openai-request.ts';
 import {
   parseObject,
   tokenCount,
@@ -35,7 +35,7 @@ export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   encode: encodeOpenai,
-  boundField: openaiBoundField,
+  bounded: boundOpenai,
   decode,
   createReader: createOpenaiReader,
   failureOf: ({ status, body, retryAfter }) =>
@@ -62,12 +62,22 @@ function readUsage(value: unknown): TokenUsage | null {
   const completion = tokenCount(value['completion_tokens']);
   if (inputTokens === undefined || completion === undefined) return null;
   const total = tokenCount(value['total_tokens']) ?? 0;
-  const details = value['prompt_tokens_details'];
-  const audio = isRecord(details) ? tokenCount(details['audio_tokens']) : undefined;
+  const detail = (group: string, field: string): number | undefined => {
+    const details = value[group];
+    return isRecord(details) ? tokenCount(details[field]) : undefined;
+  };
+  const audio = detail('prompt_tokens_details', 'audio_tokens');
   return {
     inputTokens,
     ...(audio !== undefined && { audioInputTokens: audio }),
+    // DeepSeek and Moonshot AI name the cached tokens outside of the details.
+    cachedInputTokens:
+      detail('prompt_tokens_details', 'cached_tokens') ??
+      tokenCount(value['prompt_cache_hit_tokens']) ??
+      tokenCount(value['cached_tokens']) ??
+      0,
     outputTokens: Math.max(completion, total - inputTokens),
+    reasoningTokens: detail('completion_tokens_details', 'reasoning_tokens') ?? 0,
   };
 }
 
@@ -102,6 +112,7 @@ function decode(answer: unknown): ChatAnswer | null {
     completion: answer,
     text: textOf(first['message']['content']),
     finishReason: typeof finish === 'string' ? finish : null,
+    stopSequence: null,
     usage: readUsage(answer['usage']),
     written: [first, ...more]
       .map(({ message }) => (isRecord(message) ? writtenOf(message) : ''))
@@ -117,7 +128,7 @@ function createOpenaiReader(): StreamReader {
   let usage: TokenUsage | null = null;
   let head: StreamReader['head'] | null = null;
 
-  function stepOf(chunk: string, choices: readonly unknown[]): StreamStep {
+  function stepOf(chunk: Record<string, unknown>, choices: readonly unknown[]): StreamStep {
     const step = { chunk, text: '', written: '' };
     for (const choice of choices) {
       if (!isRecord(choice)) continue;
@@ -152,10 +163,9 @@ function createOpenaiReader(): StreamReader {
     };
     const choices = choicesOf(value);
     if (!choices) return null;
-    if (!value['usage']) return stepOf(data, choices);
-    // Usage that we asked for, or that came unasked: the gateway sends its own to who wants it.
-    const { usage: _, ...rest } = value;
-    return choices.length === 0 ? null : stepOf(JSON.stringify(rest), choices);
+    // The gateway sends the usage itself, to callers that request it.
+    const { usage: reported, ...rest } = value;
+    return reported && choices.length === 0 ? null : stepOf(reported ? rest : value, choices);
   }
 
   return {
@@ -170,6 +180,7 @@ function createOpenaiReader(): StreamReader {
     get usage() {
       return { ...usage, final: usage !== null };
     },
+    stopSequence: null,
     get head() {
       return head ?? { id: '', created: 0, model: '' };
     },

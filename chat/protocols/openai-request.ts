@@ -4,8 +4,9 @@
  * Sources: the types of the `openai` client, the providers' API references.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import type { ChatBody, ToolCall } from '../chat-body.ts';
-import type { ChatCall } from './protocol.ts';
+import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
+import { effortOf } from './anthropic-thinking.ts';
+import { unsupported, type ChatCall } from './protocol.ts';
 
 /** Differences of a provider from OpenAI. */
 interface Dialect {
@@ -22,6 +23,8 @@ interface Dialect {
   reasoning: 'dropped' | 'accepted' | 'required';
   /** Whether tool calls carry thought signatures. */
   signatures: boolean;
+  /** Whether the provider knows `top_k`. */
+  topK: boolean;
 }
 
 const usual: Dialect = {
@@ -30,6 +33,7 @@ const usual: Dialect = {
   renamed: {},
   reasoning: 'dropped',
   signatures: false,
+  topK: false,
 };
 const modern: Dialect = { ...usual, boundField: 'max_completion_tokens' };
 const dialects: Readonly<Record<string, Dialect>> = {
@@ -43,23 +47,34 @@ const dialects: Readonly<Record<string, Dialect>> = {
   moonshotai: { ...usual, reasoning: 'required' },
   xiaomi: { ...usual, reasoning: 'required' },
   zai: { ...usual, reasoning: 'accepted' },
+  together: { ...usual, topK: true },
 };
 
 function dialectOf(model: ChatModel): Dialect {
   return dialects[model.provider] ?? usual;
 }
 
-/** Returns the field of the request that limits the answer. */
-export function openaiBoundField(model: ChatModel): Dialect['boundField'] {
-  return dialectOf(model).boundField;
+/** Adds the bound on the answer to a request. */
+export function boundOpenai(
+  fields: Record<string, unknown>,
+  { model, answerTokens }: { model: ChatModel; answerTokens: number },
+): Record<string, unknown> {
+  return { ...fields, [dialectOf(model).boundField]: answerTokens };
 }
 
-/** Translates a request for a provider with OpenAI's protocol. */
+/** Translates a request for a provider with OpenAI's protocol. @throws GatewayError UNSUPPORTED_PARAMETER */
 export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, unknown> {
   const dialect = dialectOf(model);
-  const request: Record<string, unknown> = { model: model.upstreamModel };
-  const { messages, ...options } = body;
-  request['messages'] = messagesFor(model, messages);
+  const { messages, tools, thinking: _, cache_control: __, ...options } = body;
+  if (options.top_k !== undefined && !dialect.topK) {
+    throw unsupported('top_k', 'this model does not support it');
+  }
+  const request: Record<string, unknown> = {
+    model: model.upstreamModel,
+    messages: messagesFor(model, messages),
+    ...(tools && { tools: tools.map(({ cache_control: ___, ...tool }) => tool) }),
+    ...effortFor(model, body),
+  };
   for (const [field, value] of Object.entries(options)) {
     request[dialect.renamed[field] ?? field] = value;
   }
@@ -71,27 +86,67 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
   return request;
 }
 
-function messagesFor(model: ChatModel, messages: ChatBody['messages']): unknown[] {
-  const dialect = dialectOf(model);
-  return messages.map((message) => {
-    const {
-      reasoning_content: reasoning,
-      reasoning_details: _,
-      extra_content,
-      ...fields
-    } = message;
-    if (message.role !== 'assistant') return fields;
-    const calls = message.tool_calls;
-    const isReasoningSent =
-      dialect.reasoning !== 'dropped' &&
-      (reasoning !== undefined || dialect.reasoning === 'required');
-    return {
-      ...fields,
-      ...(calls && { tool_calls: calls.map((call, index) => callFor(model, call, index)) }),
-      ...(dialect.signatures && extra_content && { extra_content }),
-      ...(model.reasoning && isReasoningSent && { reasoning_content: reasoning ?? '' }),
-    };
-  });
+/** Returns the effort for a budget of reasoning tokens. @throws GatewayError UNSUPPORTED_PARAMETER */
+function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
+  if (thinking?.type !== 'enabled') return {};
+  if (!model.reasoning) throw unsupported('thinking', 'this model does not reason');
+  return { reasoning_effort: effortOf(thinking.budget_tokens) };
+}
+function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
+  const sent: unknown[] = [];
+  let pictures: unknown[] = [];
+  /** Sends the pictures of tool results as a message of the user, because results may only be text. */
+  const showPictures = (): void => {
+    if (pictures.length > 0) sent.push({ role: 'user', content: pictures });
+    pictures = [];
+  };
+  for (const [index, message] of messages.entries()) {
+    const { content } = message;
+    const parts = Array.isArray(content) ? content : [];
+    const path = `messages.${index}.content`;
+    if (message.role === 'tool') {
+      const images = parts.filter(({ type }) => type === 'image_url');
+      pictures.push(...images.map((image) => partFor(image, path)));
+      sent.push(resultFor(message));
+    } else {
+      showPictures();
+      const own = Array.isArray(content) ? parts.map((part) => partFor(part, path)) : content;
+      sent.push(messageFor(model, message, own));
+    }
+  }
+  showPictures();
+  return sent;
+}
+
+function resultFor({ content, tool_call_id, is_error: isError }: ChatMessage): unknown {
+  const parts = Array.isArray(content) ? content : [];
+  const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  const result = Array.isArray(content) ? text : (content ?? '');
+  return { role: 'tool', tool_call_id, content: isError ? `Error: ${result}` : result };
+}
+
+function partFor(marked: ContentPart, path: string): unknown {
+  const { cache_control: _, ...part } = marked;
+  if (part.type === 'file' && part.file.file_url !== undefined) {
+    throw unsupported(path, 'this model accepts documents only as data, not by URL');
+  }
+  return part;
+}
+
+function messageFor(model: ChatModel, message: ChatMessage, content: unknown): unknown {
+  const { role, name, refusal, tool_calls: calls, extra_content: extra } = message;
+  const { reasoning, signatures } = dialectOf(model);
+  const thoughts = message.reasoning_content ?? (reasoning === 'required' ? '' : undefined);
+  const isReasoningSent = role === 'assistant' && model.reasoning && reasoning !== 'dropped';
+  return {
+    role,
+    ...(content !== undefined && { content }),
+    ...(name !== undefined && { name }),
+    ...(refusal !== undefined && { refusal }),
+    ...(calls && { tool_calls: calls.map((call, index) => callFor(model, call, index)) }),
+    ...(signatures && extra && { extra_content: extra }),
+    ...(isReasoningSent && thoughts !== undefined && { reasoning_content: thoughts }),
+  };
 }
 
 /**
@@ -101,7 +156,7 @@ function messagesFor(model: ChatModel, messages: ChatBody['messages']): unknown[
 const foreignSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
 
 function callFor(model: ChatModel, call: ToolCall, index: number): unknown {
-  const { extra_content: extra, ...fields } = call;
+  const { extra_content: extra, cache_control: _, ...fields } = call;
   if (!dialectOf(model).signatures) return fields;
   const isNeeded = index === 0 && !model.upstreamModel.startsWith('gemini-2');
   const content = extra ?? (isNeeded ? foreignSignature : null);

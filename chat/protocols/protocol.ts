@@ -3,7 +3,7 @@
  * format of a provider.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import type { GatewayError } from '../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { TokenUsage } from '../chat-price.ts';
@@ -26,6 +26,8 @@ export interface ChatAnswer {
   /** Text of the first choice. */
   text: string;
   finishReason: FinishReason;
+  /** Stop sequence at which the answer ended, if the provider reports it. */
+  stopSequence: string | null;
   /** Null if the provider reported none. */
   usage: TokenUsage | null;
   /** All output of the model, counted if the provider reports no usage. */
@@ -34,8 +36,8 @@ export interface ChatAnswer {
 
 /** Event of a provider's stream. */
 export interface StreamStep {
-  /** OpenAI's `chat.completion.chunk` as JSON text; null if there is nothing to relay. */
-  chunk: string | null;
+  /** OpenAI's `chat.completion.chunk`, whose id and model the gateway replaces; null if there is nothing to relay. */
+  chunk: Record<string, unknown> | null;
   /** Text for the first choice. */
   text: string;
   /** Output of the model in this step, counted if the provider reports no usage. */
@@ -49,9 +51,10 @@ export interface StreamReader {
   /** Whether the provider has sent the end of the answer. */
   readonly complete: boolean;
   readonly finishReason: FinishReason;
+  readonly stopSequence: string | null;
   /** Usage that the provider has reported so far; `final` if it covers the whole answer. */
   readonly usage: Partial<TokenUsage> & { final: boolean };
-  /** Names of the stream, for chunks that the gateway adds. */
+  /** The provider's id and model of the stream, empty if it sends none, and its time in Unix seconds. */
   readonly head: { id: string; created: number; model: string };
 }
 
@@ -72,12 +75,20 @@ export interface ChatProtocol {
    * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
    */
   encode: (call: ChatCall) => Record<string, unknown>;
-  /** Returns the field of the request that bounds the answer. */
-  boundField: (model: ChatModel) => string;
+  /** Adds the bound on the answer to an encoded request. */
+  bounded: (
+    fields: Record<string, unknown>,
+    bound: { model: ChatModel; answerTokens: number },
+  ) => Record<string, unknown>;
   /** Parses a whole answer; returns null if it has another format. */
   decode: (answer: unknown) => ChatAnswer | null;
   createReader: () => StreamReader;
   failureOf: (refusal: UpstreamRefusal) => GatewayError;
+}
+
+/** Makes the error of a field that a model does not support. */
+export function unsupported(path: string, message: string): GatewayError {
+  return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
 /** Returns a reported number of tokens; undefined if the value is not a count. */

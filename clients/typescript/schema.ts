@@ -92,6 +92,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/chats/{chatId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the tokens and the price of a chat
+         * @description The id is the `id` of the answer, on each of the chat endpoints and in each event of a stream.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["getChat"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/messages": {
         parameters: {
             query?: never;
@@ -108,6 +130,28 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["createMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Estimate the input tokens of a message (Anthropic-compatible)
+         * @description Accepts the body of a message and returns the estimate from which its reservation is made: a token per four characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["countMessageTokens"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1769,7 +1813,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1793,6 +1837,9 @@ export interface components {
             inputTokens: number;
             outputTokens: number;
             totalTokens: number;
+            cachedInputTokens?: number;
+            cacheWriteTokens?: number;
+            reasoningTokens?: number;
         };
         /** @description Machine-readable code, detail for people, fields at fault. */
         Error: {
@@ -1806,7 +1853,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description In OpenAI’s shape; `code` is ours. */
+        /** @description In OpenAI’s shape; `code` is OpenAI’s for errors on which its clients act, else ours. */
         OpenAIError: {
             error: {
                 message: string;
@@ -1836,6 +1883,31 @@ export interface components {
                 quantity: number;
                 credits: number;
             }[];
+        };
+        UsageRecord: {
+            id: string;
+            /** @description `chat`, or the type of the Studio job. */
+            type: string;
+            model: string | null;
+            /** @enum {string} */
+            status: "reserved" | "charged" | "released";
+            /** @description Credits charged; 0 if the status is `reserved` or `released`. */
+            credits: number;
+            inputTokens?: number;
+            outputTokens?: number;
+            /** @description Input tokens read from the provider’s cache of prompts; absent if there are none. */
+            cachedInputTokens?: number;
+            cacheWriteTokens?: number;
+            reasoningTokens?: number;
+            jobId?: string;
+            keyId: string | null;
+            requestId: string | null;
+            /** @description The tags of the request. */
+            metadata: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            createdAt: string;
         };
         /** @description In Anthropic’s shape; `code` is ours. */
         AnthropicError: {
@@ -2119,27 +2191,6 @@ export interface components {
             /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
         };
-        UsageRecord: {
-            id: string;
-            /** @description `chat`, or the type of the Studio job. */
-            type: string;
-            model: string | null;
-            /** @enum {string} */
-            status: "reserved" | "charged" | "released";
-            /** @description Credits charged; 0 if the status is `reserved` or `released`. */
-            credits: number;
-            inputTokens?: number;
-            outputTokens?: number;
-            jobId?: string;
-            keyId: string | null;
-            requestId: string | null;
-            /** @description The tags of the request. */
-            metadata: {
-                [key: string]: string;
-            };
-            /** Format: date-time */
-            createdAt: string;
-        };
         UsageSummary: {
             /** Format: date-time */
             after: string;
@@ -2216,7 +2267,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2244,6 +2295,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[];
                 name?: string | null;
             } | {
@@ -2253,6 +2309,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "image_url";
@@ -2261,6 +2322,11 @@ export interface components {
                         /** @enum {string} */
                         detail?: "auto" | "low" | "high" | "original";
                     } | string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "input_audio";
@@ -2278,6 +2344,11 @@ export interface components {
                         file_data: string;
                         filename?: string;
                     };
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 })[];
                 name?: string | null;
             } | {
@@ -2287,6 +2358,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "refusal";
@@ -2303,6 +2379,11 @@ export interface components {
                         arguments: string;
                     };
                     extra_content?: Record<string, never> | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[] | null;
                 reasoning?: string | null;
                 reasoning_content?: string | null;
@@ -2348,6 +2429,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[];
                 name?: string | null;
             } | {
@@ -2357,6 +2443,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[];
                 name?: string | null;
             } | {
@@ -2366,6 +2457,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "image_url";
@@ -2374,6 +2470,11 @@ export interface components {
                         /** @enum {string} */
                         detail?: "auto" | "low" | "high" | "original";
                     } | string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "input_audio";
@@ -2391,6 +2492,11 @@ export interface components {
                         file_data: string;
                         filename?: string;
                     };
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 })[];
                 name?: string | null;
             } | {
@@ -2400,6 +2506,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 } | {
                     /** @constant */
                     type: "refusal";
@@ -2416,6 +2527,11 @@ export interface components {
                         arguments: string;
                     };
                     extra_content?: Record<string, never> | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[] | null;
                 reasoning?: string | null;
                 reasoning_content?: string | null;
@@ -2428,8 +2544,18 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    };
                 }[];
                 tool_call_id: string;
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
+                };
             })[];
             model: string;
             /** @description Fallback models, called in this order if `model` or the fallback before fails. */
@@ -2457,6 +2583,11 @@ export interface components {
                     description?: string;
                     parameters?: Record<string, never>;
                     strict?: boolean | null;
+                };
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
                 };
             }[] | null;
             tool_choice?: (("none" | "auto" | "required") | {
@@ -2489,6 +2620,29 @@ export interface components {
             safety_identifier?: string | null;
             store?: boolean | null;
             verbosity?: ("low" | "medium" | "high") | null;
+            top_k?: number | null;
+            reasoning?: {
+                effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+                max_tokens?: number | null;
+                enabled?: boolean | null;
+                exclude?: false | null;
+            } | null;
+            thinking?: ({
+                /** @constant */
+                type: "enabled";
+                budget_tokens: number;
+            } | {
+                /** @constant */
+                type: "adaptive";
+            } | {
+                /** @constant */
+                type: "disabled";
+            }) | null;
+            cache_control?: {
+                /** @constant */
+                type: "ephemeral";
+                ttl?: "5m" | null;
+            } | null;
             modalities?: "text"[] | null;
             service_tier?: ("auto" | "default") | null;
             stream_options?: {
@@ -2534,6 +2688,9 @@ export interface components {
                 inputTokens: number;
                 outputTokens: number;
                 totalTokens: number;
+                cachedInputTokens?: number;
+                cacheWriteTokens?: number;
+                reasoningTokens?: number;
             } & {
                 [key: string]: unknown;
             };
@@ -2557,6 +2714,11 @@ export interface components {
             success: true;
             data: components["schemas"]["ChatEstimate"];
         };
+        GetChatAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["UsageRecord"];
+        };
         CreateMessageRequest: {
             model: string;
             models?: string[];
@@ -2568,6 +2730,11 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 } | {
                     /** @constant */
                     type: "image";
@@ -2581,6 +2748,11 @@ export interface components {
                         type: "url";
                         url: string;
                     };
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 } | {
                     /** @constant */
                     type: "document";
@@ -2591,20 +2763,58 @@ export interface components {
                         data: string;
                     } | {
                         /** @constant */
+                        type: "url";
+                        url: string;
+                    } | {
+                        /** @constant */
                         type: "text";
                         media_type: string;
                         data: string;
                     };
                     title?: string | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 } | {
                     /** @constant */
                     type: "tool_result";
                     tool_use_id: string;
-                    content?: string | {
+                    content?: string | ({
                         /** @constant */
                         type: "text";
                         text: string;
-                    }[];
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    } | {
+                        /** @constant */
+                        type: "image";
+                        source: {
+                            /** @constant */
+                            type: "base64";
+                            media_type: string;
+                            data: string;
+                        } | {
+                            /** @constant */
+                            type: "url";
+                            url: string;
+                        };
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    })[];
+                    is_error?: boolean | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 })[];
             } | {
                 /** @constant */
@@ -2613,21 +2823,42 @@ export interface components {
                     /** @constant */
                     type: "text";
                     text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 } | {
                     /** @constant */
                     type: "tool_use";
                     id: string;
                     name: string;
                     input: Record<string, never>;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
                 } | {
-                    /** @enum {string} */
-                    type: "thinking" | "redacted_thinking";
+                    /** @constant */
+                    type: "thinking";
+                    thinking: string;
+                    signature: string;
+                } | {
+                    /** @constant */
+                    type: "redacted_thinking";
+                    data: string;
                 })[];
             })[];
             system?: string | {
                 /** @constant */
                 type: "text";
                 text: string;
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
+                } | null;
             }[];
             stream?: boolean;
             temperature?: number;
@@ -2639,6 +2870,12 @@ export interface components {
                 name: string;
                 description?: string;
                 input_schema: Record<string, never>;
+                strict?: boolean | null;
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
+                } | null;
             }[];
             tool_choice?: {
                 /** @constant */
@@ -2671,7 +2908,23 @@ export interface components {
             /** @enum {string} */
             service_tier?: "auto" | "standard_only";
             speed?: "standard" | null;
-            top_k?: null;
+            top_k?: number;
+            thinking?: ({
+                /** @constant */
+                type: "enabled";
+                budget_tokens: number;
+            } | {
+                /** @constant */
+                type: "adaptive";
+            } | {
+                /** @constant */
+                type: "disabled";
+            }) | null;
+            cache_control?: {
+                /** @constant */
+                type: "ephemeral";
+                ttl?: "5m" | null;
+            } | null;
             container?: null;
             mcp_servers?: null;
         };
@@ -2694,17 +2947,239 @@ export interface components {
                 input: {
                     [key: string]: unknown;
                 };
+            } | {
+                /** @constant */
+                type: "thinking";
+                thinking: string;
+                signature: string;
+            } | {
+                /** @constant */
+                type: "redacted_thinking";
+                data: string;
             })[];
             /** @enum {string} */
-            stop_reason: "end_turn" | "max_tokens" | "tool_use" | "refusal";
-            stop_sequence: null;
+            stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal";
+            stop_sequence: string | null;
             usage: {
                 input_tokens: number;
+                cache_read_input_tokens: number;
+                cache_creation_input_tokens: number;
                 output_tokens: number;
             };
             creditsConsumed: number;
         } & {
             [key: string]: unknown;
+        };
+        CountMessageTokensRequest: {
+            model: string;
+            models?: string[];
+            messages: ({
+                /** @constant */
+                role: "user";
+                content: string | ({
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "image";
+                    source: {
+                        /** @constant */
+                        type: "base64";
+                        media_type: string;
+                        data: string;
+                    } | {
+                        /** @constant */
+                        type: "url";
+                        url: string;
+                    };
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "document";
+                    source: {
+                        /** @constant */
+                        type: "base64";
+                        media_type: string;
+                        data: string;
+                    } | {
+                        /** @constant */
+                        type: "url";
+                        url: string;
+                    } | {
+                        /** @constant */
+                        type: "text";
+                        media_type: string;
+                        data: string;
+                    };
+                    title?: string | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "tool_result";
+                    tool_use_id: string;
+                    content?: string | ({
+                        /** @constant */
+                        type: "text";
+                        text: string;
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    } | {
+                        /** @constant */
+                        type: "image";
+                        source: {
+                            /** @constant */
+                            type: "base64";
+                            media_type: string;
+                            data: string;
+                        } | {
+                            /** @constant */
+                            type: "url";
+                            url: string;
+                        };
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    })[];
+                    is_error?: boolean | null;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                })[];
+            } | {
+                /** @constant */
+                role: "assistant";
+                content: string | ({
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "tool_use";
+                    id: string;
+                    name: string;
+                    input: Record<string, never>;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "thinking";
+                    thinking: string;
+                    signature: string;
+                } | {
+                    /** @constant */
+                    type: "redacted_thinking";
+                    data: string;
+                })[];
+            })[];
+            system?: string | {
+                /** @constant */
+                type: "text";
+                text: string;
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
+                } | null;
+            }[];
+            stream?: boolean;
+            temperature?: number;
+            top_p?: number;
+            stop_sequences?: string[];
+            tools?: {
+                /** @constant */
+                type?: "custom";
+                name: string;
+                description?: string;
+                input_schema: Record<string, never>;
+                strict?: boolean | null;
+                cache_control?: {
+                    /** @constant */
+                    type: "ephemeral";
+                    ttl?: "5m" | null;
+                } | null;
+            }[];
+            tool_choice?: {
+                /** @constant */
+                type: "auto";
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "any";
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "tool";
+                name: string;
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "none";
+            };
+            metadata?: {
+                user_id?: string | null;
+            };
+            output_config?: {
+                effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+                format?: {
+                    /** @constant */
+                    type: "json_schema";
+                    schema: Record<string, never>;
+                } | null;
+            };
+            /** @enum {string} */
+            service_tier?: "auto" | "standard_only";
+            speed?: "standard" | null;
+            top_k?: number;
+            thinking?: ({
+                /** @constant */
+                type: "enabled";
+                budget_tokens: number;
+            } | {
+                /** @constant */
+                type: "adaptive";
+            } | {
+                /** @constant */
+                type: "disabled";
+            }) | null;
+            cache_control?: {
+                /** @constant */
+                type: "ephemeral";
+                ttl?: "5m" | null;
+            } | null;
+            container?: null;
+            mcp_servers?: null;
+        };
+        CountMessageTokensAnswer: {
+            input_tokens: number;
         };
         ListModelsAnswer: {
             /** @constant */
@@ -2720,6 +3195,8 @@ export interface components {
                     input: number;
                     output: number;
                     audioInput?: number;
+                    cachedInput?: number;
+                    cacheWrite?: number;
                 } & {
                     [key: string]: unknown;
                 };
@@ -3703,9 +4180,8 @@ export interface components {
                     /** @constant */
                     type: "input_file";
                     file_id?: null;
-                    file_url?: null;
-                    /** Format: starts_with */
-                    file_data: string;
+                    file_url?: string | null;
+                    file_data?: string | null;
                     filename?: string | null;
                 })[];
             } | {
@@ -3746,14 +4222,24 @@ export interface components {
                 /** @constant */
                 type: "function_call_output";
                 call_id: string;
-                output: string | {
+                output: string | ({
                     /** @constant */
                     type: "input_text";
                     text: string;
-                }[];
+                } | {
+                    /** @constant */
+                    type: "input_image";
+                    file_id?: null;
+                    image_url: string;
+                    detail?: ("auto" | "low" | "high" | "original") | null;
+                })[];
             } | {
                 /** @constant */
                 type: "reasoning";
+                summary?: {
+                    text?: string;
+                }[] | null;
+                encrypted_content?: string | null;
             })[];
             instructions?: string | null;
             max_output_tokens?: number | null;
@@ -3776,6 +4262,7 @@ export interface components {
             } | null;
             reasoning?: {
                 effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+                summary?: ("auto" | "concise" | "detailed") | null;
             } | null;
             tools?: {
                 /** @constant */
@@ -3844,6 +4331,18 @@ export interface components {
                 name: string;
                 arguments: string;
                 status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "reasoning";
+                id: string;
+                summary: {
+                    /** @constant */
+                    type: "summary_text";
+                    text: string;
+                }[];
+                encrypted_content: string | null;
             } & {
                 [key: string]: unknown;
             }))[];
@@ -4247,7 +4746,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -4434,6 +4933,28 @@ export interface operations {
             };
         };
     };
+    getChat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                chatId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetChatAnswer"];
+                };
+            };
+        };
+    };
     createMessage: {
         parameters: {
             query?: never;
@@ -4449,13 +4970,13 @@ export interface operations {
                 /**
                  * @example {
                  *       "model": "claude-sonnet-5",
-                 *       "max_tokens": 100,
                  *       "messages": [
                  *         {
                  *           "role": "user",
                  *           "content": "What lights a harbour?"
                  *         }
-                 *       ]
+                 *       ],
+                 *       "max_tokens": 100
                  *     }
                  */
                 "application/json": components["schemas"]["CreateMessageRequest"];
@@ -4473,6 +4994,41 @@ export interface operations {
                         event: string;
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    countMessageTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "claude-sonnet-5",
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "What lights a harbour?"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CountMessageTokensRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CountMessageTokensAnswer"];
                 };
             };
         };

@@ -178,22 +178,42 @@ function costOf(
         `model-prices ${third?.input}/${third?.output}: takes ${outvoted ? 'the latter' : 'pi-ai'}`,
     );
     if (outvoted && second.input !== undefined && second.output !== undefined) {
-      return { inputUsdPerMillion: second.input, outputUsdPerMillion: second.output };
+      const cached = perMillion(litellm.cache_read_input_token_cost);
+      return {
+        inputUsdPerMillion: second.input,
+        outputUsdPerMillion: second.output,
+        ...(cached !== undefined && { cachedInputUsdPerMillion: cached }),
+      };
     }
   }
   const [tier] = cost.tiers ?? [];
   return {
-    inputUsdPerMillion: cost.input,
-    outputUsdPerMillion: cost.output,
+    ...tokenPrice(cost),
     ...(tier &&
       tier.inputTokensAbove < model.contextWindow && {
-        longInput: {
-          inputTokensAbove: tier.inputTokensAbove,
-          inputUsdPerMillion: tier.input,
-          outputUsdPerMillion: tier.output,
-        },
+        longInput: { inputTokensAbove: tier.inputTokensAbove, ...tokenPrice(tier) },
       }),
   };
+}
+
+function tokenPrice({
+  input,
+  output,
+  cacheRead = 0,
+  cacheWrite = 0,
+}: Omit<PiModel['cost'], 'tiers'>) {
+  return {
+    inputUsdPerMillion: input,
+    outputUsdPerMillion: output,
+    ...(cacheRead > 0 && { cachedInputUsdPerMillion: cacheRead }),
+    ...(cacheWrite > 0 && { cacheWriteUsdPerMillion: cacheWrite }),
+  };
+}
+
+/** Returns how a model with Anthropic's protocol reasons. */
+function thinkingOf({ compat, thinkingLevelMap }: PiModel): NonNullable<ChatModel['thinking']> {
+  if (compat?.forceAdaptiveThinking !== true) return 'budget';
+  return thinkingLevelMap?.off === null ? 'always' : 'adaptive';
 }
 
 /**
@@ -243,6 +263,7 @@ function rowOf(candidate: Candidate, facts: RowFacts): ChatModel {
     // Some providers list an answer longer than the whole context.
     limit: { context: model.contextWindow, output: Math.min(model.maxTokens, model.contextWindow) },
     ...(model.reasoning && { reasoning: true }),
+    ...(model.reasoning && provider.protocol === 'anthropic' && { thinking: thinkingOf(model) }),
     ...(reads('image') && { supportsImages: true }),
     ...((reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),
     ...(audioUsd !== null && { supportsAudio: true }),

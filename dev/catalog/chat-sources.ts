@@ -28,16 +28,25 @@ export const packages = {
 const run = promisify(execFile);
 const usd = z.number().min(0);
 
+/** USD per million tokens; 0 or absent for a cache that the provider does not have. */
+const piPrice = {
+  input: usd,
+  output: usd,
+  cacheRead: usd.optional(),
+  cacheWrite: usd.optional(),
+};
 const piModel = z.object({
   id: z.string(),
   name: z.string(),
   reasoning: z.boolean(),
   input: z.array(z.string()),
   cost: z.object({
-    input: usd,
-    output: usd,
-    tiers: z.array(z.object({ inputTokensAbove: z.number(), input: usd, output: usd })).optional(),
+    ...piPrice,
+    tiers: z.array(z.object({ inputTokensAbove: z.number(), ...piPrice })).optional(),
   }),
+  /** Facts about the API; `off: null` of the levels: the model always reasons. */
+  compat: z.object({ forceAdaptiveThinking: z.boolean().optional() }).optional(),
+  thinkingLevelMap: z.object({ off: z.string().nullish() }).optional(),
   contextWindow: z.number(),
   maxTokens: z.number(),
 });
@@ -46,6 +55,7 @@ const litellmModel = z.object({
   input_cost_per_token: usd.optional(),
   output_cost_per_token: usd.optional(),
   input_cost_per_audio_token: usd.optional(),
+  cache_read_input_token_cost: usd.optional(),
   supports_audio_input: z.boolean().nullish(),
   supports_video_input: z.boolean().nullish(),
   supported_endpoints: z.array(z.string()).optional(),

@@ -156,6 +156,10 @@ CREATE TABLE reservation (
   -- Tokens of the last checkpoint until the chat is settled, then the tokens charged for.
   input_tokens bigint,
   output_tokens bigint,
+  -- Input tokens read from the provider's cache of prompts and written to it, and reasoning tokens of the output.
+  cached_input_tokens bigint,
+  cache_write_tokens bigint,
+  reasoning_tokens bigint,
   -- `provider`, or `gateway` if its own count of the relayed tokens is charged. Null while running
   -- and if released.
   counted_by chat_counter,

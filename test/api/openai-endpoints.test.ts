@@ -219,7 +219,7 @@ describe('/images/generations', () => {
     });
     expect(await failureOf(client.images.generate(asked))).toMatchObject({
       status: 402,
-      code: 'INSUFFICIENT_CREDITS',
+      code: 'insufficient_quota',
     });
     const { key } = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
     const limited = client.withOptions({ apiKey: key });

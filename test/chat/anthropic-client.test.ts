@@ -57,8 +57,11 @@ describe.each([
       content: [{ type: 'text', text: 'You said: hello there' }],
       stop_reason: 'end_turn',
       stop_sequence: null,
-      usage: { input_tokens: 4, output_tokens: 4 },
+      usage: { output_tokens: 4 },
     });
+    const { usage } = message;
+    const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
+    expect(usage.input_tokens + (read ?? 0) + (written ?? 0)).toBe(4);
     const row = await settledChatOf(gateway, caller);
     expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
     expect(message).toMatchObject({ creditsConsumed: row.charged / 1e6 });
@@ -259,6 +262,11 @@ describe('errors', () => {
 
   it.each([
     ['top_k', { top_k: 5 }],
+    ['thinking', { thinking: { type: 'enabled', budget_tokens: 1024 } }],
+    [
+      'system.0.cache_control.ttl',
+      { system: [{ type: 'text', text: 'x', cache_control: { type: 'ephemeral', ttl: '1h' } }] },
+    ],
     ['tools', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }],
     ['mcp_servers', { mcp_servers: [{ type: 'url', url: 'https://x.example', name: 'x' }] }],
     ['max_tokens', { max_tokens: 0 }],

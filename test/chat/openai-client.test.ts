@@ -293,10 +293,6 @@ describe('what goes upstream', () => {
       user: 'u1',
       reasoning_effort: 'high',
       frequency_penalty: 0,
-      response_format: {
-        type: 'json_schema',
-        json_schema: { name: 'a', schema: { type: 'object' } },
-      },
       max_tokens: 99,
     });
     const [witness] = await gateway.sandbox.chatRequests('witness of translation');
@@ -309,8 +305,8 @@ describe('what goes upstream', () => {
       metadata: { user_id: 'u1' },
       output_config: {
         effort: 'high',
-        format: { type: 'json_schema', schema: { type: 'object' } },
       },
+      thinking: { type: 'adaptive', display: 'summarized' },
     });
 
     const refused = await client.chat.completions
@@ -383,7 +379,7 @@ describe('errors', () => {
       body: { model: 'gpt-4o', messages: say('x') },
     });
     expect(poor).toMatchObject({
-      error: { type: 'insufficient_quota', code: 'INSUFFICIENT_CREDITS', param: null },
+      error: { type: 'insufficient_quota', code: 'insufficient_quota', param: null },
       required: expect.any(Number),
     });
     const nobody = await gateway.call('/api/v1/chat/completions', { key: null, body: {} });

@@ -340,7 +340,11 @@ describe('errors', () => {
   it.each([
     ['max_output_tokens', { max_output_tokens: 9_000_000 }, 'INVALID_REQUEST'],
     ['text.verbosity', { text: { verbosity: 'low' } }, 'UNSUPPORTED_PARAMETER'],
-    ['text.format', { text: { format: { type: 'json_object' } } }, 'UNSUPPORTED_PARAMETER'],
+    [
+      'text.format',
+      { text: { format: { type: 'json_object' } }, reasoning: { effort: 'low' } },
+      'UNSUPPORTED_PARAMETER',
+    ],
     [
       'input',
       {

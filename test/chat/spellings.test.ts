@@ -40,7 +40,7 @@ async function ask(target: string, body: object, headers: object = {}): Promise<
 const path = '/api/v1/chat/completions';
 const body = { model: 'gpt-4o', messages: [{ role: 'user', content: 'x' }], max_tokens: 5 };
 /** What differs between two answers to the same request. */
-const own = (text: string) => text.replaceAll(/chatcmpl[\w-]+|"created":\d+/g, '');
+const own = (text: string) => text.replaceAll(/chat_\w+|"created":\d+/g, '');
 const ownHeaders = ['x-ratelimit-remaining', 'x-ratelimit-reset', 'date'];
 const shared = (headers: Answer['headers']) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !ownHeaders.includes(name)));

@@ -84,26 +84,27 @@ const notRun: { file: string; begins: string; reason: string }[] = [
 ];
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const openaiVersion = '3.54.0';
-/** What our own client for Python needs. */
-const httpxVersion = '0.28.1';
-const python = join(root, '.cache', `openai-python-${openaiVersion}-httpx-${httpxVersion}`);
+/** Packages of Python's blocks by page: the OpenAI SDK, and `httpx` for our own client. */
+const pythonPackages = ['openai==3.54.0', 'httpx==0.28.1'];
+/** Frameworks that need an older OpenAI SDK. */
+const frameworkPackages: Record<string, string[]> = {
+  'docs/frameworks.md': ['litellm==1.106.2', 'instructor==1.17.0', 'openai==2.54.0'],
+};
+const pythonOf = (packages: readonly string[]): string =>
+  join(root, '.cache', `python-${packages.join('-').replaceAll('==', '-')}`);
 /** Below the project, so that its packages are found; its name is not in anybody's way. */
 const place = join(root, '.cache', `snippets-${process.pid}`);
 
 let gateway: TestGateway;
-/** Why Python's blocks cannot be run; null: they can. */
-let withoutPython: string | null = null;
 /** Why the blocks with our client for TypeScript cannot be run; null: they can. */
 let withoutClient: string | null = null;
 
 beforeAll(async () => {
   await mkdir(place, { recursive: true });
   const installingClient = installing(() => installTypescriptClient(place));
-  [gateway, withoutPython, { missing: withoutClient }] = await Promise.all([
+  [gateway, { missing: withoutClient }] = await Promise.all([
     // As `npm start` begins: the documents tell what is left of it.
     startGateway({ credits: 10_000, latencyMs: 20 }),
-    installPython(),
     installingClient,
   ]);
 }, installMs);
@@ -112,19 +113,19 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-/** The OpenAI SDK of Python and `httpx`; without a network only CI insists on it. */
-async function installPython(): Promise<string | null> {
+/** Installs packages of Python. Returns the reason why they cannot be installed; without a network, only CI fails. */
+async function installPython(packages: readonly string[]): Promise<string | null> {
+  const python = pythonOf(packages);
   if (existsSync(join(python, 'complete'))) return null;
   try {
     await run('python3', ['-m', 'venv', python]);
     const pip = join(python, 'bin', 'pip');
-    const packages = [`openai==${openaiVersion}`, `httpx==${httpxVersion}`];
     await run(pip, ['install', '--quiet', '--retries', '1', ...packages]);
     await writeFile(join(python, 'complete'), '');
     return null;
   } catch (error) {
     if (process.env['CI']) throw error;
-    return `openai for Python cannot be installed: ${String(error).slice(0, 200)}`;
+    return `${packages.join(' and ')} cannot be installed: ${String(error).slice(0, 200)}`;
   }
 }
 
@@ -148,10 +149,11 @@ async function terminalFor(file: string): Promise<string> {
   return directory;
 }
 
-const commands: Record<string, (path: string) => string> = {
+const packagesOf = (file: string): readonly string[] => frameworkPackages[file] ?? pythonPackages;
+const commands: Record<string, (path: string, file: string) => string> = {
   js: (path) => `node ${path}`,
   ts: (path) => `node ${path}`,
-  python: (path) => `${python}/bin/python ${path}`,
+  python: (path, file) => `${pythonOf(packagesOf(file))}/bin/python ${path}`,
 };
 
 /** Runs a block as its reader would; exported variables live on, as in a terminal. */
@@ -165,7 +167,7 @@ async function runBlock(block: Block, directory: string): Promise<string> {
       `line-${block.line}.${block.language === 'python' ? 'py' : 'mts'}`,
     );
     await writeFile(path, text);
-    script = program(path);
+    script = program(path, block.file);
   }
   const { status, stdout, stderr } = await runInTerminal(
     `. ./env.sh\n${script}\nexport -p > env.sh`,
@@ -223,9 +225,13 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
   '%s',
   (file, blocks) => {
     let directory: string;
+    /** Reason why Python's blocks cannot be run; null if they can. */
+    let withoutPython: string | null = null;
+    const hasPython = blocks.some(({ language }) => language === 'python');
     beforeAll(async () => {
       directory = await terminalFor(file);
-    });
+      if (hasPython) withoutPython = await installPython(packagesOf(file));
+    }, installMs);
 
     for (const block of blocks.filter(({ language }) => runnable.has(language))) {
       const title = `line ${block.line}: ${block.language}, ${block.text.split('\n')[0]}`;

@@ -86,12 +86,19 @@ export async function send(
   return known;
 }
 
-/** The alias of chat tells errors in OpenAI's shape (test/chat/openai-client.test.ts), by the same codes. */
+/** Codes of OpenAI on the alias of chat, for errors on which its clients act, and the specified ones. */
+const specifiedCodes: Record<string, string> = {
+  insufficient_quota: 'INSUFFICIENT_CREDITS',
+  rate_limit_exceeded: 'Rate limit exceeded. Please slow down.',
+};
+
+/** The alias of chat reports errors in OpenAI's shape (test/chat/openai-client.test.ts). */
 function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
   const { error } = answer.body;
   if (typeof error !== 'object' || error === null || !('code' in error)) return answer;
   if (error.code === 'Unauthorized') return { ...answer, body: { error: 'Unauthorized' } };
-  return { ...answer, body: { ...answer.body, error: error.code } };
+  const code = specifiedCodes[String(error.code)] ?? error.code;
+  return { ...answer, body: { ...answer.body, error: code } };
 }
 
 /** The answer has this status, and its body these fields. */

@@ -1,8 +1,9 @@
 /** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
 import { z } from 'zod';
+import { countInput } from '../../../chat/input-count.ts';
 import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
-import { messagesRequest } from '../../chat/messages-request.ts';
+import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
 import { idempotencyHeader } from '../../idempotency/claims.ts';
 import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
 import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
@@ -21,13 +22,24 @@ const message = z.looseObject({
         name: z.string(),
         input: z.record(z.string(), z.unknown()),
       }),
+      z.object({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() }),
+      z.object({ type: z.literal('redacted_thinking'), data: z.string() }),
     ]),
   ),
-  stop_reason: z.enum(['end_turn', 'max_tokens', 'tool_use', 'refusal']),
-  stop_sequence: z.null(),
-  usage: z.object({ input_tokens: z.int(), output_tokens: z.int() }),
+  stop_reason: z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']),
+  stop_sequence: z.string().nullable(),
+  usage: z.object({
+    input_tokens: z.int(),
+    cache_read_input_tokens: z.int(),
+    cache_creation_input_tokens: z.int(),
+    output_tokens: z.int(),
+  }),
   creditsConsumed: z.number(),
 });
+const example = {
+  model: 'claude-sonnet-5',
+  messages: [{ role: 'user', content: 'What lights a harbour?' }],
+};
 
 /** Endpoints in Anthropic's protocol. */
 export const anthropic = section('Anthropic’s endpoints', {
@@ -45,11 +57,7 @@ export const anthropic = section('Anthropic’s endpoints', {
       headers: idempotencyHeader,
       body: messagesRequest,
       bodyBytesMax: chatBodyBytesMax,
-      example: {
-        model: 'claude-sonnet-5',
-        max_tokens: 100,
-        messages: [{ role: 'user', content: 'What lights a harbour?' }],
-      },
+      example: { ...example, max_tokens: 100 },
     },
     answer: ownAnswer,
     answers: {
@@ -62,5 +70,22 @@ export const anthropic = section('Anthropic’s endpoints', {
     },
     errors: chatErrors,
     handle: (call, services) => answerChat(call, messagesPresentation(), services),
+  }),
+  countMessageTokens: defineEndpoint({
+    route: 'POST /api/v1/messages/count_tokens',
+    scope: 'chat',
+    errorShape: 'anthropic',
+    takesXApiKey: true,
+    summary: 'Estimate the input tokens of a message (Anthropic-compatible)',
+    description:
+      'Accepts the body of a message and returns the estimate from which its reservation is made: a token per four ' +
+      'characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.',
+    request: { body: countRequest, bodyBytesMax: chatBodyBytesMax, example },
+    answer: z.object({ input_tokens: z.int() }),
+    errors: ['UNKNOWN_MODEL'],
+    handle({ body }, { chatCatalog }) {
+      chatCatalog.find(body.model);
+      return { input_tokens: countInput(body.body).tokens };
+    },
   }),
 });

@@ -24,6 +24,12 @@ const outputItem = z.discriminatedUnion('type', [
     arguments: z.string(),
     status: z.string(),
   }),
+  z.looseObject({
+    type: z.literal('reasoning'),
+    id: z.string(),
+    summary: z.array(z.object({ type: z.literal('summary_text'), text: z.string() })),
+    encrypted_content: z.string().nullable(),
+  }),
 ]);
 const response = z.looseObject({
   id: z.string(),
@@ -48,6 +54,7 @@ const response = z.looseObject({
 /** Fields of the internal chat request, and their names in the Responses API. */
 const names: Readonly<Record<string, string>> = {
   max_tokens: 'max_output_tokens',
+  reasoning_effort: 'reasoning.effort',
   response_format: 'text.format',
   verbosity: 'text.verbosity',
 };

@@ -15,9 +15,9 @@ function signatureOf(thinking: string): string {
 }
 
 function toolUsesOf({ toolCalls }: Script) {
-  return toolCalls.map(({ name, input }, index) => ({
+  return toolCalls.map(({ name, input }) => ({
     type: 'tool_use' as const,
-    id: `toolu_sandbox_${index + 1}`,
+    id: `toolu_${randomUUID().replaceAll('-', '').slice(0, 24)}`,
     name,
     input,
   }));

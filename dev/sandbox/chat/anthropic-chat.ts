@@ -138,9 +138,18 @@ const takesOnlyAdaptive = (model: string): boolean =>
 /** Models that always think, so that no tool can be forced. */
 const alwaysThinks = (model: string): boolean => /fable-5-|(opus|sonnet)-5-5/.test(model);
 
-/** Returns the reason why Anthropic rejects the thinking of a request; null if it does not. */
+/** Returns the reason why Anthropic rejects a request; null if it does not. */
 function faultOf(request: MessagesRequest): string | null {
   const { model, thinking, messages, tool_choice: choice } = request;
+  const schema = JSON.stringify(request.output_config?.format?.schema ?? {});
+  if (/"(minimum|maximum|minLength|maxLength)":/.test(schema)) {
+    return "output_config.format.schema: For 'string' and 'number' types, limits are not supported";
+  }
+  if (
+    schema.split('"type":"object"').length > schema.split('"additionalProperties":false').length
+  ) {
+    return "output_config.format.schema: 'additionalProperties' must be explicitly set to false";
+  }
   const forced = choice?.type === 'any' || choice?.type === 'tool';
   const isOn = thinking !== undefined && thinking.type !== 'disabled';
   if (forced && alwaysThinks(model)) {

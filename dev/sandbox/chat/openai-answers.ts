@@ -34,7 +34,7 @@ function usageOf({ usage }: Script, choices: number) {
 function toolCallsOf({ toolCalls }: Script, signs: boolean) {
   if (toolCalls.length === 0) return undefined;
   return toolCalls.map(({ name, input }, index) => ({
-    id: `call_sandbox_${index + 1}`,
+    id: `call_${randomUUID().replaceAll('-', '').slice(0, 24)}`,
     type: 'function',
     function: { name, arguments: JSON.stringify(input) },
     // Google signs the first call of a message.

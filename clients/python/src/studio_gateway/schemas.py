@@ -25,7 +25,7 @@ class KeyLimit(TypedDict):
 
 
 class Error(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -65,6 +65,9 @@ class TokenUsage(TypedDict):
     inputTokens: int
     outputTokens: int
     totalTokens: int
+    cachedInputTokens: NotRequired[int]
+    cacheWriteTokens: NotRequired[int]
+    reasoningTokens: NotRequired[int]
 
 
 class Detail(TypedDict):
@@ -105,6 +108,24 @@ class ChatEstimate(TypedDict):
     least: float
     most: float
     items: list[Item]
+
+
+class UsageRecord(TypedDict):
+    id: str
+    type: str
+    model: str | None
+    status: Literal['reserved', 'charged', 'released']
+    credits: float
+    inputTokens: NotRequired[int]
+    outputTokens: NotRequired[int]
+    cachedInputTokens: NotRequired[int]
+    cacheWriteTokens: NotRequired[int]
+    reasoningTokens: NotRequired[int]
+    jobId: NotRequired[str]
+    keyId: str | None
+    requestId: str | None
+    metadata: dict[str, str]
+    createdAt: str
 
 
 class Error3(TypedDict):
@@ -315,21 +336,6 @@ class ApiKeyMeta(TypedDict):
     limit: KeyLimit | None
 
 
-class UsageRecord(TypedDict):
-    id: str
-    type: str
-    model: str | None
-    status: Literal['reserved', 'charged', 'released']
-    credits: float
-    inputTokens: NotRequired[int]
-    outputTokens: NotRequired[int]
-    jobId: NotRequired[str]
-    keyId: str | None
-    requestId: str | None
-    metadata: dict[str, str]
-    createdAt: str
-
-
 class Row1(TypedDict):
     day: NotRequired[str]
     model: NotRequired[str | None]
@@ -371,7 +377,7 @@ class CompositionPlanOutput(TypedDict):
 
 
 class Error5(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -401,9 +407,15 @@ class JobOutput(TypedDict):
     cancelUrl: str
 
 
+class CacheControl(TypedDict):
+    type: Literal['ephemeral']
+    ttl: NotRequired[Literal['5m'] | None]
+
+
 class ContentItem(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages(TypedDict):
@@ -415,6 +427,7 @@ class Messages(TypedDict):
 class Content(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class ImageUrl(TypedDict):
@@ -425,6 +438,7 @@ class ImageUrl(TypedDict):
 class Content1(TypedDict):
     type: Literal['image_url']
     image_url: ImageUrl | str
+    cache_control: NotRequired[CacheControl]
 
 
 class InputAudio(TypedDict):
@@ -446,6 +460,7 @@ class File1(TypedDict):
 class Content3(TypedDict):
     type: Literal['file']
     file: File1
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages1(TypedDict):
@@ -457,6 +472,7 @@ class Messages1(TypedDict):
 class Content4(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Content5(TypedDict):
@@ -474,6 +490,7 @@ class ToolCall(TypedDict):
     type: Literal['function']
     function: Function
     extra_content: NotRequired[dict[str, Any] | None]
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages2(TypedDict):
@@ -521,26 +538,40 @@ class ChatAnswer(TypedDict):
     tried: NotRequired[list[TriedItem]]
 
 
+class ContentItem1(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl]
+
+
 class Messages3(TypedDict):
     role: Literal['system']
-    content: str | list[ContentItem]
+    content: str | list[ContentItem1]
     name: NotRequired[str | None]
+
+
+class ContentItem2(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages4(TypedDict):
     role: Literal['developer']
-    content: str | list[ContentItem]
+    content: str | list[ContentItem2]
     name: NotRequired[str | None]
 
 
 class Content6(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Content7(TypedDict):
     type: Literal['image_url']
     image_url: ImageUrl | str
+    cache_control: NotRequired[CacheControl]
 
 
 class Content8(TypedDict):
@@ -551,6 +582,7 @@ class Content8(TypedDict):
 class Content9(TypedDict):
     type: Literal['file']
     file: File1
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages5(TypedDict):
@@ -562,6 +594,7 @@ class Messages5(TypedDict):
 class Content10(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Content11(TypedDict):
@@ -574,6 +607,7 @@ class ToolCall1(TypedDict):
     type: Literal['function']
     function: Function
     extra_content: NotRequired[dict[str, Any] | None]
+    cache_control: NotRequired[CacheControl]
 
 
 class Messages6(TypedDict):
@@ -588,10 +622,17 @@ class Messages6(TypedDict):
     extra_content: NotRequired[dict[str, Any] | None]
 
 
+class ContentItem3(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl]
+
+
 class Messages7(TypedDict):
     role: Literal['tool']
-    content: str | list[ContentItem]
+    content: str | list[ContentItem3]
     tool_call_id: str
+    cache_control: NotRequired[CacheControl]
 
 
 class Function2(TypedDict):
@@ -604,6 +645,7 @@ class Function2(TypedDict):
 class Tool(TypedDict):
     type: Literal['function']
     function: Function2
+    cache_control: NotRequired[CacheControl]
 
 
 class Function3(TypedDict):
@@ -626,6 +668,26 @@ class ResponseFormat1(TypedDict):
 class ResponseFormat2(TypedDict):
     type: Literal['json_schema']
     json_schema: dict[str, Any]
+
+
+class Reasoning(TypedDict):
+    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    max_tokens: NotRequired[int | None]
+    enabled: NotRequired[bool | None]
+    exclude: NotRequired[Literal[False] | None]
+
+
+class Thinking(TypedDict):
+    type: Literal['enabled']
+    budget_tokens: int
+
+
+class Thinking1(TypedDict):
+    type: Literal['adaptive']
+
+
+class Thinking2(TypedDict):
+    type: Literal['disabled']
 
 
 class StreamOptions(TypedDict):
@@ -672,6 +734,10 @@ class ChatCompletionsRequest(TypedDict):
     safety_identifier: NotRequired[str | None]
     store: NotRequired[bool | None]
     verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
+    top_k: NotRequired[int | None]
+    reasoning: NotRequired[Reasoning | None]
+    thinking: NotRequired[Thinking | Thinking1 | Thinking2 | None]
+    cache_control: NotRequired[CacheControl | None]
     modalities: NotRequired[list[Literal['text']] | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[StreamOptions | None]
@@ -700,6 +766,9 @@ class Usage(TypedDict):
     inputTokens: int
     outputTokens: int
     totalTokens: int
+    cachedInputTokens: NotRequired[int]
+    cacheWriteTokens: NotRequired[int]
+    reasoningTokens: NotRequired[int]
 
 
 class ChatCompletionsAnswer(TypedDict):
@@ -724,9 +793,15 @@ class ChatCompletionsEstimateAnswer(TypedDict):
     data: ChatEstimate
 
 
+class GetChatAnswer(TypedDict):
+    success: Literal[True]
+    data: UsageRecord
+
+
 class Content12(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl | None]
 
 
 class Source(TypedDict):
@@ -743,6 +818,7 @@ class Source1(TypedDict):
 class Content13(TypedDict):
     type: Literal['image']
     source: Source | Source1
+    cache_control: NotRequired[CacheControl | None]
 
 
 class Source2(TypedDict):
@@ -752,6 +828,11 @@ class Source2(TypedDict):
 
 
 class Source3(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Source4(TypedDict):
     type: Literal['text']
     media_type: str
     data: str
@@ -759,14 +840,40 @@ class Source3(TypedDict):
 
 class Content14(TypedDict):
     type: Literal['document']
-    source: Source2 | Source3
+    source: Source2 | Source3 | Source4
     title: NotRequired[str | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content16(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source5(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source6(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Content17(TypedDict):
+    type: Literal['image']
+    source: Source5 | Source6
+    cache_control: NotRequired[CacheControl | None]
 
 
 class Content15(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[ContentItem]]
+    content: NotRequired[str | list[Content16 | Content17]]
+    is_error: NotRequired[bool | None]
+    cache_control: NotRequired[CacheControl | None]
 
 
 class Messages8(TypedDict):
@@ -774,30 +881,40 @@ class Messages8(TypedDict):
     content: str | list[Content12 | Content13 | Content14 | Content15]
 
 
-class Content16(TypedDict):
+class Content18(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl | None]
 
 
-class Content17(TypedDict):
+class Content19(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
     input: dict[str, Any]
+    cache_control: NotRequired[CacheControl | None]
 
 
-class Content18(TypedDict):
-    type: Literal['thinking', 'redacted_thinking']
+class Content20(TypedDict):
+    type: Literal['thinking']
+    thinking: str
+    signature: str
+
+
+class Content21(TypedDict):
+    type: Literal['redacted_thinking']
+    data: str
 
 
 class Messages9(TypedDict):
     role: Literal['assistant']
-    content: str | list[Content16 | Content17 | Content18]
+    content: str | list[Content18 | Content19 | Content20 | Content21]
 
 
 class SystemItem(TypedDict):
     type: Literal['text']
     text: str
+    cache_control: NotRequired[CacheControl | None]
 
 
 class Tool1(TypedDict):
@@ -805,6 +922,8 @@ class Tool1(TypedDict):
     name: str
     description: NotRequired[str]
     input_schema: dict[str, Any]
+    strict: NotRequired[bool | None]
+    cache_control: NotRequired[CacheControl | None]
 
 
 class ToolChoice1(TypedDict):
@@ -841,6 +960,19 @@ class OutputConfig(TypedDict):
     format: NotRequired[Format | None]
 
 
+class Thinking3(TypedDict):
+    type: Literal['enabled']
+    budget_tokens: int
+
+
+class Thinking4(TypedDict):
+    type: Literal['adaptive']
+
+
+class Thinking5(TypedDict):
+    type: Literal['disabled']
+
+
 class CreateMessageRequest(TypedDict):
     model: str
     models: NotRequired[list[str]]
@@ -857,25 +989,40 @@ class CreateMessageRequest(TypedDict):
     output_config: NotRequired[OutputConfig]
     service_tier: NotRequired[Literal['auto', 'standard_only']]
     speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[None]
+    top_k: NotRequired[int]
+    thinking: NotRequired[Thinking3 | Thinking4 | Thinking5 | None]
+    cache_control: NotRequired[CacheControl | None]
     container: NotRequired[None]
     mcp_servers: NotRequired[None]
 
 
-class Content19(TypedDict):
+class Content22(TypedDict):
     type: Literal['text']
     text: str
 
 
-class Content20(TypedDict):
+class Content23(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
     input: dict[str, Any]
 
 
+class Content24(TypedDict):
+    type: Literal['thinking']
+    thinking: str
+    signature: str
+
+
+class Content25(TypedDict):
+    type: Literal['redacted_thinking']
+    data: str
+
+
 class Usage1(TypedDict):
     input_tokens: int
+    cache_read_input_tokens: int
+    cache_creation_input_tokens: int
     output_tokens: int
 
 
@@ -884,17 +1031,211 @@ class CreateMessageAnswer(TypedDict):
     type: Literal['message']
     role: Literal['assistant']
     model: str
-    content: list[Content19 | Content20]
-    stop_reason: Literal['end_turn', 'max_tokens', 'tool_use', 'refusal']
-    stop_sequence: None
+    content: list[Content22 | Content23 | Content24 | Content25]
+    stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
+    stop_sequence: str | None
     usage: Usage1
     creditsConsumed: float
+
+
+class Content26(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source7(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source8(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Content27(TypedDict):
+    type: Literal['image']
+    source: Source7 | Source8
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source9(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source10(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Source11(TypedDict):
+    type: Literal['text']
+    media_type: str
+    data: str
+
+
+class Content28(TypedDict):
+    type: Literal['document']
+    source: Source9 | Source10 | Source11
+    title: NotRequired[str | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content30(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source12(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source13(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Content31(TypedDict):
+    type: Literal['image']
+    source: Source12 | Source13
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content29(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[Content30 | Content31]]
+    is_error: NotRequired[bool | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Messages10(TypedDict):
+    role: Literal['user']
+    content: str | list[Content26 | Content27 | Content28 | Content29]
+
+
+class Content32(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content33(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content34(TypedDict):
+    type: Literal['thinking']
+    thinking: str
+    signature: str
+
+
+class Content35(TypedDict):
+    type: Literal['redacted_thinking']
+    data: str
+
+
+class Messages11(TypedDict):
+    role: Literal['assistant']
+    content: str | list[Content32 | Content33 | Content34 | Content35]
+
+
+class SystemItem1(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Tool2(TypedDict):
+    type: NotRequired[Literal['custom']]
+    name: str
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    strict: NotRequired[bool | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class ToolChoice5(TypedDict):
+    type: Literal['auto']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice6(TypedDict):
+    type: Literal['any']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice7(TypedDict):
+    type: Literal['tool']
+    name: str
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice8(TypedDict):
+    type: Literal['none']
+
+
+class OutputConfig1(TypedDict):
+    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
+    format: NotRequired[Format | None]
+
+
+class Thinking6(TypedDict):
+    type: Literal['enabled']
+    budget_tokens: int
+
+
+class Thinking7(TypedDict):
+    type: Literal['adaptive']
+
+
+class Thinking8(TypedDict):
+    type: Literal['disabled']
+
+
+class CountMessageTokensRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str]]
+    messages: list[Messages10 | Messages11]
+    system: NotRequired[str | list[SystemItem1]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[Tool2]]
+    tool_choice: NotRequired[ToolChoice5 | ToolChoice6 | ToolChoice7 | ToolChoice8]
+    metadata: NotRequired[Metadata]
+    output_config: NotRequired[OutputConfig1]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    speed: NotRequired[Literal['standard'] | None]
+    top_k: NotRequired[int]
+    thinking: NotRequired[Thinking6 | Thinking7 | Thinking8 | None]
+    cache_control: NotRequired[CacheControl | None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
+
+
+class CountMessageTokensAnswer(TypedDict):
+    input_tokens: int
 
 
 class Cost(TypedDict):
     input: float
     output: float
     audioInput: NotRequired[float]
+    cachedInput: NotRequired[float]
+    cacheWrite: NotRequired[float]
 
 
 class Limit(TypedDict):
@@ -902,7 +1243,7 @@ class Limit(TypedDict):
     output: int
 
 
-class Model4(TypedDict):
+class Model5(TypedDict):
     id: str
     name: str
     cost: Cost
@@ -920,7 +1261,7 @@ class ListModelsAnswer(TypedDict):
     has_more: bool
     first_id: str | None
     last_id: str | None
-    models: list[Model4]
+    models: list[Model5]
 
 
 class ImageSize(TypedDict):
@@ -952,7 +1293,7 @@ ImageGenerateRequest = TypedDict(
 )
 
 
-class Metadata1(TypedDict):
+class Metadata2(TypedDict):
     outputImages: int
     prompt: str
     aspectRatio: str | None
@@ -961,7 +1302,7 @@ class Metadata1(TypedDict):
 class ImageGenerateResult(TypedDict):
     model: str
     images: list[Image]
-    metadata: Metadata1
+    metadata: Metadata2
 
 
 class ImageGenerateEstimateAnswer(TypedDict):
@@ -991,7 +1332,7 @@ ImageEditRequest = TypedDict(
 class ImageEditResult(TypedDict):
     model: str
     images: list[Image]
-    metadata: Metadata1
+    metadata: Metadata2
 
 
 class ImageEditEstimateAnswer(TypedDict):
@@ -1226,7 +1567,7 @@ VoiceoverGenerateRequest = TypedDict(
 )
 
 
-class Metadata3(TypedDict):
+class Metadata4(TypedDict):
     stability: float
     similarityBoost: float
 
@@ -1240,7 +1581,7 @@ class VoiceoverGenerateResult(TypedDict):
     voice: str
     model: str
     textLength: int
-    metadata: Metadata3
+    metadata: Metadata4
 
 
 class VoiceoverGenerateEstimateAnswer(TypedDict):
@@ -1273,7 +1614,7 @@ class DialogueLine(TypedDict):
     text: str
 
 
-class Metadata4(TypedDict):
+class Metadata5(TypedDict):
     stability: float
     similarityBoost: float
     chunks: int
@@ -1290,7 +1631,7 @@ class DialogueGenerateResult(TypedDict):
     voicesUsed: list[str]
     totalLines: int
     totalTextLength: int
-    metadata: Metadata4
+    metadata: Metadata5
 
 
 class DialogueGenerateEstimateAnswer(TypedDict):
@@ -1438,7 +1779,7 @@ class Example(TypedDict):
     notes: list[str]
 
 
-class Model5(TypedDict):
+class Model6(TypedDict):
     id: str
     displayName: str
     servedBy: str
@@ -1455,7 +1796,7 @@ class Datum1(TypedDict):
     medium: Literal['image', 'video', 'audio']
     scope: str
     defaultModel: str | None
-    models: list[Model5]
+    models: list[Model6]
     request: dict[str, Any]
 
 
@@ -1545,33 +1886,33 @@ class ListWebhookDeliveriesAnswer(TypedDict):
     nextCursor: str | None
 
 
-class Content21(TypedDict):
+class Content36(TypedDict):
     type: Literal['input_text']
     text: str
 
 
-class Content22(TypedDict):
+class Content37(TypedDict):
     type: Literal['input_image']
     file_id: NotRequired[None]
     image_url: str
     detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
-class Content23(TypedDict):
+class Content38(TypedDict):
     type: Literal['input_file']
     file_id: NotRequired[None]
-    file_url: NotRequired[None]
-    file_data: str
+    file_url: NotRequired[str | None]
+    file_data: NotRequired[str | None]
     filename: NotRequired[str | None]
 
 
 class Input3(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['user']
-    content: str | list[Content21 | Content22 | Content23]
+    content: str | list[Content36 | Content37 | Content38]
 
 
-class ContentItem5(TypedDict):
+class ContentItem4(TypedDict):
     type: Literal['input_text']
     text: str
 
@@ -1579,20 +1920,20 @@ class ContentItem5(TypedDict):
 class Input4(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['system', 'developer']
-    content: str | list[ContentItem5]
+    content: str | list[ContentItem4]
 
 
-class Content24(TypedDict):
+class Content39(TypedDict):
     type: Literal['output_text']
     text: str
 
 
-class Content25(TypedDict):
+class Content40(TypedDict):
     type: Literal['refusal']
     refusal: str
 
 
-class Content26(TypedDict):
+class Content41(TypedDict):
     type: Literal['input_text']
     text: str
 
@@ -1600,7 +1941,7 @@ class Content26(TypedDict):
 class Input5(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['assistant']
-    content: str | list[Content24 | Content25 | Content26]
+    content: str | list[Content39 | Content40 | Content41]
 
 
 class Input6(TypedDict):
@@ -1610,30 +1951,43 @@ class Input6(TypedDict):
     arguments: str
 
 
-class OutputItem(TypedDict):
+class Output(TypedDict):
     type: Literal['input_text']
     text: str
+
+
+class Output1(TypedDict):
+    type: Literal['input_image']
+    file_id: NotRequired[None]
+    image_url: str
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
 class Input7(TypedDict):
     type: Literal['function_call_output']
     call_id: str
-    output: str | list[OutputItem]
+    output: str | list[Output | Output1]
+
+
+class SummaryItem(TypedDict):
+    text: NotRequired[str]
 
 
 class Input8(TypedDict):
     type: Literal['reasoning']
-
-
-class Format1(TypedDict):
-    type: Literal['text']
+    summary: NotRequired[list[SummaryItem] | None]
+    encrypted_content: NotRequired[str | None]
 
 
 class Format2(TypedDict):
-    type: Literal['json_object']
+    type: Literal['text']
 
 
 class Format3(TypedDict):
+    type: Literal['json_object']
+
+
+class Format4(TypedDict):
     type: Literal['json_schema']
     name: str
     schema: dict[str, Any]
@@ -1642,15 +1996,16 @@ class Format3(TypedDict):
 
 
 class Text(TypedDict):
-    format: NotRequired[Format1 | Format2 | Format3 | None]
+    format: NotRequired[Format2 | Format3 | Format4 | None]
     verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
 
 
-class Reasoning(TypedDict):
+class Reasoning1(TypedDict):
     effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    summary: NotRequired[Literal['auto', 'concise', 'detailed'] | None]
 
 
-class Tool2(TypedDict):
+class Tool3(TypedDict):
     type: Literal['function']
     name: str
     description: NotRequired[str | None]
@@ -1658,7 +2013,7 @@ class Tool2(TypedDict):
     strict: NotRequired[bool | None]
 
 
-class ToolChoice5(TypedDict):
+class ToolChoice9(TypedDict):
     type: Literal['function']
     name: str
 
@@ -1674,9 +2029,9 @@ class CreateResponseRequest(TypedDict):
     instructions: NotRequired[str | None]
     max_output_tokens: NotRequired[int | None]
     text: NotRequired[Text | None]
-    reasoning: NotRequired[Reasoning | None]
-    tools: NotRequired[list[Tool2] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice5 | None]
+    reasoning: NotRequired[Reasoning1 | None]
+    tools: NotRequired[list[Tool3] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice9 | None]
     parallel_tool_calls: NotRequired[bool | None]
     prompt_cache_key: NotRequired[str | None]
     prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
@@ -1699,25 +2054,37 @@ class IncompleteDetails(TypedDict):
     reason: Literal['max_output_tokens', 'content_filter']
 
 
-class ContentItem6(TypedDict):
+class ContentItem5(TypedDict):
     type: Literal['output_text', 'refusal']
 
 
-class Output(TypedDict):
+class Output2(TypedDict):
     type: Literal['message']
     id: str
     role: Literal['assistant']
     status: str
-    content: list[ContentItem6]
+    content: list[ContentItem5]
 
 
-class Output1(TypedDict):
+class Output3(TypedDict):
     type: Literal['function_call']
     id: str
     call_id: str
     name: str
     arguments: str
     status: str
+
+
+class SummaryItem1(TypedDict):
+    type: Literal['summary_text']
+    text: str
+
+
+class Output4(TypedDict):
+    type: Literal['reasoning']
+    id: str
+    summary: list[SummaryItem1]
+    encrypted_content: str | None
 
 
 class InputTokensDetails(TypedDict):
@@ -1743,7 +2110,7 @@ class CreateResponseAnswer(TypedDict):
     status: Literal['completed', 'incomplete']
     incomplete_details: IncompleteDetails | None
     model: str
-    output: list[Output | Output1]
+    output: list[Output2 | Output3 | Output4]
     usage: Usage2
     creditsConsumed: float
 
@@ -2088,7 +2455,7 @@ Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale',
 
 
 class Error7(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 

@@ -1,0 +1,77 @@
+/** Fields that ask a model to reason: Anthropic's `thinking`, and `reasoning` as OpenRouter's clients send it. */
+import { z } from 'zod';
+import type { Thinking } from '../../chat/chat-body.ts';
+
+/** Smallest budget of reasoning tokens that Anthropic accepts. */
+const budget = z.int().min(1024);
+
+/** Schema of Anthropic's `thinking`. */
+export const thinking = z.discriminatedUnion(
+  'type',
+  [
+    z.object({ type: z.literal('enabled'), budget_tokens: budget }),
+    z.object({ type: z.literal('adaptive') }),
+    z.object({ type: z.literal('disabled') }),
+  ],
+  { error: 'must be one of enabled, adaptive, disabled' },
+);
+
+/** Schema of the efforts that OpenAI's API knows. */
+export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
+
+/** Schema of `reasoning`: an effort, or a budget in tokens. */
+export const reasoning = z
+  .object({
+    effort: effort.nullish(),
+    max_tokens: budget.nullish(),
+    enabled: z.boolean().nullish(),
+    exclude: z.literal(false, 'must be false: reasoning is part of the answer').nullish(),
+  })
+  .refine((asked) => asked.effort == null || asked.max_tokens == null, {
+    path: ['max_tokens'],
+    message: 'cannot be used together with effort',
+  });
+
+interface Asked {
+  thinking?: z.infer<typeof thinking> | null | undefined;
+  reasoning?: z.infer<typeof reasoning> | null | undefined;
+  reasoning_effort?: string | null | undefined;
+}
+
+/** Returns the fields of the internal request. */
+export function reasoningOf({ thinking: given, reasoning: wanted, reasoning_effort }: Asked): {
+  thinking?: Thinking;
+  reasoning_effort?: string;
+} {
+  const { effort: named, max_tokens: tokens, enabled } = wanted ?? {};
+  const asksPlainly = enabled === true && named == null && tokens == null && !given;
+  const chosen = reasoning_effort ?? named ?? (asksPlainly ? 'medium' : undefined);
+  const asked = given ?? thinkingOf(tokens, enabled);
+  return {
+    ...(chosen !== undefined && { reasoning_effort: chosen }),
+    ...(asked && { thinking: asked }),
+  };
+}
+
+function thinkingOf(tokens: number | null | undefined, enabled: boolean | null | undefined) {
+  if (tokens != null) return { type: 'enabled' as const, budget_tokens: tokens };
+  return enabled === false ? { type: 'disabled' as const } : null;
+}
+
+interface Limited {
+  max_tokens?: number | null | undefined;
+  max_completion_tokens?: number | null | undefined;
+  thinking?: z.infer<typeof thinking> | null | undefined;
+}
+
+/** Returns whether the answer may be longer than its budget of reasoning tokens, which are a part of it. */
+export function hasRoomToThink(wire: Limited): boolean {
+  const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;
+  return wire.thinking?.type !== 'enabled' || wire.thinking.budget_tokens < limit;
+}
+
+/** Error of a budget that is not smaller than `max_tokens`. */
+export const noRoomToThink = {
+  path: ['thinking', 'budget_tokens'],
+  message: 'must be less than max_tokens',
+};

@@ -1,0 +1,51 @@
+/** Place of the first error in a text that is not JSON. V8 states it for some errors only. */
+
+const token =
+  /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
+const space = /[ \t\n\r]*/y;
+
+/** Tokens that may come next: a value, or also the end of the list or object; a name; a colon; or what follows a value. */
+type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
+
+/** Returns the line and the column, both from 1, of the first token that cannot be there. */
+export function jsonErrorPlace(text: string): { line: number; column: number } {
+  const at = firstError(text);
+  const lines = text.slice(0, at).split('\n');
+  return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+}
+
+function firstError(text: string): number {
+  /** Ends of the lists and objects that are open. */
+  const ends: string[] = [];
+  let next: Next = 'value';
+  let at = 0;
+  for (;;) {
+    space.lastIndex = at;
+    space.exec(text);
+    at = token.lastIndex = space.lastIndex;
+    const [found] = token.exec(text) ?? [];
+    const following: Next | null = found === undefined ? null : after(found, next, ends);
+    if (following === null || found === undefined) return at;
+    next = following;
+    at += found.length;
+  }
+}
+
+/** Returns what may come after a token; null if the token cannot be there. Changes the list of open ends. */
+function after(found: string, next: Next, ends: string[]): Next | null {
+  if (found === ends.at(-1) && next.endsWith('end')) {
+    ends.pop();
+    return 'comma or end';
+  }
+  if (next === 'colon') return found === ':' ? 'value' : null;
+  if (next === 'comma or end') {
+    if (found !== ',' || ends.length === 0) return null;
+    return ends.at(-1) === '}' ? 'name' : 'value';
+  }
+  if (next === 'name' || next === 'name or end') return found.startsWith('"') ? 'colon' : null;
+  if (found === '{' || found === '[') {
+    ends.push(found === '{' ? '}' : ']');
+    return found === '{' ? 'name or end' : 'value or end';
+  }
+  return /^[\]},:]/.test(found) ? null : 'comma or end';
+}

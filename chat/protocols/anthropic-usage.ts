@@ -1,0 +1,42 @@
+/** Usage and stop reasons of Anthropic's Messages API. */
+import type { TokenUsage } from '../chat-price.ts';
+import { tokenCount } from './protocol.ts';
+
+/** Usage as Anthropic reports it; `input_tokens` are those that have nothing to do with the cache. */
+export interface AnthropicUsage {
+  input_tokens?: unknown;
+  cache_creation_input_tokens?: unknown;
+  cache_read_input_tokens?: unknown;
+  output_tokens?: unknown;
+}
+
+const finishReasons: Readonly<Record<string, string>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
+};
+
+/** Returns the finish reason for a stop reason; null if there is none yet. */
+export function finishReasonOf(stopReason: unknown): string | null {
+  return typeof stopReason === 'string' ? (finishReasons[stopReason] ?? 'stop') : null;
+}
+
+/** Returns the reported usage; fields that are not reported are absent. */
+export function usageOf(reported: AnthropicUsage): Partial<TokenUsage> {
+  const input = tokenCount(reported.input_tokens);
+  const outputTokens = tokenCount(reported.output_tokens);
+  const cachedInputTokens = tokenCount(reported.cache_read_input_tokens) ?? 0;
+  const cacheWriteTokens = tokenCount(reported.cache_creation_input_tokens) ?? 0;
+  return {
+    ...(input !== undefined && {
+      inputTokens: input + cachedInputTokens + cacheWriteTokens,
+      cachedInputTokens,
+      cacheWriteTokens,
+    }),
+    ...(outputTokens !== undefined && { outputTokens }),
+  };
+}

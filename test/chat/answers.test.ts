@@ -1,0 +1,182 @@
+/** Parts of answers on which clients rely: codes of errors, ids, stop sequences, counts, and what a model cannot read. */
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { chatsOf, settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let openai: OpenAI;
+let anthropic: Anthropic;
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 1000 });
+  openai = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+  anthropic = new Anthropic({ apiKey: caller.key, baseURL: gateway.url, maxRetries: 0 });
+});
+afterEach(() => gateway.expectSettled());
+
+const say = (content: string) => [{ role: 'user' as const, content }];
+const onePixel =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
+describe('an input beyond the context', () => {
+  it.each([
+    ['gpt-4o', 'This model’s maximum context length is 128000 tokens.'],
+    ['claude-sonnet-5', 'prompt is too long: 1200000 tokens > 1000000 maximum'],
+  ])('of %s has the code on which clients act, from the provider', async (model, message) => {
+    const messages = say(`[[fail:400;message=${message}]] x`);
+    await expect(openai.chat.completions.create({ model, messages })).rejects.toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+    });
+    await expect(
+      anthropic.messages.create({ model, max_tokens: 9, messages }),
+    ).rejects.toMatchObject({
+      status: 400,
+      error: { error: { type: 'invalid_request_error', code: 'CONTEXT_LENGTH_EXCEEDED' } },
+    });
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('is refused before the provider is called, if it certainly is', async () => {
+    const messages = say('tide '.repeat(128_001));
+    await expect(
+      openai.chat.completions.create({ model: 'gpt-4o', messages }),
+    ).rejects.toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+      message: expect.stringContaining('maximum context length of gpt-4o'),
+    });
+    await expect(
+      anthropic.messages.create({ model: 'gpt-4o', max_tokens: 9, messages }),
+    ).rejects.toThrow('prompt is too long');
+    expect(await chatsOf(gateway, caller)).toEqual([]);
+  });
+});
+
+it('errors of money and rate have the codes of OpenAI', async () => {
+  const poor = await gateway.newCaller({ credits: 0 });
+  const request = { model: 'gpt-4o', messages: say('x') };
+  await expect(
+    openai.withOptions({ apiKey: poor.key }).chat.completions.create(request),
+  ).rejects.toMatchObject({ status: 402, code: 'insufficient_quota', type: 'insufficient_quota' });
+});
+
+it('an answer names the model by its id here, and its chat can be looked up by the answer’s id', async () => {
+  const model = 'groq/openai/gpt-oss-120b';
+  const request = { model, messages: say('which model') };
+  const whole = await openai.chat.completions.create(request);
+  expect(whole).toMatchObject({ model, id: expect.stringMatching(/^chat_/) });
+  const ids = new Set<string>();
+  for await (const chunk of await openai.chat.completions.create({ ...request, stream: true })) {
+    expect(chunk.model).toBe(model);
+    ids.add(chunk.id);
+  }
+  expect(ids.size).toBe(1);
+  const [first] = await settledChatsOf(gateway, caller);
+  const found = await gateway.call(`/v1/chats/${whole.id}`, { key: caller.key });
+  expect(found).toMatchObject({
+    status: 200,
+    body: {
+      data: {
+        id: whole.id,
+        type: 'chat',
+        model,
+        status: 'charged',
+        credits: (first?.charged ?? 0) / 1e6,
+        inputTokens: whole.usage?.prompt_tokens,
+        outputTokens: whole.usage?.completion_tokens,
+      },
+    },
+  });
+  const other = await gateway.newCaller({ credits: 1 });
+  for (const [id, key] of [
+    [whole.id, other.key],
+    [`chat_${'0'.repeat(32)}`, caller.key],
+    ['nonsense', caller.key],
+  ]) {
+    expect(await gateway.call(`/v1/chats/${id}`, { key: key ?? null })).toMatchObject({
+      status: 404,
+    });
+  }
+});
+
+describe('a message of Anthropic’s API', () => {
+  it.each([false, true])('ends at a stop sequence and names it (streamed: %s)', async (stream) => {
+    const request = {
+      model: 'claude-sonnet-5',
+      max_tokens: 50,
+      messages: say('one two STOP three'),
+      stop_sequences: ['STOP'],
+    };
+    const message = stream
+      ? await anthropic.messages.stream(request).finalMessage()
+      : await anthropic.messages.create(request);
+    expect(message).toMatchObject({ stop_reason: 'stop_sequence', stop_sequence: 'STOP' });
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('sends top_k, documents by URL, and pictures and failures of tools to Claude', async () => {
+    const url = { type: 'url' as const, url: 'https://example.com/a.pdf' };
+    const picture = { type: 'base64' as const, media_type: 'image/png' as const, data: onePixel };
+    const result = {
+      type: 'tool_result' as const,
+      tool_use_id: 't1',
+      is_error: true,
+      content: [
+        { type: 'text' as const, text: 'broken' },
+        { type: 'image' as const, source: picture },
+      ],
+    };
+    const messages = [
+      {
+        role: 'user' as const,
+        content: [
+          { type: 'document' as const, source: url },
+          { type: 'text' as const, text: 'top k' },
+        ],
+      },
+      {
+        role: 'assistant' as const,
+        content: [{ type: 'tool_use' as const, id: 't1', name: 'f', input: {} }],
+      },
+      { role: 'user' as const, content: [result] },
+    ];
+    const request = { model: 'claude-sonnet-5', max_tokens: 50, messages };
+    // The types of the client do not know the field.
+    const topK = { top_k: 5 };
+    await anthropic.messages.create({ ...request, ...topK });
+    const [sent] = await gateway.sandbox.chatRequests('top k');
+    expect(sent?.body).toMatchObject({ top_k: 5, messages });
+    await anthropic.messages.create({
+      ...request,
+      model: 'gpt-5-mini',
+      messages: messages.slice(1),
+    });
+    const [other] = await gateway.sandbox.chatRequests('Error: broken');
+    expect(other?.body['messages']).toMatchObject([
+      { role: 'assistant' },
+      { role: 'tool', content: 'Error: broken' },
+      { role: 'user', content: [{ type: 'image_url' }] },
+    ]);
+    await expect(
+      anthropic.messages.create({ ...request, model: 'gpt-5-mini' }),
+    ).rejects.toMatchObject({ status: 400, error: { error: { code: 'UNSUPPORTED_PARAMETER' } } });
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('can be counted before it is sent, which costs nothing', async () => {
+    const counted = await anthropic.messages.countTokens({
+      model: 'claude-sonnet-5',
+      messages: say('eight letters each word'),
+    });
+    expect(counted).toEqual({ input_tokens: 10 });
+    const empty = await gateway.call('/v1/messages/count_tokens', { key: caller.key, body: {} });
+    expect([empty.status, empty.body.details[0]?.path]).toEqual([400, 'model']);
+    await expect(
+      anthropic.messages.countTokens({ model: 'nothing', messages: say('x') }),
+    ).rejects.toMatchObject({ status: 400 });
+    expect(await chatsOf(gateway, caller)).toEqual([]);
+  });
+});

@@ -1,0 +1,258 @@
+/**
+ * Agents as their documentation builds them: each client runs a tool loop of three turns with a model like Gemini, one like
+ * Claude and one like GPT, and reads a structured answer. The providers of the sandbox reject what the real ones reject.
+ */
+import { createAnthropic } from '@ai-sdk/anthropic';
+import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import Anthropic from '@anthropic-ai/sdk';
+import type { MessageParam } from '@anthropic-ai/sdk/resources/messages';
+import { ChatAnthropic } from '@langchain/anthropic';
+import { HumanMessage, ToolMessage, type BaseMessage } from '@langchain/core/messages';
+import { tool as langchainTool } from '@langchain/core/tools';
+import { ChatOpenAI } from '@langchain/openai';
+import {
+  Agent,
+  OpenAIProvider,
+  Runner,
+  setTracingDisabled,
+  tool as agentTool,
+} from '@openai/agents';
+import {
+  generateText,
+  isStepCount,
+  Output,
+  streamText,
+  tool as aiTool,
+  type LanguageModel,
+} from 'ai';
+import OpenAI from 'openai';
+import type { ResponseInputItem } from 'openai/resources/responses/responses';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+beforeEach(async () => {
+  setTracingDisabled(true);
+  caller = await gateway.newCaller({ credits: 1000 });
+});
+afterEach(() => gateway.expectSettled());
+
+const models = ['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'];
+const question = '[[tool-rounds:2]] [[preface]] how is the tide';
+const place = z.object({ place: z.string() });
+const tide = z.object({ height: z.number(), place: z.string() });
+const lookUp = { name: 'look_up', description: 'Returns the tide of a place.' };
+const answered = /^The tool said: .*high at/s;
+const report = (input: { place: string }): string => `high at ${input.place}`;
+
+/** The last request of a model like Gemini has its own thought signatures, not the placeholder for lost ones. */
+async function expectSignatures(model: string): Promise<void> {
+  if (!model.startsWith('gemini')) return;
+  const sent = JSON.stringify((await gateway.sandbox.chatRequests('the tide')).at(-1));
+  expect(sent.split('sig_look_up')).toHaveLength(3);
+  expect(sent).not.toContain('skip_thought_signature_validator');
+}
+
+/** Three requests were charged: two that called the tool, and the answer. */
+async function expectThreeTurns(): Promise<void> {
+  expect(await settledChatsOf(gateway, caller)).toHaveLength(3);
+}
+
+describe.each(models)('with %s', (model) => {
+  const base = (): string => `${gateway.url}/v1`;
+
+  describe('the AI SDK', () => {
+    const stateless = { openai: { store: false } };
+    const providers: [string, () => LanguageModel][] = [
+      ['openai', () => createOpenAI({ baseURL: base(), apiKey: caller.key })(model)],
+      ['openai.chat', () => createOpenAI({ baseURL: base(), apiKey: caller.key }).chat(model)],
+      [
+        'openai-compatible',
+        () =>
+          createOpenAICompatible({
+            name: 'gateway',
+            baseURL: base(),
+            apiKey: caller.key,
+            supportsStructuredOutputs: true,
+          })(model),
+      ],
+      ['anthropic', () => createAnthropic({ baseURL: base(), apiKey: caller.key })(model)],
+    ];
+    const look_up = aiTool({
+      description: lookUp.description,
+      inputSchema: place,
+      execute: report,
+    });
+
+    it.each(providers)('(%s) runs a tool loop', async (_name, language) => {
+      const { text, steps } = await generateText({
+        model: language(),
+        prompt: question,
+        tools: { look_up },
+        stopWhen: isStepCount(4),
+        providerOptions: stateless,
+      });
+      expect([steps.length, text]).toEqual([3, expect.stringMatching(answered)]);
+      await expectThreeTurns();
+    });
+
+    it.each(providers)('(%s) streams a tool loop', async (_name, language) => {
+      const stream = streamText({
+        model: language(),
+        prompt: question,
+        tools: { look_up },
+        stopWhen: isStepCount(4),
+        providerOptions: stateless,
+      });
+      expect(await stream.text).toMatch(answered);
+      await expectThreeTurns();
+    });
+
+    it.each(providers)('(%s) reads a structured answer', async (_name, language) => {
+      const { output } = await generateText({
+        model: language(),
+        prompt: 'the tide',
+        output: Output.object({ schema: tide }),
+        providerOptions: stateless,
+      });
+      expect(tide.parse(output)).toEqual(output);
+    });
+  });
+
+  describe('LangChain', () => {
+    const tool = langchainTool(report, { ...lookUp, schema: place });
+    const openai = (useResponsesApi: boolean) =>
+      new ChatOpenAI({
+        model,
+        apiKey: caller.key,
+        configuration: { baseURL: base() },
+        useResponsesApi,
+        maxRetries: 0,
+      });
+    const clients: [string, () => ChatOpenAI | ChatAnthropic][] = [
+      ['ChatOpenAI', () => openai(false)],
+      ['ChatOpenAI with the Responses API', () => openai(true)],
+      [
+        'ChatAnthropic',
+        () =>
+          new ChatAnthropic({
+            model,
+            apiKey: caller.key,
+            anthropicApiUrl: gateway.url,
+            maxTokens: 500,
+            maxRetries: 0,
+          }),
+      ],
+    ];
+
+    it.each(clients)('(%s) runs a tool loop', async (_name, create) => {
+      const client = create().bindTools([tool]);
+      const messages: BaseMessage[] = [new HumanMessage(question)];
+      for (let turn = 1; turn <= 3; turn += 1) {
+        const answer = await client.invoke(messages);
+        messages.push(answer);
+        for (const call of answer.tool_calls ?? []) {
+          const content = report(place.parse(call.args));
+          messages.push(new ToolMessage({ tool_call_id: call.id ?? '', content }));
+        }
+      }
+      expect(messages.at(-1)?.text).toMatch(answered);
+      await expectThreeTurns();
+    });
+
+    it.each(clients)('(%s) reads a structured answer', async (_name, create) => {
+      const answer = await create().withStructuredOutput(tide).invoke('the tide');
+      expect(tide.parse(answer)).toEqual(answer);
+    });
+  });
+
+  describe('OpenAI Agents', () => {
+    const tools = [
+      agentTool({
+        ...lookUp,
+        parameters: place,
+        execute: (input) => Promise.resolve(report(input)),
+      }),
+    ];
+    const runner = (useResponses: boolean): Runner =>
+      new Runner({
+        modelProvider: new OpenAIProvider({ baseURL: base(), apiKey: caller.key, useResponses }),
+      });
+
+    it.each([
+      ['its default, the Responses API', true],
+      ['chat completions', false],
+    ])('(%s) runs a tool loop', async (_name, useResponses) => {
+      const agent = new Agent({ name: 'harbour', instructions: 'Be brief.', model, tools });
+      const { finalOutput } = await runner(useResponses).run(agent, question);
+      expect(finalOutput).toMatch(answered);
+      await expectThreeTurns();
+    });
+
+    it.each([
+      ['its default, the Responses API', true],
+      ['chat completions', false],
+    ])('(%s) reads a structured answer', async (_name, useResponses) => {
+      const agent = new Agent({ name: 'harbour', model, outputType: tide });
+      const { finalOutput } = await runner(useResponses).run(agent, 'the tide');
+      expect(tide.parse(finalOutput)).toEqual(finalOutput);
+    });
+  });
+
+  it('the client of OpenAI runs a tool loop with the Responses API', async () => {
+    const client = new OpenAI({ baseURL: base(), apiKey: caller.key, maxRetries: 0 });
+    const parameters = z.toJSONSchema(place);
+    const tools = [{ ...lookUp, type: 'function' as const, parameters, strict: false }];
+    const input: ResponseInputItem[] = [{ role: 'user', content: question }];
+    let text = '';
+    for (let turn = 1; turn <= 3; turn += 1) {
+      const response = await client.responses.create({ model, input, tools, store: false });
+      input.push(...(response.output as ResponseInputItem[]));
+      for (const item of response.output) {
+        if (item.type !== 'function_call') continue;
+        const output = report(place.parse(JSON.parse(item.arguments)));
+        input.push({ type: 'function_call_output', call_id: item.call_id, output });
+      }
+      text = response.output_text;
+    }
+    expect(text).toMatch(answered);
+    await expectSignatures(model);
+    await expectThreeTurns();
+  });
+
+  it('the client of Anthropic runs a tool loop, whole and streamed', async () => {
+    const client = new Anthropic({ baseURL: gateway.url, apiKey: caller.key, maxRetries: 0 });
+    const input_schema = { ...z.toJSONSchema(place), type: 'object' as const };
+    const tools = [{ ...lookUp, input_schema }];
+    const messages: MessageParam[] = [{ role: 'user', content: question }];
+    let text = '';
+    for (let turn = 1; turn <= 3; turn += 1) {
+      const request = { model, max_tokens: 500, messages, tools };
+      const message =
+        turn === 2
+          ? await client.messages.stream(request).finalMessage()
+          : await client.messages.create(request);
+      messages.push({ role: 'assistant', content: message.content });
+      const results = message.content.flatMap((block) =>
+        block.type === 'tool_use'
+          ? [
+              {
+                type: 'tool_result' as const,
+                tool_use_id: block.id,
+                content: report(place.parse(block.input)),
+              },
+            ]
+          : [],
+      );
+      if (results.length > 0) messages.push({ role: 'user', content: results });
+      text = message.content.map((block) => (block.type === 'text' ? block.text : '')).join('');
+    }
+    expect(text).toMatch(answered);
+    await expectSignatures(model);
+    await expectThreeTurns();
+  });
+});

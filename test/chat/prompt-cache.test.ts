@@ -1,0 +1,133 @@
+/** Prompt caching: the mark reaches Anthropic; cached tokens have their own price and are shown everywhere. */
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { chatModels } from '../../catalog/chat-catalog.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let anthropic: Anthropic;
+let openai: OpenAI;
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 1000 });
+  anthropic = new Anthropic({ apiKey: caller.key, baseURL: gateway.url, maxRetries: 0 });
+  openai = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+});
+afterEach(() => gateway.expectSettled());
+
+const model = 'claude-opus-4-8';
+const wordsMax = 400;
+/** A system prompt of 400 tokens of the sandbox, of its own for each test. */
+const promptOf = (title: string): string =>
+  Array.from({ length: wordsMax }, (_, index) => `${title}${index}`).join(' ');
+const marked = (text: string) => ({
+  type: 'text' as const,
+  text,
+  cache_control: { type: 'ephemeral' as const },
+});
+
+/** Micro-credits of a chat by the prices of the catalog. */
+function priceOf(tokens: { plain: number; read: number; written: number; output: number }): number {
+  const cost = chatModels.find(({ id }) => id === model)?.cost;
+  if (!cost?.cachedInputUsdPerMillion || !cost.cacheWriteUsdPerMillion) {
+    throw new Error('the model has prices of its cache');
+  }
+  const usdPerMillion =
+    tokens.plain * cost.inputUsdPerMillion +
+    tokens.read * cost.cachedInputUsdPerMillion +
+    tokens.written * cost.cacheWriteUsdPerMillion +
+    tokens.output * cost.outputUsdPerMillion;
+  return Math.ceil(Number((usdPerMillion / gateway.config.USD_PER_CREDIT).toFixed(6)));
+}
+
+it('writes and reads at the catalog’s prices, with messages whole and streamed', async () => {
+  const request = {
+    model,
+    max_tokens: 100,
+    system: [marked(promptOf('messages'))],
+    messages: [{ role: 'user' as const, content: 'one two' }],
+  };
+  const written = await anthropic.messages.create(request);
+  expect(written.usage).toMatchObject({
+    input_tokens: 2,
+    cache_creation_input_tokens: wordsMax,
+    cache_read_input_tokens: 0,
+  });
+  const events: unknown[] = [];
+  const stream = anthropic.messages.stream(request);
+  stream.on('streamEvent', (event) => events.push(event));
+  const read = await stream.finalMessage();
+  const cached = {
+    input_tokens: 2,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: wordsMax,
+  };
+  expect(read.usage).toMatchObject(cached);
+  expect(events[0]).toMatchObject({ type: 'message_start', message: { usage: cached } });
+
+  const [first, second] = await settledChatsOf(gateway, caller);
+  const output = 4;
+  expect(first?.charged).toBe(priceOf({ plain: 2, read: 0, written: wordsMax, output }));
+  expect(second?.charged).toBe(priceOf({ plain: 2, read: wordsMax, written: 0, output }));
+  const { body } = await gateway.call<{ usage: unknown[] }>('/api/v1/usage', { key: caller.key });
+  expect(body.usage).toMatchObject([
+    { inputTokens: wordsMax + 2, cachedInputTokens: wordsMax },
+    { inputTokens: wordsMax + 2, cacheWriteTokens: wordsMax },
+  ]);
+});
+
+it('works in the parts of chat completions, and is shown in their usage, whole and streamed', async () => {
+  const system = [marked(promptOf('completions'))];
+  const request = {
+    model,
+    messages: [
+      { role: 'system' as const, content: system },
+      { role: 'user' as const, content: 'one two' },
+    ],
+  };
+  const whole = await openai.chat.completions.create(request);
+  expect(whole.usage).toMatchObject({
+    prompt_tokens: wordsMax + 2,
+    prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: wordsMax },
+  });
+  const stream = await openai.chat.completions.create({
+    ...request,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let usage: unknown;
+  for await (const chunk of stream) usage = chunk.usage ?? usage;
+  expect(usage).toMatchObject({
+    prompt_tokens: wordsMax + 2,
+    prompt_tokens_details: { cached_tokens: wordsMax, cache_write_tokens: 0 },
+  });
+  const [sent] = await gateway.sandbox.chatRequests('completions399');
+  expect(sent?.body['system']).toEqual(system);
+  await settledChatsOf(gateway, caller);
+});
+
+it('of OpenAI needs no mark, and is shown by responses', async () => {
+  const instructions = Array.from({ length: 1500 }, (_, index) => `responses${index}`).join(' ');
+  const request = { model: 'gpt-5-mini', instructions, input: 'one two' };
+  await openai.responses.create(request);
+  const second = await openai.responses.create(request);
+  expect(second.usage?.input_tokens_details.cached_tokens).toBe(1500);
+  const [full, cached] = await settledChatsOf(gateway, caller);
+  expect(cached?.charged).toBeLessThan(full?.charged ?? 0);
+});
+
+it('reserves the price of a write only for a request that asks for it', async () => {
+  const text = promptOf('estimate');
+  const estimate = async (content: unknown): Promise<number> => {
+    const { body } = await gateway.call<{ data: { most: number } }>(
+      '/api/v1/chat/completions/estimate',
+      { key: caller.key, body: { model, max_tokens: 10, messages: [{ role: 'user', content }] } },
+    );
+    return body.data.most;
+  };
+  const plain = await estimate([{ type: 'text', text }]);
+  const written = await estimate([marked(text)]);
+  expect(written / plain).toBeGreaterThan(1.2);
+});

@@ -1,0 +1,306 @@
+/** Reasoning on every chat endpoint: requested by effort or budget, returned with its signatures, and accepted again. */
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import type { ChatCompletionMessageParam } from 'openai/resources';
+import type { ResponseInputItem } from 'openai/resources/responses/responses';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let openai: OpenAI;
+let anthropic: Anthropic;
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 1000 });
+  openai = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+  anthropic = new Anthropic({ apiKey: caller.key, baseURL: gateway.url, maxRetries: 0 });
+});
+afterEach(async () => {
+  await settledChatsOf(gateway, caller);
+  await gateway.expectSettled();
+});
+
+const say = (content: string) => [{ role: 'user' as const, content }];
+/** Fields of a request that the types of the client do not know. */
+const withExtra = <Request extends object>(request: Request, extra: object): Request => ({
+  ...request,
+  ...extra,
+});
+const sentTo = async (match: string): Promise<Record<string, unknown>[]> =>
+  (await gateway.sandbox.chatRequests(match)).map(({ body }) => body);
+
+const look = {
+  name: 'look_up',
+  parameters: { type: 'object', properties: { place: { type: 'string' } } },
+};
+const completionTool = { type: 'function' as const, function: look };
+const responseTool = { type: 'function' as const, strict: false, ...look };
+const messageTool = {
+  name: look.name,
+  input_schema: { ...look.parameters, type: 'object' as const },
+};
+
+describe('an effort', () => {
+  it.each([
+    [
+      'claude-sonnet-5',
+      'high',
+      { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } },
+    ],
+    [
+      'claude-fable-5-2',
+      'minimal',
+      { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } },
+    ],
+    ['claude-haiku-4-5', 'medium', { thinking: { type: 'enabled', budget_tokens: 8192 } }],
+    ['gpt-5-mini', 'high', { reasoning_effort: 'high' }],
+  ] as const)('makes %s think at %s', async (model, effort, fields) => {
+    const messages = say(`effort of ${model}`);
+    const plain = { model, messages };
+    await openai.chat.completions.create({ ...plain, reasoning_effort: effort });
+    await openai.chat.completions.create(withExtra(plain, { reasoning: { effort } }));
+    await openai.responses.create({ model, input: messages, reasoning: { effort } });
+    const sent = await sentTo(`effort of ${model}`);
+    expect(sent).toHaveLength(3);
+    for (const body of sent) expect(body).toMatchObject(fields);
+  });
+
+  it('of none is refused by a model that always thinks', async () => {
+    const request = {
+      model: 'claude-fable-5-2',
+      messages: say('x'),
+      reasoning_effort: 'none' as const,
+    };
+    await expect(openai.chat.completions.create(request)).rejects.toMatchObject({
+      status: 400,
+      code: 'UNSUPPORTED_PARAMETER',
+      param: 'reasoning_effort',
+    });
+    await openai.chat.completions.create({ ...request, model: 'claude-sonnet-5' });
+  });
+});
+
+describe('a budget', () => {
+  it.each([
+    ['claude-haiku-4-5', { thinking: { type: 'enabled', budget_tokens: 5000 } }],
+    ['claude-sonnet-5', { thinking: { type: 'adaptive' }, output_config: { effort: 'medium' } }],
+    ['gpt-5-mini', { reasoning_effort: 'medium' }],
+  ])('takes effect on %s', async (model, fields) => {
+    const budget = { type: 'enabled' as const, budget_tokens: 5000 };
+    const messages = say(`budget of ${model}`);
+    await anthropic.messages.create({ model, max_tokens: 6000, messages, thinking: budget });
+    await openai.chat.completions.create(withExtra({ model, messages }, { thinking: budget }));
+    await openai.chat.completions.create(
+      withExtra({ model, messages }, { reasoning: { max_tokens: 5000 } }),
+    );
+    const sent = await sentTo(`budget of ${model}`);
+    expect(sent).toHaveLength(3);
+    for (const body of sent) expect(body).toMatchObject(fields);
+  });
+
+  it('is refused by a model that does not reason, and when it is not smaller than max_tokens', async () => {
+    const thinking = { type: 'enabled' as const, budget_tokens: 2000 };
+    const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
+    const refusal = { status: 400 };
+    await expect(anthropic.messages.create(request)).rejects.toMatchObject(refusal);
+    await expect(
+      anthropic.messages.create({ ...request, model: 'claude-haiku-4-5', max_tokens: 2000 }),
+    ).rejects.toThrow('thinking.budget_tokens: must be less than max_tokens');
+    await anthropic.messages.create({ ...request, thinking: { type: 'adaptive' } });
+  });
+
+  it('leaves the effort of Anthropic’s own field alone', async () => {
+    const output_config = { effort: 'low' as const };
+    const messages = say('effort alone');
+    await anthropic.messages.create({
+      model: 'claude-sonnet-5',
+      max_tokens: 50,
+      messages,
+      output_config,
+    });
+    const [sent] = await sentTo('effort alone');
+    expect(sent).toMatchObject({ output_config });
+    expect(sent).not.toHaveProperty('thinking');
+  });
+});
+
+describe('thoughts of Claude', () => {
+  const thought = /^I think about:/;
+
+  it.each([false, true])('come back with chat completions (streamed: %s)', async (stream) => {
+    const messages: ChatCompletionMessageParam[] = say('thoughts in completions');
+    const request = {
+      model: 'claude-sonnet-5',
+      messages,
+      tools: [completionTool],
+      reasoning_effort: 'low' as const,
+    };
+    const message = stream
+      ? await openai.chat.completions.stream(request).finalMessage()
+      : (await openai.chat.completions.create(request)).choices[0]?.message;
+    expect(message).toMatchObject({ reasoning_content: expect.stringMatching(thought) });
+    const [call] = message?.tool_calls ?? [];
+    if (!message || !call) throw new Error('a tool was called');
+    messages.push(message, { role: 'tool', tool_call_id: call.id, content: 'deep' });
+    await openai.chat.completions.create(request);
+    const sent = (await sentTo('thoughts in completions')).at(-1);
+    expect(sent?.['messages']).toMatchObject([
+      {},
+      {
+        content: [
+          {
+            type: 'thinking',
+            thinking: expect.stringMatching(thought),
+            signature: expect.stringMatching(/^sig_/),
+          },
+          { type: 'tool_use' },
+        ],
+      },
+      {},
+    ]);
+  });
+
+  it.each([false, true])('come back with responses (streamed: %s)', async (stream) => {
+    const input: ResponseInputItem[] = say('thoughts in responses');
+    const request = {
+      model: 'claude-sonnet-5',
+      input,
+      tools: [responseTool],
+      reasoning: { effort: 'low' as const },
+      store: false,
+    };
+    const response = stream
+      ? await openai.responses.stream({ ...request, stream: true }).finalResponse()
+      : await openai.responses.create(request);
+    expect(response.output).toMatchObject([
+      {
+        type: 'reasoning',
+        summary: [{ type: 'summary_text', text: expect.stringMatching(thought) }],
+        encrypted_content: expect.any(String),
+      },
+      { type: 'function_call' },
+    ]);
+    const [, call] = response.output;
+    if (call?.type !== 'function_call') throw new Error('a tool was called');
+    input.push(...(response.output as ResponseInputItem[]), {
+      type: 'function_call_output',
+      call_id: call.call_id,
+      output: 'deep',
+    });
+    await openai.responses.create(request);
+    const sent = (await sentTo('thoughts in responses')).at(-1);
+    expect(sent?.['messages']).toMatchObject([
+      {},
+      {
+        content: [
+          { type: 'thinking', thinking: expect.stringMatching(thought) },
+          { type: 'tool_use' },
+        ],
+      },
+      {},
+    ]);
+  });
+
+  it.each([false, true])('come back with messages (streamed: %s)', async (stream) => {
+    const request = {
+      model: 'claude-haiku-4-5',
+      max_tokens: 4000,
+      messages: say('thoughts in messages'),
+      tools: [messageTool],
+      thinking: { type: 'enabled' as const, budget_tokens: 2000 },
+    };
+    const message = stream
+      ? await anthropic.messages.stream(request).finalMessage()
+      : await anthropic.messages.create(request);
+    expect(message.content).toMatchObject([
+      {
+        type: 'thinking',
+        thinking: expect.stringMatching(thought),
+        signature: expect.stringMatching(/^sig_/),
+      },
+      { type: 'tool_use' },
+    ]);
+    const [, call] = message.content;
+    if (call?.type !== 'tool_use') throw new Error('a tool was called');
+    const result = { type: 'tool_result' as const, tool_use_id: call.id, content: 'deep' };
+    const last = await anthropic.messages.create({
+      ...request,
+      messages: [
+        ...request.messages,
+        { role: 'assistant', content: message.content },
+        { role: 'user', content: [result] },
+      ],
+    });
+    expect(last.content.at(-1)).toMatchObject({ text: 'The tool said: deep' });
+  });
+
+  it('that a client has dropped do not end a tool loop with a budget', async () => {
+    const call = {
+      id: 'c1',
+      type: 'function' as const,
+      function: { name: 'look_up', arguments: '{}' },
+    };
+    const answer = await openai.chat.completions.create({
+      model: 'claude-haiku-4-5',
+      reasoning_effort: 'high',
+      tools: [completionTool],
+      messages: [
+        ...say('thoughts lost'),
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'c1', content: 'deep' },
+      ],
+    });
+    expect(answer.choices[0]?.message.content).toBe('The tool said: deep');
+  });
+});
+
+describe('reasoning of a model with OpenAI’s protocol', () => {
+  it('is shown by every endpoint, and returns to the provider', async () => {
+    const model = 'deepseek-flash';
+    const messages = say('open thoughts');
+    const text = expect.stringMatching(/^I think about: open thoughts/);
+    const completion = await openai.chat.completions.create({ model, messages });
+    expect(completion.choices[0]?.message).toMatchObject({ reasoning_content: text });
+    const response = await openai.responses.create({ model, input: messages });
+    expect(response.output[0]).toMatchObject({ type: 'reasoning', summary: [{ text }] });
+    const request = { model, max_tokens: 100, messages, tools: [messageTool] };
+    const message = await anthropic.messages.create(request);
+    expect(message.content[0]).toMatchObject({ type: 'thinking', thinking: text });
+    const [, call] = message.content;
+    if (call?.type !== 'tool_use') throw new Error('a tool was called');
+    const result = {
+      type: 'tool_result' as const,
+      tool_use_id: call.id,
+      content: 'deep',
+      is_error: true,
+    };
+    const turns = [
+      ...messages,
+      { role: 'assistant' as const, content: message.content },
+      { role: 'user' as const, content: [result] },
+    ];
+    await anthropic.messages.create({ ...request, messages: turns });
+    const sent = (await sentTo('open thoughts')).at(-1);
+    expect(sent?.['messages']).toMatchObject([
+      {},
+      { reasoning_content: text },
+      { role: 'tool', content: 'Error: deep' },
+    ]);
+  });
+
+  it('counts in usage where it is hidden', async () => {
+    const completion = await openai.chat.completions.create({
+      model: 'gpt-5-mini',
+      messages: say('hidden'),
+      reasoning_effort: 'high',
+    });
+    expect(completion.usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
+    const response = await openai.responses.create({
+      model: 'gpt-5-mini',
+      input: 'hidden',
+      reasoning: { effort: 'high' },
+    });
+    expect(response.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
+  });
+});

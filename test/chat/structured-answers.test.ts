@@ -1,0 +1,91 @@
+/** Structured answers of models with Anthropic's protocol: by the model's own format, or by a tool that it must call. */
+import OpenAI from 'openai';
+import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let client: OpenAI;
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 1000 });
+  client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+});
+afterEach(() => gateway.expectSettled());
+
+const schema = {
+  type: 'object',
+  properties: { place: { type: 'string', maxLength: 20 }, height: { type: 'number', minimum: 2 } },
+  required: ['place', 'height'],
+  additionalProperties: false,
+};
+const bySchema = (strict: boolean) => ({
+  type: 'json_schema' as const,
+  json_schema: { name: 'tide', schema, strict },
+});
+const ask = (extra: Partial<ChatCompletionCreateParamsNonStreaming>) => ({
+  model: 'claude-sonnet-5',
+  messages: [{ role: 'user' as const, content: 'structured tide' }],
+  ...extra,
+});
+const requests = (match: string) =>
+  gateway.sandbox.chatRequests(match).then((all) => all.map(({ body }) => body));
+
+describe.each([
+  ['claude-sonnet-5', bySchema(true), false],
+  ['claude-sonnet-5', bySchema(false), true],
+  ['claude-sonnet-5', { type: 'json_object' as const }, true],
+  ['MiniMax-M3', bySchema(true), true],
+  ['claude-fable-5-2', bySchema(false), false],
+])('%s with %o', (model, response_format, isForced) => {
+  it.each([false, true])('answers in JSON (streamed: %s)', async (stream) => {
+    const request = ask({ model, response_format });
+    const completion = stream
+      ? await client.chat.completions.stream({ ...request, stream }).finalChatCompletion()
+      : await client.chat.completions.create(request);
+    const [choice] = completion.choices;
+    expect(choice).toMatchObject({ finish_reason: 'stop' });
+    expect(choice?.message.tool_calls ?? []).toEqual([]);
+    expect(JSON.parse(choice?.message.content ?? '')).toEqual(
+      response_format.type === 'json_object'
+        ? { text: 'structured tide' }
+        : { place: 'structured tide', height: isForced ? 2 : 1 },
+    );
+    const sent = (await requests('structured tide')).at(-1);
+    expect(sent?.['tool_choice']).toEqual(
+      isForced ? { type: 'tool', name: 'structured_answer' } : undefined,
+    );
+    await settledChatsOf(gateway, caller);
+  });
+});
+
+it('lets the model call other tools before it answers', async () => {
+  const tool = {
+    type: 'function' as const,
+    function: { name: 'look_up', parameters: { type: 'object' } },
+  };
+  const request = ask({ response_format: bySchema(false), tools: [tool] });
+  const first = await client.chat.completions.create(request);
+  expect(first.choices[0]).toMatchObject({
+    finish_reason: 'tool_calls',
+    message: { tool_calls: [{ function: { name: 'look_up' } }] },
+  });
+  const sent = (await requests('structured tide')).at(-1);
+  expect(sent).toMatchObject({ tools: [{ name: 'look_up' }, { name: 'structured_answer' }] });
+  await settledChatsOf(gateway, caller);
+});
+
+it('is refused by name where the model cannot be forced', async () => {
+  const request = ask({ model: 'claude-fable-5-2', response_format: { type: 'json_object' } });
+  await expect(client.chat.completions.create(request)).rejects.toMatchObject({
+    code: 'UNSUPPORTED_PARAMETER',
+    param: 'response_format',
+  });
+  for (const extra of [{ n: 2 }, { logprobs: true }, { seed: 5 }, { presence_penalty: 1 }]) {
+    await expect(client.chat.completions.create(ask(extra))).rejects.toMatchObject({
+      code: 'UNSUPPORTED_PARAMETER',
+      param: Object.keys(extra)[0],
+    });
+  }
+});
