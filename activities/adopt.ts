@@ -10,7 +10,7 @@ import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
 /** A call that a provider has accepted, or has answered at once. */
 export type AcceptedOutcome =
   | { kind: 'operation'; operation: ProviderOperation }
-  | { kind: 'outputs'; outputs: CallOutputs };
+  | { kind: 'outputs'; outputs: CallOutputs; providerRequestId: string | null };
 
 /** Outcome of an earlier submit; `not_sent`: certainly no provider has the call, so it may be sent. */
 export type AdoptOutcome = AcceptedOutcome | { kind: 'not_sent' };
@@ -38,7 +38,10 @@ export async function recorded(
   found: BeginVerdict | null,
 ): Promise<AcceptedOutcome> {
   if (found?.verdict === 'accepted') return { kind: 'operation', operation: found.operation };
-  if (found?.verdict === 'answered') return { kind: 'outputs', outputs: found.outputs };
+  if (found?.verdict === 'answered') {
+    const { outputs, providerRequestId } = found;
+    return { kind: 'outputs', outputs, providerRequestId };
+  }
   const isNamed = found?.verdict === 'begun' || found?.verdict === 'unknown';
   if (!isNamed || found.notifiedId === null) {
     throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');

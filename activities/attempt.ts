@@ -18,11 +18,12 @@ const heartbeatIntervalMs = 4000;
  */
 export async function attemptInSlot<Outcome>(
   slots: Map<string, number>,
-  { route: { provider }, refusalsMax }: CallTask,
+  { route: { provider, submitTimeoutMs }, refusalsMax }: CallTask,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
+  const { activityType, isLocal } = Context.current().info;
   const free = (): number => slots.get(provider) ?? 0;
-  if (Context.current().info.isLocal && free() <= 0) {
+  if (isLocal && free() <= 0) {
     throw ApplicationFailure.create({
       message: 'nothing was sent: all slots of the provider in this process are in use',
       type: 'PROVIDER_BUSY',
@@ -31,23 +32,29 @@ export async function attemptInSlot<Outcome>(
   }
   slots.set(provider, free() - 1);
   try {
-    return await attempt(run, refusalsMax);
+    const since = new Date().toISOString();
+    const limit = activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
+    return await attempt(run, { refusalsMax, detail: { provider, since, ...limit } });
   } finally {
     slots.set(provider, free() + 1);
   }
 }
 
-/**
- * Runs one attempt with heartbeats. `refusalsMax` counts attempts of the task queue; the first attempt, as a local
- * activity, is not counted.
- * @throws ApplicationFailure
- */
+/** Options of an attempt. */
+interface AttemptOptions {
+  /** Attempts of the task queue after which a refusal is final; the first attempt, as a local activity, is not counted. */
+  refusalsMax?: number;
+  /** Detail of the heartbeats, which the Temporal UI shows while the activity is pending. */
+  detail?: { provider: string; since: string; providerLimitSeconds?: number };
+}
+
+/** Runs one attempt with heartbeats. @throws ApplicationFailure */
 export async function attempt<Outcome>(
   run: () => Promise<Outcome>,
-  refusalsMax = Infinity,
+  { refusalsMax = Infinity, detail }: AttemptOptions = {},
 ): Promise<Outcome> {
   const context = Context.current();
-  const beat = setInterval(() => context.heartbeat(), heartbeatIntervalMs);
+  const beat = setInterval(() => context.heartbeat(detail), heartbeatIntervalMs);
   try {
     return await run();
   } catch (error) {

@@ -1,11 +1,10 @@
 /** Activity `check`: requests the status of a call from its provider. */
-import type { Json } from '../domain/json.ts';
 import type { CallTask } from '../jobs/job-plan.ts';
-import type { ProviderOperation } from '../providers/provider.ts';
+import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
 import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
 
 /** Status of a call at its provider. */
-export type CheckOutcome = { kind: 'pending'; progress: Json } | { kind: 'ended' };
+export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };
 
 /** A call that its provider has accepted. */
 export interface AcceptedCall extends CallTask {
@@ -25,11 +24,14 @@ export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise
     expectDone: false,
   });
   if (checked.kind === 'failed') throw checked.failure;
-  if (checked.kind !== 'pending') return { kind: 'ended' };
+  const isPending = checked.kind === 'pending';
   await deps.records
-    .progressed({ ...callOf(task), progress: checked.progress })
+    .progressed({
+      ...callOf(task),
+      progress: isPending ? checked.progress : { state: 'storing' },
+    })
     .catch((error: unknown) =>
       deps.logger.info({ error, ...callOf(task) }, 'call.progress_not_recorded'),
     );
-  return checked;
+  return isPending ? checked : { kind: 'ended' };
 }

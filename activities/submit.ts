@@ -5,7 +5,7 @@ import type { CallTask } from '../jobs/job-plan.ts';
 import { isDatabaseAway } from '../platform/database.ts';
 import type { CallName } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
-import type { ProviderResult, Submitted } from '../providers/provider.ts';
+import type { Submitted } from '../providers/provider.ts';
 import { storageReference } from '../storage/inputs/inputs.ts';
 import { decided, recorded, type AcceptedOutcome } from './adopt.ts';
 import { jobSettledBefore } from './attempt.ts';
@@ -66,7 +66,7 @@ async function sendAndKeep(deps: ProviderCallDeps, task: CallTask): Promise<Subm
   }, touchIntervalMs);
   try {
     const submitted = await send(deps, task);
-    if (submitted.kind === 'result') return await keepResult(deps, task, submitted.result);
+    if (submitted.kind === 'result') return await keepResult(deps, task, submitted);
     const { operation } = submitted;
     await record(deps, task, (call) => deps.records.accepted({ ...call, operation }));
     return submitted;
@@ -79,15 +79,18 @@ async function sendAndKeep(deps: ProviderCallDeps, task: CallTask): Promise<Subm
 async function keepResult(
   deps: ProviderCallDeps,
   task: CallTask,
-  result: ProviderResult,
+  { result, providerRequestId }: Extract<Submitted, { kind: 'result' }>,
 ): Promise<SubmitOutcome> {
+  deps.records
+    .responded(callOf(task), providerRequestId)
+    .catch((error: unknown) => deps.logger.info({ error, ...callOf(task) }, 'call.not_recorded'));
   try {
     const outputs = await stored(deps, task, result);
     await record(deps, task, (call) => deps.records.answered({ ...call, outputs }));
-    return { kind: 'outputs', outputs };
+    return { kind: 'outputs', outputs, providerRequestId };
   } catch (error) {
     // The result cannot be read again, and the provider was paid for it.
-    await record(deps, task, deps.records.unknown);
+    await record(deps, task, (call) => deps.records.unknown(call, providerRequestId));
     throw error;
   }
 }
@@ -109,7 +112,13 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> 
     });
   } catch (error) {
     const isPossible = !(error instanceof ProviderFailure) || mayBeAccepted.has(error.kind);
-    await record(deps, task, isPossible ? deps.records.unknown : deps.records.refused);
+    const providerRequestId = error instanceof ProviderFailure ? error.providerRequestId : null;
+    const { message } = error instanceof Error ? error : new Error(String(error));
+    await record(deps, task, (call) =>
+      isPossible
+        ? deps.records.unknown(call, providerRequestId)
+        : deps.records.refused(call, { message, providerRequestId }),
+    );
     throw error;
   }
 }

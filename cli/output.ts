@@ -84,6 +84,14 @@ export const oneAnswer = z.looseObject({ data: fields });
 /** A field by its path, e.g. `window.used`, or what is made of several. */
 export type Columns = Record<string, string | ((row: Fields) => Cell)>;
 
+/** Makes a column that shows an index from 0 as a number from 1. */
+export function numberOf(path: string): (row: Fields) => Cell {
+  return (row) => {
+    const index = cellOf(row, path);
+    return typeof index === 'number' ? index + 1 : null;
+  };
+}
+
 /** What stands under a path: times to the second, lists in one line; null when there is nothing. */
 export function cellOf(row: Fields, path: string): Cell {
   let value: unknown = row;

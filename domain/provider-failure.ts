@@ -8,7 +8,7 @@ export type FailureKind =
   | 'content_policy'
   /** Certainly not accepted: may be sent again, to this provider or another one. */
   | 'not_accepted'
-  /** Certainly not accepted, and never will be, because of our key or the operation. Another provider may accept it. */
+  /** Certainly not accepted, and never will be, because of our key or the provider endpoint. Another provider may accept it. */
   | 'refused'
   /** May have been accepted: must never be sent again silently. */
   | 'unknown'
@@ -24,6 +24,8 @@ export type FailureKind =
 interface FailureExtras {
   /** Milliseconds after which the provider may be called again. */
   retryAfterMs?: number | undefined;
+  /** The provider's id of the request. */
+  providerRequestId?: string | null;
   cause?: unknown;
 }
 
@@ -32,10 +34,12 @@ export class ProviderFailure extends Error {
   override readonly name = 'ProviderFailure';
   readonly kind: FailureKind;
   readonly retryAfterMs: number | undefined;
+  readonly providerRequestId: string | null;
 
   constructor(kind: FailureKind, message: string, extras: FailureExtras = {}) {
     super(message, { cause: extras.cause });
     this.kind = kind;
     this.retryAfterMs = extras.retryAfterMs;
+    this.providerRequestId = extras.providerRequestId ?? null;
   }
 }

@@ -61,7 +61,7 @@ export const checkNow = defineSignal('checkNow');
 export interface JobProgress {
   /** Text for operators, e.g. `charged 3.9 credits`. */
   phase: string;
-  calls: { call: number; phase: string; operationId: string | null }[];
+  calls: { call: number; phase: string; providerRequestId: string | null }[];
   /** The last failed attempts. */
   failures: string[];
 }

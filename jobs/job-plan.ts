@@ -100,6 +100,8 @@ export interface JobPlan {
   /** Deadline in ISO 8601, after which a cancel is sent to the provider and its outcome is awaited. */
   deadlineAt: string;
   deadlineMs: number;
+  /** Usual time of the calls from submit to result, in seconds; null if the catalog does not have it. */
+  typicalSeconds: number | null;
   /** Task queue of the caller's webhook; null if the caller has none. */
   webhook: { taskQueue: string } | null;
   outcomeWaitMs: number;

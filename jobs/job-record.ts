@@ -55,8 +55,12 @@ export const jobRow = z.object({
   media_deleted_at: z.number().nullable(),
   /** Time at which the first call was recorded, just before it was sent. */
   started_at: z.number().nullable(),
+  /** State of each call that was recorded; `storing`: the provider has ended it, and the result is stored. */
   call_states: z.array(z.string()).nullable(),
-  progress: z.json(),
+  /** Largest position of a call in its provider's queue; null if none reports one. */
+  queue_position: z.number().nullable(),
+  /** Usual time of an open job of this kind, in seconds; null if unknown. */
+  typical_seconds: z.number().nullable(),
   billing_state: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),
   charged: z.number().nullable(),

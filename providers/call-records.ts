@@ -4,11 +4,11 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { jsonOf, type Json, type JsonObject } from '../domain/json.ts';
+import { jsonOf, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { providerOperation, type ProviderOperation } from './provider.ts';
+import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
 /** Key of a provider call: the job, and the index of the call in the job. */
 export interface CallName {
@@ -39,7 +39,11 @@ const beginVerdict = z.discriminatedUnion('verdict', [
   /** The call was sent and its outcome is unknown; `notifiedId` is the operation id of a notification, or null. */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
-  z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
+  z.object({
+    verdict: z.literal('answered'),
+    outputs: callOutputs,
+    providerRequestId: z.string().nullable(),
+  }),
 ]);
 /** Verdict on a call. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
@@ -55,6 +59,13 @@ interface RoutedCall extends CallName {
   senderId?: string;
   /** True if the attempt only waits for the end of a pause, so that the call is not recorded as begun. */
   wait?: true;
+}
+
+/** Response of a provider that certainly did not accept a call. */
+interface Refusal {
+  message: string;
+  /** The provider's id of the request; null if there was no response. */
+  providerRequestId: string | null;
 }
 
 /** Makes the records of calls in the database. */
@@ -73,9 +84,14 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the attempt that sends the call is still running. */
     touched: (call: CallName): Promise<void> => record(call, {}),
     /** Records that the provider certainly did not accept the call, so that it may be sent again. */
-    refused: (call: CallName): Promise<void> => record(call, { state: 'refused' }),
+    refused: (call: CallName, refusal: Refusal): Promise<void> =>
+      record(call, { state: 'refused', ...refusal }),
     /** Records that the call was sent and its outcome is unknown, so that it is never sent again. */
-    unknown: (call: CallName): Promise<void> => record(call, { state: 'unknown' }),
+    unknown: (call: CallName, providerRequestId: string | null): Promise<void> =>
+      record(call, { state: 'unknown', providerRequestId }),
+    /** Records that the provider has responded with the result, which is now stored. */
+    responded: (call: CallName, providerRequestId: string | null): Promise<void> =>
+      record(call, { providerRequestId, progress: { state: 'storing' } }),
     /** Records that the provider has queued the call under an operation. */
     accepted: ({
       operation,
@@ -86,7 +102,7 @@ export function createCallRecords(pool: DatabasePool) {
     answered: ({ outputs, ...call }: CallName & { outputs: CallOutputs }): Promise<void> =>
       record(call, { state: 'answered', outputs: jsonOf(outputs) }),
     /** Records the progress of the call. */
-    progressed: ({ progress, ...call }: CallName & { progress: Json }): Promise<void> =>
+    progressed: ({ progress, ...call }: CallName & { progress: CallProgress }): Promise<void> =>
       record(call, { progress }),
   };
 }

@@ -5,7 +5,7 @@
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
-    'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
+    'providerRequestId', c.provider_request_id, 'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
       SELECT operation_id FROM provider_notification
         WHERE job_id = c.job_id AND call_index = c.call_index
         ORDER BY received_at DESC LIMIT 1));
@@ -28,9 +28,11 @@ DECLARE
   open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
 BEGIN
   IF move ? 'wait' AND NOT paused THEN RETURN '{"verdict": "resumed"}'; END IF;
-  INSERT INTO provider_call (job_id, call_index, route_index, provider, provider_endpoint, state, sender_id)
+  INSERT INTO provider_call (job_id, call_index, route_index, provider, provider_endpoint, state,
+      sender_id, paused_at)
     SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
-      move->>'provider', move->>'providerEndpoint', begun_state, move->>'senderId' WHERE open
+      move->>'provider', move->>'providerEndpoint', begun_state, move->>'senderId',
+      CASE WHEN paused THEN clock_timestamp() END WHERE open
     ON CONFLICT (job_id, call_index) DO NOTHING;
   IF FOUND THEN RETURN verdict; END IF;
   SELECT * INTO c FROM provider_call
@@ -43,6 +45,8 @@ BEGIN
     UPDATE provider_call SET state = begun_state,
       attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
       provider = move->>'provider', provider_endpoint = move->>'providerEndpoint', sender_id = move->>'senderId',
+      provider_request_id = NULL,
+      paused_at = coalesce(c.paused_at, CASE WHEN paused THEN clock_timestamp() END),
       updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
         ELSE c.begun_at END
@@ -55,12 +59,19 @@ END $$;
 -- Records a change of a call. `refused` (the provider certainly did not accept the call) is recorded only for a call in
 -- state `begun`, and `accepted` is not recorded for an answered call: an attempt that is late, or that runs at the same
 -- time as another one, must not cause a paid call to be sent again.
--- {state?, operation?, outputs?, progress?}
-CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE sql AS $$
+-- {state?, operation?, outputs?, progress?, providerRequestId?, message?}
+CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   UPDATE provider_call SET state = coalesce(change->>'state', state),
     operation = coalesce(nullif(change->'operation', 'null'), operation),
     outputs = coalesce(nullif(change->'outputs', 'null'), outputs),
     progress = coalesce(nullif(change->'progress', 'null'), progress), updated_at = clock_timestamp(),
+    provider_request_id = coalesce(change->>'providerRequestId', change->'operation'->>'id',
+      provider_request_id),
+    refusals = CASE change->>'state' WHEN 'refused' THEN refusals || jsonb_build_object(
+        'routeIndex', route_index, 'provider', provider, 'message', change->>'message',
+        'providerRequestId', change->>'providerRequestId', 'refusedAtMs', unix_ms(clock_timestamp()))
+      ELSE refusals END,
     accepted_at = CASE change->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index
@@ -68,5 +79,5 @@ CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void 
         WHEN 'refused' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true
-      END
-$$;
+      END;
+END $$;

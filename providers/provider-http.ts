@@ -122,6 +122,18 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
   return Math.min(Math.max(waitMs, 0), 3_600_000);
 }
 
+/** Response headers in which providers send their id of a request. */
+const requestIdHeaders = ['x-fal-request-id', 'x-request-id', 'request-id'] as const;
+
+/** Returns the provider's id of a request; null if the response has none. */
+export function requestIdOf(headers: ProviderAnswer['headers']): string | null {
+  for (const name of requestIdHeaders) {
+    const value = headers[name];
+    if (typeof value === 'string' && value !== '') return value.slice(0, 200);
+  }
+  return null;
+}
+
 const errorBytesMax = 64 * 1024;
 
 /** Properties of an error response in addition to its status. */
@@ -139,28 +151,37 @@ export function failureOfStatus(
   { status, headers }: Pick<ProviderAnswer, 'status' | 'headers'>,
   { fields = [], busyWaitMs, isOwnError }: ErrorDetails,
 ): ProviderFailure {
+  const providerRequestId = requestIdOf(headers);
   if ([400, 413, 415, 422].includes(status)) {
     const suffix = fields.length > 0 ? ` (${fields.join(', ')})` : '';
-    return new ProviderFailure('rejected', `the provider did not accept the input${suffix}`);
+    const message = `the provider did not accept the input${suffix}`;
+    return new ProviderFailure('rejected', message, { providerRequestId });
   }
   const message = `the provider refused the call (${status})`;
   // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and a retry does not
   // help.
-  if ([401, 402, 403, 404].includes(status)) return new ProviderFailure('refused', message);
+  if ([401, 402, 403, 404].includes(status)) {
+    return new ProviderFailure('refused', message, { providerRequestId });
+  }
   // Too many calls or overload: the provider did no work, and a retry may succeed.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
-    return new ProviderFailure('not_accepted', message, { retryAfterMs });
+    return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });
   }
   // The call has ended at the provider, and no configured provider charges a call that it failed itself.
-  if (isOwnError) return new ProviderFailure('failed', `the provider failed (${status})`);
+  if (isOwnError) {
+    return new ProviderFailure('failed', `the provider failed (${status})`, { providerRequestId });
+  }
   // An error page of a proxy in between: the provider may have accepted the call.
-  return new ProviderFailure('unknown', `the provider responded to the call with status ${status}`);
+  const unclear = `the provider responded to the call with status ${status}`;
+  return new ProviderFailure('unknown', unclear, { providerRequestId });
 }
 
 /** Makes the failure of an input that violates the provider's content policy. */
-export function againstPolicy(): ProviderFailure {
-  return new ProviderFailure('content_policy', 'the input is against the content policy');
+export function againstPolicy({ headers }: Pick<ProviderAnswer, 'headers'>): ProviderFailure {
+  return new ProviderFailure('content_policy', 'the input is against the content policy', {
+    providerRequestId: requestIdOf(headers),
+  });
 }
 
 /** Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot be read. */

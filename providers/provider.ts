@@ -42,14 +42,22 @@ export const providerOperation = z.object({ id: z.string() }).catchall(z.json())
 /** Handle of a queued operation. */
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
-/** Response of a provider that accepted a call: the result, or the handle of a queued operation. */
+/**
+ * Response of a provider that accepted a call: the result with the provider's id of the request (null if it sent
+ * none), or the handle of a queued operation.
+ */
 export type Submitted =
-  | { kind: 'result'; result: ProviderResult }
+  | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
   | { kind: 'operation'; operation: ProviderOperation };
+
+/** Progress of a call at its provider, or `storing` while its result is stored. */
+export type CallProgress =
+  | { state: 'queued' | 'generating'; queuePosition: number | null }
+  | { state: 'storing' };
 
 /** Result of a status check of a queued operation. */
 export type Checked =
-  | { kind: 'pending'; progress: Json }
+  | { kind: 'pending'; progress: CallProgress }
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'failed'; failure: ProviderFailure };
 

@@ -107,8 +107,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   return {
     /**
      * Stores an output and returns its description. If an earlier attempt stored the artifact, that one is described.
-     * @throws StorageFailure
-     * @throws ProviderFailure `failed` if the bytes are unusable, `unreachable` if another attempt may succeed
+     * @throws StorageFailure; retryable if the provider's URL could not be read to its end
+     * @throws ProviderFailure `failed` if the bytes are unusable
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
       const retryable = output.kind === 'url';
@@ -211,7 +211,8 @@ async function convert(storage: Storage, path: string, extension: string): Promi
   return { path: target, ...(await digestOf(createReadStream(target))) };
 }
 
-function failureOfSource(error: unknown): ProviderFailure {
+/** Makes the failure of a URL that could not be read to its end; another attempt may read it. */
+function failureOfSource(error: unknown): ProviderFailure | StorageFailure {
   if (
     error instanceof OutboundError &&
     error.reason !== 'unreachable' &&
@@ -225,7 +226,8 @@ function failureOfSource(error: unknown): ProviderFailure {
       );
     }
   }
-  return new ProviderFailure('unreachable', 'the provider’s output ended unexpectedly', {
+  return new StorageFailure('the provider’s output could not be downloaded', {
+    retryable: true,
     cause: error,
   });
 }

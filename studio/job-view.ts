@@ -43,14 +43,31 @@ export const jobSchema = z
     status,
     done: z.boolean().meta({ description: 'True once the job has ended: poll until then.' }),
     phase: z.enum([
-      'reserved',
+      'queued',
       'waiting_for_provider',
       'submitting',
       'generating',
+      'storing',
       'verifying_outcome',
       'done',
     ]),
-    progress: z.unknown(),
+    progress: z
+      .object({
+        queuePosition: z
+          .int()
+          .nullable()
+          .meta({ description: 'Position in the queue of the provider; null if it reports none.' }),
+        share: z.number().nullable().meta({
+          description:
+            'Elapsed part of the usual time, from 0 to 1; null if no usual time is known.',
+        }),
+        etaSeconds: z.int().nullable().meta({
+          description:
+            'Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known.',
+        }),
+      })
+      .nullable()
+      .meta({ description: 'Null before the first call is sent and after the job has ended.' }),
     createdAt: time,
     startedAt: time.nullable(),
     completedAt: time.nullable(),
@@ -138,7 +155,7 @@ export function createJobView(deps: {
       status: statusOf(job),
       done: job.status !== 'open',
       phase: phaseOf(job),
-      progress: job.progress ?? null,
+      progress: progressOf(job),
       createdAt: isoTime(job.created_at),
       startedAt: isoTime(job.started_at),
       completedAt: isoTime(job.completed_at),
@@ -224,8 +241,24 @@ function phaseOf(job: JobRecord): JobResource['phase'] {
   if (job.status !== 'open') return 'done';
   if (job.verifying) return 'verifying_outcome';
   const states = job.call_states ?? [];
-  if (states.length === 0) return 'reserved';
+  if (states.length === 0) return 'queued';
   if (states.includes('begun')) return 'submitting';
   // A call in state `waiting` was not sent yet, because its provider is paused.
-  return states.includes('waiting') ? 'waiting_for_provider' : 'generating';
+  if (states.includes('waiting')) return 'waiting_for_provider';
+  return states.every((state) => state === 'storing' || state === 'answered')
+    ? 'storing'
+    : 'generating';
+}
+
+/** Returns the progress of a job, estimated from the usual time of its model. */
+function progressOf(job: JobRecord): JobResource['progress'] {
+  if (job.status !== 'open' || job.started_at === null) return null;
+  const { typical_seconds: typicalSeconds, queue_position: queuePosition } = job;
+  if (typicalSeconds === null) return { queuePosition, share: null, etaSeconds: null };
+  const elapsedSeconds = Math.max(0, Date.now() - job.started_at) / 1000;
+  return {
+    queuePosition,
+    share: Math.round(Math.min(1, elapsedSeconds / typicalSeconds) * 100) / 100,
+    etaSeconds: Math.ceil(Math.max(0, typicalSeconds - elapsedSeconds)),
+  };
 }

@@ -9,7 +9,7 @@ import type { SubmitOutcome } from '../activities/submit.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
-import { clock, showTaken } from './running-job.ts';
+import { clock, requestOf, showAccepted, whichOf } from './running-job.ts';
 import { next, waitOf, type Waiting } from './next-check.ts';
 import { failed, failureOf, run, type RunningJob, type Step, type Verb } from './steps.ts';
 
@@ -18,7 +18,7 @@ export interface CallingJob extends RunningJob {
   /** Deadline of the job, in workflow time. */
   deadlineAtMs: number;
   /** Provider request ids of the accepted calls. */
-  operationIds: string[];
+  providerRequestIds: string[];
   /** Providers that were paused at the last read; calls are not submitted to them. */
   paused: Set<string>;
 }
@@ -76,7 +76,8 @@ async function tryRoutes(
   let refusal = 'no route is configured';
   const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
-    if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+    if (job.signals.cancelRequested)
+      throw failed('CANCELED', 'canceled before a provider accepted it');
     const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
@@ -93,7 +94,8 @@ async function tryRoutes(
   }
   if (paused.length > 0) return { kind: 'paused', paused };
   // A call that no provider has accepted ends as canceled if the caller has canceled it.
-  if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+  if (job.signals.cancelRequested)
+    throw failed('CANCELED', 'canceled before a provider accepted it');
   throw failed('PROVIDER_ERROR', refusal);
 }
 
@@ -121,7 +123,7 @@ async function awaitResume(
       ]),
     );
     scope.cancel();
-    if (signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+    if (signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider accepted it');
     if (Date.now() >= deadlineAtMs) {
       throw failed('DEADLINE_EXCEEDED', 'the provider was paused for too long');
     }
@@ -136,7 +138,7 @@ async function submit(
   const { call, route, progress } = running;
   progress.call(call.index, `submitting to ${route.provider}`);
   try {
-    return showTaken(running, await send(running));
+    return showAccepted(running, await send(running));
   } catch (error) {
     const failure = failureOf(error);
     const { type, message, isFinal } = failure;
@@ -148,7 +150,7 @@ async function submit(
     await awaitNotification(running);
     const adopted = await adopt(running);
     if (adopted.kind === 'not_sent') throw failed('OUTCOME_UNKNOWN', message);
-    return showTaken(running, adopted);
+    return showAccepted(running, adopted);
   }
 }
 
@@ -184,7 +186,7 @@ async function awaitNotification(running: RunningCall): Promise<void> {
     summary: `${whichOf(running)}notification that names the call`,
   });
   if (!isNamed) {
-    throw failed('OUTCOME_UNKNOWN', 'the provider never said whether it took the call');
+    throw failed('OUTCOME_UNKNOWN', 'the provider did not report whether it accepted the call');
   }
 }
 
@@ -200,9 +202,8 @@ async function awaitOutputs(
   for (;;) {
     const { checksAsked } = signals;
     const waitMs = waitOf(waiting, Date.now());
-    const doing = waiting.overdue ? 'the outcome is unknown' : `${route.provider} works on it`;
-    const checksAt = clock(Date.now() + waitMs);
-    progress.call(call.index, `${doing}, next check at ${checksAt}`, operation.id);
+    const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} works on it`;
+    progress.call(call.index, `${state}, next check at ${clock(Date.now() + waitMs)}`);
     const { cancelSent } = waiting;
     await condition(
       () =>
@@ -210,7 +211,7 @@ async function awaitOutputs(
         signals.checksAsked > checksAsked ||
         (signals.cancelRequested && !cancelSent),
       waitMs,
-      { summary: `${whichOf(running)}notification, or the next check` },
+      { summary: `${requestOf(running, operation.id)}: notification, or the next check` },
     );
     const outputs = await collect(running, operation);
     if (outputs) return outputs;
@@ -289,9 +290,4 @@ function markVerifying(running: RunningCall): Promise<void> {
 function stepOf({ plan, call, route }: RunningCall, verb: Verb): Step {
   const summary = `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.providerEndpoint}`;
   return { verb, summary, of: { call, route } };
-}
-
-/** Returns the prefix that names the call in a row; empty if the job has one call. */
-function whichOf({ plan, call }: Pick<RunningCall, 'plan' | 'call'>): string {
-  return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }

@@ -86,21 +86,24 @@ export function reportProgress(plan: JobPlan) {
       tell();
     },
     /** Sets the phase of a call; a known provider request id is kept. */
-    call(callIndex: number, phase: string, operationId?: string): void {
+    call(callIndex: number, phase: string, providerRequestId?: string): void {
       const before = progress.calls.find(({ call }) => call === callIndex + 1);
-      const now = { call: callIndex + 1, phase, operationId: operationId ?? null };
+      const now = { call: callIndex + 1, phase, providerRequestId: providerRequestId ?? null };
       if (before)
-        Object.assign(before, { phase, ...(operationId !== undefined && { operationId }) });
+        Object.assign(before, {
+          phase,
+          ...(providerRequestId !== undefined && { providerRequestId }),
+        });
       else progress.calls.push(now);
       progress.phase = `${plan.calls.length} call(s), ${creditsOf(plan.priceMicro)} reserved`;
       tell();
     },
     /** Adds a failed attempt. */
     failed(
-      { verb, of }: { verb: string; of?: { call: { index: number } } },
+      { verb, of }: { verb: string; of?: { call: PlannedCall; route: CallRoute } },
       { message }: Pick<StepFailure, 'message'>,
     ): void {
-      const where = of === undefined ? '' : ` of call ${of.call.index + 1}`;
+      const where = of ? ` of call ${of.call.index + 1} at ${of.route.provider}` : '';
       progress.failures.push(`${clock(Date.now())} ${verb}${where}: ${message}`);
       if (progress.failures.length > failuresMax) progress.failures.shift();
       tell();
@@ -111,8 +114,8 @@ export function reportProgress(plan: JobPlan) {
 export type ProgressReport = ReturnType<typeof reportProgress>;
 
 function markdownOf({ phase, calls, failures }: JobProgress): string {
-  const lines = calls.map(({ call, phase: stands, operationId }) => {
-    const named = operationId === null ? '' : `, request \`${operationId}\``;
+  const lines = calls.map(({ call, phase: stands, providerRequestId }) => {
+    const named = providerRequestId === null ? '' : `, request \`${providerRequestId}\``;
     return `- call ${call}: ${stands}${named}`;
   });
   const tried = failures.length > 0 ? ['', 'Failed attempts:', ''] : [];
@@ -121,12 +124,20 @@ function markdownOf({ phase, calls, failures }: JobProgress): string {
   );
 }
 
+/** An accepted call with its job's progress and the provider request ids of the job. */
+interface AcceptedCall {
+  call: PlannedCall;
+  route: CallRoute;
+  progress: ProgressReport;
+  providerRequestIds: string[];
+}
+
 /**
  * Shows the provider of an accepted call, if it is not the first choice, and the provider's request
  * ids. Returns the outcome.
  */
-export function showTaken<Outcome extends SubmitOutcome>(
-  { call, route, operationIds }: { call: PlannedCall; route: CallRoute; operationIds: string[] },
+export function showAccepted<Outcome extends SubmitOutcome>(
+  { call, route, progress, providerRequestIds }: AcceptedCall,
   submitted: Outcome,
 ): Outcome {
   if (submitted.kind === 'paused') return submitted;
@@ -134,12 +145,28 @@ export function showTaken<Outcome extends SubmitOutcome>(
   if (call.routes[0] !== route) {
     shown.push({ key: searchAttributes.provider, value: route.provider });
   }
-  if (submitted.kind === 'operation') {
-    operationIds.push(submitted.operation.id);
-    shown.push({ key: searchAttributes.providerRequestId, value: operationIds });
+  const id = submitted.kind === 'operation' ? submitted.operation.id : submitted.providerRequestId;
+  if (id) {
+    progress.call(call.index, `accepted by ${route.provider}`, id);
+    providerRequestIds.push(id);
+    shown.push({ key: searchAttributes.providerRequestId, value: providerRequestIds });
   }
   if (shown.length > 0) upsertSearchAttributes(shown);
   return submitted;
+}
+
+/** Returns the text that names a call's request at its provider in a row: `fal 2f370a9e…`. */
+export function requestOf(
+  running: { plan: JobPlan; call: PlannedCall; route: CallRoute },
+  providerRequestId: string,
+): string {
+  const shown = providerRequestId.replace(/^(.{8}).+$/, '$1…');
+  return `${whichOf(running)}${running.route.provider} ${shown}`;
+}
+
+/** Returns the prefix that names the call in a row; empty if the job has one call. */
+export function whichOf({ plan, call }: { plan: JobPlan; call: PlannedCall }): string {
+  return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }
 
 /** Formats micro-credits for operators. */

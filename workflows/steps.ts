@@ -79,25 +79,17 @@ interface Policy extends ActivityOptions {
   byProvider?: true;
 }
 
+/** Time to store a result that a submit returned, and to record the submit, in milliseconds. */
+const afterSubmitMs = 300_000;
+
 /** Policies by step. A step without `scheduleToCloseTimeout` ends with its job. */
 const policies: Record<Verb, Policy> = {
   // After half a minute, a retry by the caller is better than a longer wait.
   reserve: { startToCloseTimeout: '20s', scheduleToCloseTimeout: '40s', retry: backoff },
-  // Five minutes for a provider that responds with the result, and five to store it. The call
-  // counts refusals.
-  submit: {
-    byProvider: true,
-    startToCloseTimeout: '10 minutes',
-    heartbeatTimeout: '15s',
-    retry: backoff,
-  },
+  // One attempt ends after the provider's limit and `afterSubmitMs`. The call counts refusals.
+  submit: { byProvider: true, heartbeatTimeout: '15s', retry: backoff },
   // Same limits as the submit whose record is read.
-  adopt: {
-    byProvider: true,
-    startToCloseTimeout: '10 minutes',
-    heartbeatTimeout: '15s',
-    retry: backoff,
-  },
+  adopt: { byProvider: true, heartbeatTimeout: '15s', retry: backoff },
   // The activity fails while the provider is paused, until the workflow cancels it: failed attempts
   // add no history events.
   awaitResume: {
@@ -201,6 +193,7 @@ function ordinaryActivities(plan: JobPlan, { verb, summary, of }: Step): JobActi
   const { byProvider, priority, ...options } = policies[verb];
   return proxyActivities<JobActivities>({
     scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
+    ...(of && { startToCloseTimeout: of.route.submitTimeoutMs + afterSubmitMs }),
     ...options,
     ...(byProvider && of && { taskQueue: of.route.taskQueue }),
     priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },

@@ -73,7 +73,7 @@ async function runCalls(job: RunningJob, paused: string[]): Promise<CallOutputs[
   const calling: CallingJob = {
     ...job,
     deadlineAtMs: Date.now() + plan.deadlineMs,
-    operationIds: [],
+    providerRequestIds: [],
     paused: new Set(paused),
   };
   const started: Promise<CallOutputs>[] = [];
@@ -177,8 +177,10 @@ async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
   const { code, message } = errorOf(error);
   const status = code === 'CANCELED' ? 'canceled' : 'failed';
   progress.job(`releasing ${creditsOf(plan.priceMicro)}: ${code}`);
-  const settled = await run(job, { verb: 'release', summary: code }, (activities) =>
-    activities.release({ ...nameOf(plan), status, error: { code, message } }),
+  const settled = await run(
+    job,
+    { verb: 'release', summary: `${creditsOf(plan.priceMicro)}: ${code}` },
+    (activities) => activities.release({ ...nameOf(plan), status, error: { code, message } }),
   );
   if (settled.verdict !== 'not_reserved') await tellCaller(plan);
   const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;

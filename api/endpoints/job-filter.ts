@@ -5,12 +5,12 @@ import { plainText } from '../identity/key-fields.ts';
 import { jobType, recordFilter, recordFilterOf } from './fields.ts';
 
 /** Query parameter that searches jobs. */
-const jobSearch = plainText(200)
+export const jobSearch = plainText(200)
   .optional()
   .meta({
     description:
-      'Only jobs with this job id (or its last 6 or more characters), request id, Idempotency-Key or request id of a ' +
-      `provider, or with this text in the prompt. The newest ${searchedJobsMax} jobs are searched.`,
+      'Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end ' +
+      `of the job id (6 or more characters) or this text in the prompt, among the newest ${searchedJobsMax} jobs.`,
   });
 
 /** Query parameters of the list and the number of jobs. */

@@ -51,7 +51,9 @@ const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 
 export function whyOf(facts: JobFacts): string {
   const { job, caller } = facts;
   const reserved = credits(job.reserved);
-  const duration = job.completed_at === null ? null : spanOf(job.completed_at - job.created_at);
+  const pauseMs = pauseOf(facts.calls);
+  const duration =
+    job.completed_at === null ? null : spanOf(job.completed_at - job.created_at - pauseMs);
   switch (job.status) {
     case 'open': {
       const age = spanOf(Date.now() - job.created_at);
@@ -62,15 +64,15 @@ export function whyOf(facts: JobFacts): string {
       const of = charged === job.reserved ? '' : ` of ${reserved} reserved`;
       const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
       const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${webhookText(facts)}.`;
+      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${detoursOf(facts)}${webhookText(facts)}.`;
     }
     case 'canceled': {
       const cancel = facts.actions.find(({ action }) => action === 'job.cancel_asked');
       const by = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
-      return `Canceled ${by}after ${duration} and released ${reserved}: ${problemOf(facts)}${webhookText(facts)}.`;
+      return `Canceled ${by}after ${duration} and released ${reserved}: ${problemOf(facts)}${detoursOf(facts)}${webhookText(facts)}.`;
     }
     case 'failed':
-      return `Failed after ${duration} and released ${reserved}: ${problemOf(facts)}${webhookText(facts)}.`;
+      return `Failed after ${duration} and released ${reserved}: ${problemOf(facts)}${detoursOf(facts)}${webhookText(facts)}.`;
     default:
       return job.status satisfies never;
   }
@@ -83,6 +85,30 @@ function spanOf(ms: number): string {
   if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+/** Returns the longest time in milliseconds that a call waited for a paused provider before it was sent. */
+function pauseOf(calls: readonly JobCall[]): number {
+  const pauses = calls.map(({ state, pausedAtMs, begunAtMs }) =>
+    pausedAtMs === null || state === 'waiting' ? 0 : begunAtMs - pausedAtMs,
+  );
+  return Math.max(0, ...pauses);
+}
+
+/** Describes the pause that a job waited for, and the attempts that each provider refused. */
+function detoursOf({ calls }: JobFacts): string {
+  const pauseMs = pauseOf(calls);
+  const pause =
+    pauseMs > 0 ? [`before that, it waited ${spanOf(pauseMs)} for a paused provider`] : [];
+  const byProvider = Map.groupBy(
+    calls.flatMap(({ refusals }) => refusals),
+    ({ provider }) => provider,
+  );
+  const refusals = [...byProvider].map(([provider, all]) => {
+    const attempts = all.length === 1 ? '1 attempt (' : `${all.length} attempts (the last: `;
+    return `${provider} refused ${attempts}${all.at(-1)?.message})`;
+  });
+  return [...pause, ...refusals].map((part) => `; ${part}`).join('');
 }
 
 function sendersOf({ calls, job }: JobFacts): string {

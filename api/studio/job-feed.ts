@@ -204,5 +204,5 @@ async function refuseDeadKeys(
 
 /** Describes the state of a job, without the result URLs, which are different in each response. */
 function markOf(job: JobRecord): string {
-  return JSON.stringify([job.status, job.call_states, job.progress, job.verifying]);
+  return JSON.stringify([job.status, job.call_states, job.queue_position, job.verifying]);
 }

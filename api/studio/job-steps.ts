@@ -12,7 +12,7 @@ const time = z.iso.datetime();
 /** Schema of a step. */
 export const stepSchema = z
   .object({
-    name: z.enum(['reserve', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
+    name: z.enum(['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
     state: z.enum(['waiting', 'running', 'done', 'failed']),
     call: z.int().nullable().meta({ description: 'Which request to a provider, from 0.' }),
     provider: z.string().nullable(),
@@ -60,20 +60,23 @@ function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly St
 
 function callSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
-  const { acceptedAtMs, answeredAtMs, notifiedAtMs, begunAtMs } = call;
+  const { acceptedAtMs, answeredAtMs, notifiedAtMs } = call;
   const of = { call: index, provider, providerRequestId };
   const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
+  const earlier = earlierRoutes(call);
+  const sentAtMs = earlier.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
     ...of,
     name: 'submit',
     state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
-    attempts,
-    startedAtMs: state === 'waiting' ? null : begunAtMs,
+    attempts: earlier.reduce((left, { attempts: refused }) => left - (refused ?? 0), attempts),
+    startedAtMs: state === 'waiting' ? null : sentAtMs,
     endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
   };
-  if (acceptedAtMs === null) return [submit];
+  const submits = [...pauseStep(call), ...earlier, submit];
+  if (acceptedAtMs === null) return submits;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
@@ -84,7 +87,47 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
     startedAtMs: acceptedAtMs,
     endedAtMs,
   };
-  return [submit, wait];
+  return [...submits, wait];
+}
+
+/** Makes the step in which a call waited for a paused provider. */
+function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
+  if (pausedAtMs === null) return [];
+  const isPaused = state === 'waiting';
+  return [
+    {
+      ...noCall,
+      name: 'pause',
+      state: isPaused ? 'running' : 'done',
+      call: index,
+      provider,
+      startedAtMs: pausedAtMs,
+      endedAtMs: isPaused ? null : begunAtMs,
+    },
+  ];
+}
+
+/** Makes a failed submit for each route that was refused before the call's last route. */
+function earlierRoutes({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
+  const earlier = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
+  let startedAtMs = begunAtMs;
+  return [...Map.groupBy(earlier, (refusal) => refusal.routeIndex).values()].flatMap((all) => {
+    const last = all.at(-1);
+    if (!last) return [];
+    const { provider, providerRequestId, refusedAtMs: endedAtMs } = last;
+    const step: Step = {
+      name: 'submit',
+      state: 'failed',
+      call: index,
+      provider,
+      providerRequestId,
+      attempts: all.length,
+      startedAtMs,
+      endedAtMs,
+    };
+    startedAtMs = endedAtMs;
+    return [step];
+  });
 }
 
 /** Makes the step from the last response of a provider until the end of the job: media are downloaded, checked and stored. */

@@ -92,6 +92,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     assembly: planned.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
+    typicalSeconds: typicalSecondsOf(planned.draft.calls),
     webhook: planned.tells ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
@@ -133,6 +134,18 @@ const firstCheckMinMs = 20_000;
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
   return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
+}
+
+/**
+ * Returns the usual time of parallel and successive calls together, in seconds; null if it is unknown for one of them.
+ */
+function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
+  const ends: number[] = [];
+  for (const { typicalSeconds, inputFrom } of calls) {
+    if (typicalSeconds === undefined) return null;
+    ends.push(typicalSeconds + (inputFrom ? (ends[inputFrom.callIndex] ?? 0) : 0));
+  }
+  return Math.max(...ends);
 }
 
 /** Returns the expected output of a call, with the discount of each cheaper variant. */

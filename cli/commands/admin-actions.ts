@@ -4,6 +4,7 @@ import {
   cellOf,
   cellsOf,
   listIn,
+  numberOf,
   type Columns,
   type Fields,
   list,
@@ -69,7 +70,7 @@ function addNotificationList(admin: Command): void {
     path: () => '/notifications',
     columns: {
       job: 'jobId',
-      call: 'callIndex',
+      call: numberOf('callIndex'),
       provider: 'provider',
       state: 'state',
       sent: 'deliveries',
@@ -80,7 +81,7 @@ function addNotificationList(admin: Command): void {
 
 const settled = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
 const evidence = {
-  call: 'callIndex',
+  call: numberOf('callIndex'),
   provider: 'provider',
   verdict: 'verdict',
   evidence: 'message',

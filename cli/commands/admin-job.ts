@@ -6,6 +6,7 @@ import {
   cellsOf,
   fields,
   listIn,
+  numberOf,
   type Columns,
   type Fields,
   list,
@@ -62,7 +63,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     title: 'Steps',
     columns: {
       step: 'name',
-      call: 'call',
+      call: numberOf('call'),
       state: 'state',
       attempts: 'attempts',
       started: 'startedAt',
@@ -75,14 +76,24 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'calls',
     title: 'Calls to providers',
     columns: {
-      call: 'index',
+      call: numberOf('index'),
       provider: 'provider',
-      endpoint: 'endpoint',
+      endpoint: 'providerEndpoint',
       request: 'providerRequestId',
       state: 'state',
       sent: 'attempts',
       begun: 'begunAt',
-      later: 'late.verdict',
+    },
+  },
+  {
+    name: 'refusals',
+    title: 'Refused attempts',
+    columns: {
+      call: numberOf('callIndex'),
+      provider: 'provider',
+      request: 'providerRequestId',
+      at: 'refusedAt',
+      reason: 'message',
     },
   },
   {
@@ -99,7 +110,12 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   {
     name: 'notifications',
     title: 'Notifications of providers',
-    columns: { call: 'callIndex', provider: 'provider', state: 'state', received: 'receivedAt' },
+    columns: {
+      call: numberOf('callIndex'),
+      provider: 'provider',
+      state: 'state',
+      received: 'receivedAt',
+    },
   },
   {
     name: 'actions',

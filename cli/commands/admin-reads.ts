@@ -58,7 +58,11 @@ function addJobs(admin: Command): void {
       .description('jobs of all organizations, newest first')
       .option('--org <organizationId>', 'only of this organization')
       .option('--status <status>', 'open, completed, failed or canceled')
-      .option('--type <type>', 'for example imageGenerate'),
+      .option('--type <type>', 'for example imageGenerate')
+      .option(
+        '--search <text>',
+        'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
+      ),
     path: () => '/jobs',
     columns: {
       job: 'jobId',

@@ -51,6 +51,10 @@ export function jobsCommand(): Command {
     .description('list jobs, newest first')
     .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
     .option('--type <type>', 'for example imageGenerate')
+    .option(
+      '--search <text>',
+      'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
+    )
     .option('--model <id>', 'only this model')
     .option('--key <keyId>', 'only jobs of this key')
     .option('--tag <name=value>', 'only jobs with this pair of metadata (repeatable)', tagged)

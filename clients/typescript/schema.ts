@@ -1797,8 +1797,16 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
-            progress: unknown;
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            /** @description Null before the first call is sent and after the job has ended. */
+            progress: {
+                /** @description Position in the queue of the provider; null if it reports none. */
+                queuePosition: number | null;
+                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                share: number | null;
+                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                etaSeconds: number | null;
+            } | null;
             /** Format: date-time */
             createdAt: string;
             startedAt: string | null;
@@ -2037,7 +2045,7 @@ export interface components {
         };
         JobStep: {
             /** @enum {string} */
-            name: "reserve" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
+            name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
             /** @description Which request to a provider, from 0. */
@@ -2251,8 +2259,16 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
-            progress: unknown;
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            /** @description Null before the first call is sent and after the job has ended. */
+            progress: {
+                /** @description Position in the queue of the provider; null if it reports none. */
+                queuePosition: number | null;
+                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                share: number | null;
+                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                etaSeconds: number | null;
+            } | null;
             /** Format: date-time */
             createdAt: string;
             startedAt: string | null;
@@ -4734,8 +4750,16 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
-            progress: unknown;
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            /** @description Null before the first call is sent and after the job has ended. */
+            progress: {
+                /** @description Position in the queue of the provider; null if it reports none. */
+                queuePosition: number | null;
+                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                share: number | null;
+                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                etaSeconds: number | null;
+            } | null;
             /** Format: date-time */
             createdAt: string;
             startedAt: string | null;
@@ -6358,7 +6382,7 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Only jobs with this job id (or its last 6 or more characters), request id, Idempotency-Key or request id of a provider, or with this text in the prompt. The newest 10000 jobs are searched. */
+                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
                 search?: string;
                 /** @description Only this model. */
                 model?: string;
@@ -6441,7 +6465,7 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Only jobs with this job id (or its last 6 or more characters), request id, Idempotency-Key or request id of a provider, or with this text in the prompt. The newest 10000 jobs are searched. */
+                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
                 search?: string;
                 /** @description Only this model. */
                 model?: string;

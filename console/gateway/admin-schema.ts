@@ -727,8 +727,16 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
-            progress: unknown;
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            /** @description Null before the first call is sent and after the job has ended. */
+            progress: {
+                /** @description Position in the queue of the provider; null if it reports none. */
+                queuePosition: number | null;
+                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                share: number | null;
+                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                etaSeconds: number | null;
+            } | null;
             /** Format: date-time */
             createdAt: string;
             startedAt: string | null;
@@ -777,8 +785,16 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
-            progress: unknown;
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            /** @description Null before the first call is sent and after the job has ended. */
+            progress: {
+                /** @description Position in the queue of the provider; null if it reports none. */
+                queuePosition: number | null;
+                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                share: number | null;
+                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                etaSeconds: number | null;
+            } | null;
             /** Format: date-time */
             createdAt: string;
             startedAt: string | null;
@@ -853,10 +869,22 @@ export interface components {
                 providerRequestId: string | null;
                 /** @description Number of times the call was sent. */
                 attempts: number;
+                /** @description Time at which the call first waited for a paused provider. */
+                pausedAt: string | null;
                 /** Format: date-time */
                 begunAt: string;
                 /** Format: date-time */
                 updatedAt: string;
+            }[];
+            /** @description Attempts that a provider certainly did not accept, oldest first. */
+            refusals: {
+                callIndex: number;
+                routeIndex: number;
+                provider: string;
+                providerRequestId: string | null;
+                message: string;
+                /** Format: date-time */
+                refusedAt: string;
             }[];
             /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
@@ -877,7 +905,7 @@ export interface components {
         };
         JobStep: {
             /** @enum {string} */
-            name: "reserve" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
+            name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
             /** @description Which request to a provider, from 0. */
@@ -1741,6 +1769,8 @@ export interface operations {
                 organizationId?: string;
                 status?: "open" | "completed" | "failed" | "canceled";
                 type?: string;
+                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
+                search?: string;
                 limit?: number;
                 cursor?: string;
             };

@@ -102,7 +102,7 @@ function take(client: QueryClient, job: Job): void {
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
   // Credits move when a job begins and when it ends; its own page may have seen it begin.
-  if (!known || job.done || job.phase === 'reserved')
+  if (!known || job.done || job.phase === 'queued')
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 

@@ -43,14 +43,19 @@ interface JobListing extends JobFilter {
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
     x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
-    c.started_at, c.call_states, c.progress,
+    c.started_at, c.call_states, c.queue_position, (x.plan->>'typicalSeconds')::float8 AS typical_seconds,
     r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
   FROM job x
     JOIN reservation r ON r.id = x.id
     JOIN account a ON a.organization_id = x.organization_id
-    LEFT JOIN LATERAL (SELECT min(begun_at) FILTER (WHERE state <> 'waiting') AS started_at, array_agg(state) AS call_states,
-        jsonb_agg(progress) FILTER (WHERE progress IS NOT NULL) AS progress
-      FROM provider_call WHERE job_id = x.id) c ON true
+    LEFT JOIN LATERAL (SELECT min(p.begun_at) FILTER (WHERE p.state <> 'waiting') AS started_at,
+        array_agg(CASE WHEN p.state IN ('begun', 'accepted') AND (p.progress->>'state' = 'storing'
+            OR EXISTS (SELECT FROM provider_notification n
+              WHERE n.job_id = p.job_id AND n.call_index = p.call_index))
+          THEN 'storing' ELSE p.state END) AS call_states,
+        max((p.progress->>'queuePosition')::integer) FILTER (WHERE p.progress->>'state' = 'queued')
+          AS queue_position
+      FROM provider_call p WHERE p.job_id = x.id) c ON true
   WHERE ${where}`;
 
 /** Makes reads of an organization's jobs. Documents of a single job are read from the storage. */
@@ -153,8 +158,19 @@ const jobCall = z.object({
   providerEndpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
-  /** Provider request id. */
   providerRequestId: z.string().nullable(),
+  /** Responses that refused the call, oldest first; it was sent again after each, but the last. */
+  refusals: z.array(
+    z.object({
+      routeIndex: z.number(),
+      provider: z.string(),
+      providerRequestId: z.string().nullable(),
+      message: z.string(),
+      refusedAtMs: z.number(),
+    }),
+  ),
+  /** Time at which the call first waited for a paused provider. */
+  pausedAtMs: z.number().nullable(),
   /**
    * Number of times that the call was sent: again only if the provider certainly had not accepted
    * it.
@@ -173,7 +189,8 @@ export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`
       SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
-        c.operation, c.operation->>'id' AS "providerRequestId", c.attempts,
+        c.operation, c.provider_request_id AS "providerRequestId", c.attempts,
+        c.refusals, c.paused_at AS "pausedAtMs",
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
         (SELECT min(n.received_at) FROM provider_notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
@@ -199,6 +216,8 @@ interface OversightListing {
   organizationId?: string | undefined;
   status?: JobRecord['status'] | undefined;
   type?: string | undefined;
+  /** Only jobs with this id or text (job-search.ts). */
+  search?: string | undefined;
   /** Only jobs before this id. */
   beforeId?: string | undefined;
   limit: number;
@@ -208,13 +227,14 @@ interface OversightListing {
 export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {
-      const { organizationId, status, type, beforeId, limit } = listing;
+      const { organizationId, status, type, search, beforeId, limit } = listing;
       const where = [sql.fragment`true`];
       if (organizationId !== undefined) {
         where.push(sql.fragment`x.organization_id = ${organizationId}`);
       }
       if (status !== undefined) where.push(sql.fragment`x.status = ${status}`);
       if (type !== undefined) where.push(sql.fragment`x.type = ${type}`);
+      if (search !== undefined) where.push(matchesSearch(organizationId ?? null, search));
       // Job ids are ordered by time.
       if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
       return pool.any(

@@ -9,7 +9,7 @@ const openCall = z.object({
   index: z.number(),
   provider: z.string(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
-  operationId: z.string().nullable(),
+  providerRequestId: z.string().nullable(),
   sinceMs: z.number(),
   updatedAtMs: z.number(),
   paused: z.object({ actor: z.string(), reason: z.string(), sinceMs: z.number() }).nullable(),
@@ -56,7 +56,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-        'provider', c.provider, 'state', c.state, 'operationId', c.operation->>'id',
+        'provider', c.provider, 'state', c.state, 'providerRequestId', c.provider_request_id,
         'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
         CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
           'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
@@ -123,9 +123,9 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
 }
 
 function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
-  const { provider, operationId } = call;
+  const { provider, providerRequestId } = call;
   const number = call.index + 1;
-  const named = operationId === null ? '' : ` (${operationId})`;
+  const named = providerRequestId === null ? '' : ` (${providerRequestId})`;
   switch (call.state) {
     case 'waiting':
       return call.paused

@@ -239,6 +239,7 @@ CREATE TABLE job (
   CHECK ((status IN ('failed', 'canceled')) = (error IS NOT NULL))
 ) WITH (fillfactor = 80);
 CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
+CREATE INDEX job_of_request ON job (request_id);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
 -- Indexes over columns that a charge does not change, so that the charge stays a heap-only update.
 -- The last one covers jobs that were released without an outcome of the provider.
@@ -257,6 +258,8 @@ CREATE TABLE provider_call (
   provider text NOT NULL,
   -- Needed to find a call of which only the provider's request id is known.
   provider_endpoint text,
+  -- Provider's id of the request that was sent last.
+  provider_request_id text,
   state text NOT NULL
     CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
   operation jsonb,
@@ -271,8 +274,14 @@ CREATE TABLE provider_call (
   accepted_at timestamptz,
   answered_at timestamptz,
   attempts integer NOT NULL DEFAULT 1,
+  -- Time at which the call first waited for a paused provider.
+  paused_at timestamptz,
+  -- Refusals, oldest first: {routeIndex, provider, providerRequestId, message, refusedAtMs}.
+  refusals jsonb NOT NULL DEFAULT '[]',
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);
+CREATE INDEX provider_call_of_request ON provider_call (provider_request_id)
+  WHERE provider_request_id IS NOT NULL;
 
 CREATE TABLE artifact (
   storage_key text PRIMARY KEY,

@@ -18,6 +18,7 @@ import {
   refusedFields,
   createExchange,
   providerAgent,
+  requestIdOf,
   readJson,
   sendCall,
   type ProviderAnswer,
@@ -94,7 +95,8 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
         await form?.discard();
       }
       if (response.status !== 200) throw await failureOfResponse(response);
-      return { kind: 'result', result: await endpoint.read(response) };
+      const providerRequestId = requestIdOf(response.headers);
+      return { kind: 'result', result: await endpoint.read(response), providerRequestId };
     },
   };
 }
@@ -121,9 +123,11 @@ async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFail
   const body = await readErrorBody(response);
   const detail = errorBody.safeParse(body).data?.detail;
   const code = detail?.status ?? detail?.code ?? '';
-  if (policyCodes.has(code)) return againstPolicy();
+  if (policyCodes.has(code)) return againstPolicy(response);
   if (status !== 429 && accountCodes.has(code)) {
-    return new ProviderFailure('refused', `the provider refused the call (${status})`);
+    return new ProviderFailure('refused', `the provider refused the call (${status})`, {
+      providerRequestId: requestIdOf(response.headers),
+    });
   }
   const { fields } = refusedFields(body);
   return failureOfStatus(response, {

@@ -200,7 +200,7 @@ function failureOfSubmit(response: FalResponse): ProviderFailure {
   const { types, fields } = refusedFields(response.body);
   const failure = failureOfStatus(response, { fields, isOwnError: errorTypeOf(response) !== null });
   const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
-  return isPolicy ? againstPolicy() : failure;
+  return isPolicy ? againstPolicy(response) : failure;
 }
 
 /** Returns fal's name of the failure; null if the response is not an error document of fal. */

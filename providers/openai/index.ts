@@ -12,6 +12,7 @@ import {
   readErrorBody,
   createExchange,
   providerAgent,
+  requestIdOf,
   sendCall,
   type ProviderAnswer,
   type ProviderRequest,
@@ -58,6 +59,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     return {
       kind: 'result',
       result: { outputs: streamPictures(response.body, n), data: null },
+      providerRequestId: requestIdOf(response.headers),
     };
   }
 
@@ -79,7 +81,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
 
 async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
-  if (error?.code && policyCodes.has(error.code)) return againstPolicy();
+  if (error?.code && policyCodes.has(error.code)) return againstPolicy(response);
   return failureOfStatus(response, {
     fields: error?.param ? [error.param] : [],
     isOwnError: error !== undefined,

@@ -164,7 +164,10 @@ function processWith(answer: () => Promise<Submitted>): Process {
       return answer();
     },
     queue: {
-      check: async () => ({ kind: 'pending', progress: null }),
+      check: async () => ({
+        kind: 'pending',
+        progress: { state: 'generating', queuePosition: null },
+      }),
       cancel: async () => 'requested',
       adopt: (providerEndpoint, id) => ({ id, providerEndpoint }),
       verify: async () => ({ operationId: 'nobody asks' }),
@@ -354,7 +357,11 @@ describe('while the database is away', () => {
     ['taken', async () => taken, 'accepted'],
     [
       'answered',
-      async (): Promise<Submitted> => ({ kind: 'result', result: { outputs: [], data: 1 } }),
+      async (): Promise<Submitted> => ({
+        kind: 'result',
+        result: { outputs: [], data: 1 },
+        providerRequestId: 'req_1',
+      }),
       'answered',
     ],
     [
@@ -395,7 +402,7 @@ describe('while the database is away', () => {
     const operation = { id: 'op-1' };
     expect(await fromQueue().run(calls.check, { ...task, operation })).toEqual({
       kind: 'pending',
-      progress: null,
+      progress: { state: 'generating', queuePosition: null },
     });
     const readiness = { required: databaseChecks(pool), wished: {} };
     await expect.poll(async () => (await checkReadiness(readiness)).ready).toBe(true);

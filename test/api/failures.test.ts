@@ -39,6 +39,21 @@ describe('a job that fails is released, and says why', () => {
     expect(await gateway.sandbox.submits({ jobId: answer.body.jobId })).toHaveLength(1);
   });
 
+  it('a download that always breaks off is a storage failure after the attempts of the store', async () => {
+    const before = await balance();
+    const { jobId } = (await generate('[[truncated-media]] a mountain', { async: true })).body.data;
+    await expect
+      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data, {
+        timeout: 60_000,
+      })
+      .toMatchObject({ done: true });
+    expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data).toMatchObject({
+      error: { code: 'STORAGE_ERROR', message: 'the provider’s output could not be downloaded' },
+      billing: { state: 'released', charged: 0 },
+    });
+    expect(await balance()).toBe(before);
+  });
+
   it('says nothing of the provider in the message', async () => {
     const answer = await generate('[[fail:422]] a discreet mountain');
     expect(JSON.stringify(answer.body)).not.toContain(gateway.sandbox.url);

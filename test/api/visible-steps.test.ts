@@ -6,6 +6,14 @@ import { timelineOf, wordsOf } from '../harness/timeline.ts';
 
 const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' } });
 
+/** A job as operators read it. */
+interface Story {
+  why: string;
+  refusals: object[];
+  calls: object[];
+  steps: { name: string; state: string; provider: string | null }[];
+}
+
 async function start(prompt: string, more: object = {}, at = gateway): Promise<string> {
   const answer = await at.call('/api/v1/studio/image/generate', {
     body: { prompt, async: true, ...more },
@@ -69,6 +77,9 @@ describe('a job', () => {
       jobStatus: 'completed',
       billing: 'charged',
     });
+    expect(rows.find(({ kind }) => kind === 'timer')?.summary).toBe(
+      `fal ${sent?.requestId.slice(0, 8)}…: notification, or the next check`,
+    );
     const details = await detailsOf(jobId);
     expect(details).toContain('**charged 3.9 credits**');
     expect(details).toContain(`call 1: delivered, request \`${sent?.requestId}\``);
@@ -135,6 +146,17 @@ describe('a job', () => {
     expect(wordsOf(rows).filter((word) => word.endsWith('submit'))).toEqual(['submit']);
     expect(wordsOf(rows)[1]).toBe('activity awaitResume');
     expect(events?.length).toBeLessThan(12);
+    const story = await gateway.call<{ data: Story }>(`/api/admin/v1/jobs/${jobId}`, { key });
+    const { why, steps } = story.body.data;
+    expect(why).toMatch(/ in [\d.]+ s; before that, it waited [\d.]+ s for a paused provider\.$/);
+    expect(steps.map(({ name }) => name)).toEqual([
+      'reserve',
+      'pause',
+      'submit',
+      'wait',
+      'store',
+      'charge',
+    ]);
   });
 
   it('that fails says what was released and why, in words, where list and result show them', async () => {
@@ -181,7 +203,24 @@ describe('a job', () => {
       'fal alpha-image-2',
       'openai alpha-image-2',
     ]);
-    expect((await attributesOf(jobId)).provider).toBe('openai');
+    const { provider, requests } = await attributesOf(jobId);
+    expect(provider).toBe('openai');
+    const details = await detailsOf(jobId);
+    expect(details).toContain('submit of call 1 at fal: the provider refused the call (401)');
+    expect(details).toContain(`call 1: delivered, request \`${requests?.[0]}\``);
+    const { ADMIN_API_KEY: key } = gateway.config;
+    const story = await gateway.call<{ data: Story }>(`/api/admin/v1/jobs/${jobId}`, { key });
+    const { why, refusals, calls, steps } = story.body.data;
+    expect(why).toMatch(/: openai delivered 1 file .* fal refused 1 attempt \(.*401\)\)\.$/);
+    expect(refusals).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);
+    expect(calls).toMatchObject([{ provider: 'openai', providerRequestId: requests?.[0] }]);
+    expect(steps.map(({ name, state, provider: at }) => [name, state, at])).toEqual([
+      ['reserve', 'done', null],
+      ['submit', 'failed', 'fal'],
+      ['submit', 'done', 'openai'],
+      ['store', 'done', null],
+      ['charge', 'done', null],
+    ]);
   });
 
   it('is refused as a plan when it is none, and reserves nothing', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CreditsBlock } from '../../domain/credits.ts';
+import { searchAttributes } from '../../jobs/contract.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
@@ -66,6 +67,15 @@ describe('POST /studio/voiceover/generate', () => {
       billing: { state: 'charged', charged: 0.13 },
       result: { title: 'Later', textLength: 13 },
     });
+    const [call] = await gateway.database.query<{ provider_request_id: string }>(
+      `SELECT provider_request_id FROM provider_call WHERE job_id = '${accepted.body.data.jobId}'`,
+    );
+    const { typedSearchAttributes } = await gateway.api.client.workflow
+      .getHandle(accepted.body.data.jobId)
+      .describe();
+    expect(typedSearchAttributes.get(searchAttributes.providerRequestId)).toEqual([
+      call?.provider_request_id,
+    ]);
   });
 });
 

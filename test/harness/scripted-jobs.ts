@@ -228,6 +228,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
       assembly: null,
       deadlineAt: new Date().toISOString(),
       deadlineMs: 60_000,
+      typicalSeconds: null,
       webhook: null,
       outcomeWaitMs: 60_000,
       reservationTtlMs: 600_000,

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
 import { createLedger } from '../../ledger/ledger.ts';
+import { createReadCalls } from '../../jobs/records/job-reads.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -37,6 +38,7 @@ afterAll(async () => {
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
+const refusal = { message: 'refused (401)', providerRequestId: 'req_refused' };
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {
@@ -65,8 +67,15 @@ async function begun(sender: { senderId?: string } = {}) {
 describe('a call', () => {
   it('that was refused may be sent again', async () => {
     const call = await begun();
-    await records.refused(call);
+    await records.refused(call, refusal);
+    await records.refused(call, refusal);
     expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
+    const [row] = await createReadCalls(pool)(call.jobId);
+    expect(row).toMatchObject({
+      attempts: 2,
+      providerRequestId: null,
+      refusals: [{ ...refusal, routeIndex: 0, provider: 'fal' }],
+    });
   });
 
   it('is sent by the attempt that did not hear that it had begun it, and by no other', async () => {
@@ -78,7 +87,7 @@ describe('a call', () => {
     expect(await records.begin({ ...call, ...route, senderId: 'one' })).toEqual({
       verdict: 'send',
     });
-    await records.unknown(call);
+    await records.unknown(call, null);
     expect(await records.begin({ ...call, ...route, senderId: 'one' })).toMatchObject({
       verdict: 'unknown',
     });
@@ -87,7 +96,7 @@ describe('a call', () => {
   it('that a provider took is not refused by an attempt that is late', async () => {
     const call = await begun();
     await records.accepted({ ...call, operation });
-    await records.refused(call);
+    await records.refused(call, refusal);
     const again = await records.begin({ ...call, ...route });
     expect(again).toMatchObject({ verdict: 'accepted', operation });
   });
@@ -96,22 +105,22 @@ describe('a call', () => {
     const call = await begun();
     await records.accepted({ ...call, operation });
     await records.answered({ ...call, outputs });
-    await records.refused(call);
+    await records.refused(call, refusal);
     await records.accepted({ ...call, operation });
-    await records.progressed({ ...call, progress: { percent: 10 } });
+    await records.progressed({ ...call, progress: { state: 'generating', queuePosition: 1 } });
     const again = await records.begin({ ...call, ...route });
     expect(again).toMatchObject({ verdict: 'answered', outputs });
   });
 
   it('is not refused where both words come in one batch', async () => {
     const call = await begun();
-    await Promise.all([records.accepted({ ...call, operation }), records.refused(call)]);
+    await Promise.all([records.accepted({ ...call, operation }), records.refused(call, refusal)]);
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });
 
   it('that was refused is taken when the provider says so after all', async () => {
     const call = await begun();
-    await records.refused(call);
+    await records.refused(call, refusal);
     await records.accepted({ ...call, operation });
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });

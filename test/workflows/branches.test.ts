@@ -43,7 +43,10 @@ const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
 
-const pending: CheckOutcome = { kind: 'pending', progress: null };
+const pending: CheckOutcome = {
+  kind: 'pending',
+  progress: { state: 'generating', queuePosition: null },
+};
 const ended: CheckOutcome = { kind: 'ended' };
 const delivered = outputsOf(0);
 const operation = { kind: 'operation', operation: { id: 'fal-0' } } as const;
@@ -112,7 +115,7 @@ describeJobs('a step', () => {
     expect(end.details).toContain('**charged 1 credits**');
     expect(end.progress).toEqual({
       phase: 'charged 1 credits',
-      calls: [{ call: 1, phase: 'delivered', operationId: 'fal-0' }],
+      calls: [{ call: 1, phase: 'delivered', providerRequestId: 'fal-0' }],
       failures: [],
     });
     expect(end).toMatchObject({ provider: 'fal', requests: ['fal-0'], errorCode: undefined });
@@ -176,7 +179,11 @@ describeJobs('a step', () => {
     const output = { medium: 'video', format: null } as const;
     const film = await scripted.start({}, { calls: [scripted.call({ output })] });
     const routes = [scripted.route('openai', { notifies: false })];
-    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'outputs', outputs: outputsOf(0) });
+    const submit = inTurn<unknown, SubmitOutcome>({
+      kind: 'outputs',
+      outputs: outputsOf(0),
+      providerRequestId: 'req_7',
+    });
     const inline = await scripted.start({ submit }, { calls: [scripted.call({ routes })] });
     expect((await film.end()).steps).toEqual([
       'reserve',
@@ -187,7 +194,7 @@ describeJobs('a step', () => {
     ]);
     const end = await inline.end();
     expect(end.steps).toEqual(['reserve', 'submit on openai', 'charge']);
-    expect(end.requests).toBeUndefined();
+    expect(end.requests).toEqual(['req_7']);
   });
 });
 
@@ -214,7 +221,7 @@ describeJobs('a cancel', () => {
     expect(job.inputsOf('release')).toEqual([
       expect.objectContaining({
         status: 'canceled',
-        error: { code: 'CANCELED', message: 'canceled before a provider took it' },
+        error: { code: 'CANCELED', message: 'canceled before a provider accepted it' },
       }),
     ]);
   });
@@ -282,7 +289,7 @@ describeJobs('a cancel', () => {
     const end = await job.end();
     expect(end.steps).toEqual(['reserve', 'submit', 'check', 'cancel', 'check', 'store', 'charge']);
     expect(end.progress.failures).toEqual([
-      expect.stringContaining('cancel of call 1: no such path'),
+      expect.stringContaining('cancel of call 1 at fal: no such path'),
     ]);
     expect(end.outcome).toMatchObject({ status: 'completed' });
   });
@@ -442,7 +449,7 @@ describeJobs('a paused provider', () => {
       await sleep(300);
       expect(await progressOf(job)).toMatchObject({
         phase: '1 call(s), 1 credits reserved',
-        calls: [{ call: 1, phase: 'waiting: the provider is paused', operationId: null }],
+        calls: [{ call: 1, phase: 'waiting: the provider is paused', providerRequestId: null }],
       });
       await job.handle.signal(checkNow);
     }
@@ -493,7 +500,7 @@ describeJobs('a provider that does not take the call', () => {
     expect(job.inputsOf('submit')[0]).toMatchObject({ routeIndex: 0, refusalsMax: 4 });
     expect(end).toMatchObject({ provider: 'openai', requests: ['openai-0'] });
     expect(end.progress.failures).toEqual([
-      expect.stringContaining('submit of call 1: it is refused'),
+      expect.stringContaining('submit of call 1 at fal: it is refused'),
     ]);
   });
 
@@ -619,7 +626,9 @@ describeJobs('a notification', () => {
     await job.called('submit', 2);
     await job.notify('early');
     door.open();
-    await expect.poll(async () => (await progressOf(job)).calls[0]?.operationId).toBe('fal-0');
+    await expect
+      .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
+      .toBe('fal-0');
     await job.notify('late');
     await job.notify('fal-0', 1);
     await sleep(300);
@@ -664,7 +673,9 @@ describeJobs('a check', () => {
 
   it('comes sooner when somebody asks', async () => {
     const job = await scripted.start({}, askedRarely());
-    await expect.poll(async () => (await progressOf(job)).calls[0]?.operationId).toBe('fal-0');
+    await expect
+      .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
+      .toBe('fal-0');
     await job.handle.signal(checkNow);
     expect((await job.end()).outcome?.status).toBe('completed');
     expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: false })]);

@@ -29,8 +29,20 @@ const call = z.object({
   operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
   providerRequestId: z.string().nullable(),
   attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
+  pausedAt: time
+    .nullable()
+    .meta({ description: 'Time at which the call first waited for a paused provider.' }),
   begunAt: time,
   updatedAt: time,
+});
+
+const refusal = z.object({
+  callIndex: z.int(),
+  routeIndex: z.int(),
+  provider: z.string(),
+  providerRequestId: z.string().nullable(),
+  message: z.string(),
+  refusedAt: time,
 });
 
 const next = z.object({
@@ -68,6 +80,9 @@ const story = ownedJob
     provider: z.string(),
     steps: z.array(stepSchema),
     calls: z.array(call),
+    refusals: z
+      .array(refusal)
+      .meta({ description: 'Attempts that a provider certainly did not accept, oldest first.' }),
     ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
     notifications: z
       .array(notificationSchema)
@@ -156,6 +171,9 @@ async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
     request: job.request,
     steps: stepsOf(job, calls, webhook),
     calls: calls.map((each) => call.parse(isoTimes(each))),
+    refusals: calls.flatMap(({ index, refusals }) =>
+      refusals.map((each) => ({ callIndex: index, ...isoTimes(each) })),
+    ),
     ledger: entries.map(entryView),
     notifications: notifications.map(isoTimes),
     webhook: webhook && (await showWebhook(services.webhooks, webhook)),

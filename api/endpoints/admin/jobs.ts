@@ -23,6 +23,7 @@ import {
   pathId,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
+import { jobSearch } from '../job-filter.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['open', 'completed', 'failed', 'canceled']);
@@ -125,6 +126,7 @@ const listing = {
         organizationId: idField('organization').optional(),
         status: status.optional(),
         type: jobType.optional(),
+        search: jobSearch,
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),

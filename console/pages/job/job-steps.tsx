@@ -9,6 +9,7 @@ type Step = Schemas['JobStep'];
 
 const titles: Record<Step['name'], string> = {
   reserve: 'Reserve credits',
+  pause: 'Wait for a paused provider',
   submit: 'Submit to the provider',
   wait: 'Wait for the provider',
   store: 'Store the result',
@@ -30,7 +31,7 @@ export function JobSteps({ job }: { job: Job }) {
     <>
       <ol className="steps" aria-label="Steps">
         {steps.map((step) => (
-          <KnownStep key={`${step.name} ${step.call}`} step={step} job={job} />
+          <KnownStep key={`${step.name} ${step.call} ${step.provider}`} step={step} job={job} />
         ))}
         {coming.map((name) => (
           <li key={name} className="coming">

@@ -24,6 +24,12 @@ class KeyLimit(TypedDict):
     per: Literal['day', 'week', 'month', 'total']
 
 
+class Progress(TypedDict):
+    queuePosition: int | None
+    share: float | None
+    etaSeconds: int | None
+
+
 class Error(TypedDict):
     code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
@@ -45,8 +51,8 @@ class Job(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
-    progress: Any
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: Progress | None
     createdAt: str
     startedAt: str | None
     completedAt: str | None
@@ -234,7 +240,7 @@ class PriceRule(TypedDict):
 
 
 class JobStep(TypedDict):
-    name: Literal['reserve', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']
+    name: Literal['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']
     state: Literal['waiting', 'running', 'done', 'failed']
     call: int | None
     provider: str | None
@@ -391,8 +397,8 @@ class JobOutput(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
-    progress: Any
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: Progress | None
     createdAt: str
     startedAt: str | None
     completedAt: str | None
@@ -2469,8 +2475,8 @@ class JobFields(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
-    progress: Any
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: Progress | None
     createdAt: str
     startedAt: str | None
     completedAt: str | None
