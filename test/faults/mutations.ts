@@ -1,7 +1,7 @@
 /**
- * `npm run dev -- mutations`: plants known faults, one by one, in a copy of the sources and runs the test files that must
- * fail. Prints `caught` or `NOT CAUGHT` for each; the exit code is 1 when a fault is not caught. A fault whose original
- * text is no longer in its file is an error.
+ * `npm run dev -- mutations [words]`: plants known faults, one by one, in a copy of the sources and runs the test files that
+ * must fail. Prints `caught` or `NOT CAUGHT` for each; the exit code is 1 when a fault is not caught. With words, it plants
+ * only the faults whose names contain one of them. A fault whose original text is no longer in its file is an error.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -16,38 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-
-interface Fault {
-  name: string;
-  file: string;
-  original: string;
-  planted: string;
-  tests: string[];
-}
-
-const faults: Fault[] = [
-  {
-    name: 'a release is booked on the day of the release',
-    file: 'ledger/ledger.sql',
-    original: `((d.r).created_at AT TIME ZONE 'UTC')::date`,
-    planted: `(clock_timestamp() AT TIME ZONE 'UTC')::date`,
-    tests: ['test/ledger/budgets.test.ts'],
-  },
-  {
-    name: 'cookies are never Secure',
-    file: 'api/identity/sessions.ts',
-    original: `protocol === 'https:'`,
-    planted: 'protocol === null',
-    tests: ['test/api/secure-cookies.test.ts'],
-  },
-  {
-    name: 'keys of fal never expire',
-    file: 'providers/fal/fal-notifications.ts',
-    original: 'performance.now() - fetchedAtMs < keysAgeMaxMs',
-    planted: 'performance.now() - fetchedAtMs < Infinity',
-    tests: ['test/activities/fal-keys.test.ts'],
-  },
-];
+import { faults, type Fault } from './planted-faults.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 
@@ -65,11 +34,13 @@ function copySources(directory: string): void {
 }
 
 /** Returns whether the fault's tests fail while it is planted. */
-function isCaught(directory: string, { name, file, original, planted, tests }: Fault): boolean {
+function isCaught(directory: string, { file, original, planted, tests }: Fault): boolean {
   const path = join(directory, file);
   const source = readFileSync(path, 'utf8');
-  assert.equal(source.split(original).length, 2, `${name}: ${file} must have ${original} once`);
-  writeFileSync(path, source.replace(original, planted));
+  writeFileSync(
+    path,
+    source.replace(original, () => planted),
+  );
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const report = join(directory, '.cache/report.json');
   rmSync(report, { force: true });
@@ -80,10 +51,17 @@ function isCaught(directory: string, { name, file, original, planted, tests }: F
   return numFailedTests > 0;
 }
 
+for (const { name, file, original } of faults) {
+  const { length } = readFileSync(join(root, file), 'utf8').split(original);
+  assert.equal(length, 2, `${name}: ${file} must have ${original} once`);
+}
 const directory = mkdtempSync(join(tmpdir(), 'mutations-'));
 try {
   copySources(directory);
-  for (const fault of faults) {
+  const words = process.argv.slice(2);
+  const isChosen = ({ name }: Fault): boolean =>
+    words.length === 0 || words.some((word) => name.includes(word));
+  for (const fault of faults.filter(isChosen)) {
     const caught = isCaught(directory, fault);
     console.log(`${caught ? 'caught' : 'NOT CAUGHT'}: ${fault.name}`);
     if (!caught) process.exitCode = 1;

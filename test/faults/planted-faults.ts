@@ -1,0 +1,309 @@
+/** Known faults that the tests must find: a text of the sources, its faulty replacement, and the tests that must fail. */
+
+/** A fault in one file; `original` occurs there exactly once. */
+export interface Fault {
+  name: string;
+  file: string;
+  original: string;
+  planted: string;
+  tests: string[];
+}
+
+const ledger = 'test/ledger/ledger.test.ts';
+const ledgerSql = 'ledger/ledger.sql';
+
+const money: Fault[] = [
+  {
+    name: 'a reservation reads its account without a lock',
+    file: ledgerSql,
+    original: 'ORDER BY organization_id FOR UPDATE);',
+    planted: 'ORDER BY organization_id);',
+    tests: [ledger, 'test/ledger/locks.test.ts'],
+  },
+  {
+    name: 'a balance does not bound reservations',
+    file: ledgerSql,
+    original: 'ELSIF available < price THEN',
+    planted: 'ELSIF false THEN',
+    tests: [ledger],
+  },
+  {
+    name: 'a release charges the reservation',
+    file: ledgerSql,
+    original: 'a.posted := a.posted - cost;',
+    planted: 'a.posted := a.posted - CASE WHEN charging THEN cost ELSE r.amount END;',
+    tests: [ledger],
+  },
+  {
+    name: 'a settlement is repeated',
+    file: ledgerSql,
+    original: "ELSIF r.state <> 'reserved' THEN",
+    planted: 'ELSIF false THEN',
+    tests: [ledger],
+  },
+  {
+    name: 'a grant is repeated',
+    file: ledgerSql,
+    original: 'ELSIF granted IS NOT NULL THEN',
+    planted: 'ELSIF false THEN',
+    tests: [ledger],
+  },
+  {
+    name: 'a job may cost more than its reservation',
+    file: ledgerSql,
+    original: "ELSIF price > r.amount AND r.kind = 'studio' THEN",
+    planted: 'ELSIF false THEN',
+    tests: [ledger],
+  },
+  {
+    name: 'released credits go to a later window',
+    file: ledgerSql,
+    original: 'IF a.window_started_at = r.window_started_at THEN',
+    planted: "IF r.kind = 'studio' THEN",
+    tests: ['test/ledger/window.test.ts'],
+  },
+  {
+    name: 'a window never ends',
+    file: ledgerSql,
+    original: 'IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN',
+    planted: 'IF studio AND a.window_started_at IS NULL THEN',
+    tests: ['test/ledger/window.test.ts'],
+  },
+  {
+    name: 'a release is booked on the day of the release',
+    file: ledgerSql,
+    original: `((d.r).created_at AT TIME ZONE 'UTC')::date`,
+    planted: `(clock_timestamp() AT TIME ZONE 'UTC')::date`,
+    tests: ['test/ledger/budgets.test.ts'],
+  },
+  {
+    name: 'a budget does not count the other moves of its batch',
+    file: ledgerSql,
+    original: 'coalesce((m.found).created_at, clock_timestamp()), moved)',
+    planted: 'coalesce((m.found).created_at, clock_timestamp()), NULL)',
+    tests: ['test/ledger/budgets.test.ts', 'test/ledger/batches.test.ts'],
+  },
+  {
+    name: 'a chat costs more than the balance',
+    file: ledgerSql,
+    original: 'cost bigint := least(price, payable);',
+    planted: 'cost bigint := price;',
+    tests: ['test/chat/settlements.test.ts', 'test/ledger/budgets.test.ts'],
+  },
+  {
+    name: 'a settled job keeps its old status',
+    file: ledgerSql,
+    original: "WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;",
+    planted: 'WHERE false;',
+    tests: ['test/ledger/one-transaction.test.ts'],
+  },
+  {
+    name: 'the sweep of chats does not look again under the lock',
+    file: 'chat/chat.sql',
+    original:
+      "WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;",
+    planted: "WHERE r.id = due.id AND r.state = 'reserved' FOR UPDATE;",
+    tests: ['test/chat/endings.test.ts', 'test/chat/settlements.test.ts'],
+  },
+  {
+    name: 'prices are rounded down',
+    file: 'domain/credits.ts',
+    original: 'const micro = Math.ceil(',
+    planted: 'const micro = Math.floor(',
+    tests: ['test/studio/prices.test.ts'],
+  },
+  {
+    name: 'more units are charged than were requested',
+    file: 'jobs/job-plan.ts',
+    original: 'Math.min(delivered, call.quantity)',
+    planted: 'delivered',
+    tests: ['test/api/delivered.test.ts'],
+  },
+  {
+    name: 'failed calls of a job are charged',
+    file: 'jobs/job-plan.ts',
+    original: 'const { delivered = 0, discountMicro = 0 }',
+    planted: 'const { delivered = call.quantity, discountMicro = 0 }',
+    tests: ['test/api/failures.test.ts'],
+  },
+];
+
+const chat: Fault[] = [
+  {
+    name: 'tool calls and other objects are not counted as input',
+    file: 'chat/input-count.ts',
+    original:
+      "else if (typeof value === 'object' && value !== null) meter.add(JSON.stringify(value));",
+    planted: '',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'names of messages are not counted as input',
+    file: 'chat/input-count.ts',
+    original: 'countPart(part, meter, media);\n    countFields(fields, meter);',
+    planted: 'countPart(part, meter, media);',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'cached input of Anthropic is not charged',
+    file: 'chat/protocols/anthropic-protocol.ts',
+    original: 'return fresh + cached +',
+    planted: 'return fresh +',
+    tests: ['test/chat/anthropic-client.test.ts', 'test/chat/service-chat.test.ts'],
+  },
+  {
+    name: 'a chat that failed before it delivered anything is charged',
+    file: 'chat/chat-price.ts',
+    original: "(end === 'broken' && !delivered)",
+    planted: 'false',
+    tests: ['test/chat/endings.test.ts'],
+  },
+  {
+    name: 'a caller who disconnects early pays nothing',
+    file: 'chat/chat-price.ts',
+    original: "(end === 'left' && !accepted)",
+    planted: "end === 'left'",
+    tests: ['test/chat/disconnects.test.ts'],
+  },
+  {
+    name: 'a chat reserves for an Idempotency-Key that another request holds',
+    file: ledgerSql,
+    original: "ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN",
+    planted: 'ELSIF false THEN',
+    tests: ['test/chat/idempotency.test.ts'],
+  },
+];
+
+const access: Fault[] = [
+  {
+    name: 'cookies are never Secure',
+    file: 'api/identity/sessions.ts',
+    original: `protocol === 'https:'`,
+    planted: 'protocol === null',
+    tests: ['test/api/secure-cookies.test.ts'],
+  },
+  {
+    name: 'a session never expires',
+    file: 'api/identity/sessions.ts',
+    original: 'WHERE s.token_hash = ${tokenHashOf(ctx)} AND s.expires_at > clock_timestamp()',
+    planted: 'WHERE s.token_hash = ${tokenHashOf(ctx)}',
+    tests: ['test/api/sessions.test.ts'],
+  },
+  {
+    name: 'a revoked key, and a session of it, are admitted',
+    file: 'api/identity/access.sql',
+    original: 'WHERE a.revoked_at IS NULL AND (a.expires_at',
+    planted: 'WHERE (a.expires_at',
+    tests: ['test/api/access.test.ts'],
+  },
+  {
+    name: 'an expired key is admitted',
+    file: 'api/identity/access.sql',
+    original: 'AND (a.expires_at IS NULL OR a.expires_at > at)',
+    planted: '',
+    tests: ['test/api/access.test.ts'],
+  },
+  {
+    name: 'parallel requests create more keys than a user may have',
+    file: 'api/identity/keys.sql',
+    original: "WHERE id = request->>'memberId' FOR NO KEY UPDATE;\n  IF NOT FOUND",
+    planted: "WHERE id = request->>'memberId';\n  IF NOT FOUND",
+    tests: ['test/api/api-keys.test.ts'],
+  },
+  {
+    name: 'a key creates a key with more scopes',
+    file: 'api/identity/keys.sql',
+    original: "WHEN NOT requested.scopes <@ maker.scopes THEN 'scopes'",
+    planted: "WHEN false THEN 'scopes'",
+    tests: ['test/api/api-keys.test.ts'],
+  },
+  {
+    name: 'a key reads the jobs of other organizations',
+    file: 'jobs/records/job-reads.ts',
+    original: 'sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`',
+    planted: 'sql.fragment`${organizationId} <> ${jobId} AND x.id = ${jobId}`',
+    tests: ['test/api/tenants.test.ts'],
+  },
+  {
+    name: 'a sign-in link works twice',
+    file: 'api/endpoints/session.ts',
+    original: `DELETE FROM sign_in_link l USING api_key k
+        WHERE l.token_hash = decode(\${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
+          AND k.id = l.key_id AND k.revoked_at IS NULL
+          AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+        RETURNING k.id AS "keyId"`,
+    planted: `SELECT k.id AS "keyId" FROM sign_in_link l, api_key k
+        WHERE l.token_hash = decode(\${digest(token)}, 'hex') AND k.id = l.key_id`,
+    tests: ['test/api/sessions.test.ts'],
+  },
+  {
+    name: 'an Idempotency-Key returns the response to another request',
+    file: 'api/idempotency/idempotency.sql',
+    original: 'IF c.fingerprint <> request_fingerprint THEN',
+    planted: 'IF false THEN',
+    tests: ['test/api/replays.test.ts', 'test/chat/idempotency.test.ts'],
+  },
+  {
+    name: 'private addresses are read',
+    file: 'platform/outbound.ts',
+    original: 'if (!isPublicHost(host)) refuse(notPublic);',
+    planted: '',
+    tests: ['test/platform/outbound.test.ts'],
+  },
+  {
+    name: 'redirects are followed unchecked',
+    file: 'platform/outbound.ts',
+    original: 'url = check(new URL(location, url.href).href);',
+    planted: 'url = new URL(location, url.href);',
+    tests: ['test/platform/outbound.test.ts'],
+  },
+];
+
+const providers: Fault[] = [
+  {
+    name: 'keys of fal never expire',
+    file: 'providers/fal/fal-notifications.ts',
+    original: 'performance.now() - fetchedAtMs < keysAgeMaxMs',
+    planted: 'performance.now() - fetchedAtMs < Infinity',
+    tests: ['test/activities/fal-keys.test.ts'],
+  },
+  {
+    name: 'old notifications are accepted',
+    file: 'providers/fal/fal-notifications.ts',
+    original: '> timestampSkewMaxSeconds) {',
+    planted: '> Infinity) {',
+    tests: ['test/api/notification-forgeries.test.ts', 'test/api/webhooks.test.ts'],
+  },
+  {
+    name: 'the MAC of a notification URL is not checked',
+    file: 'providers/notifications.ts',
+    original: 'isSecret(mac, macOf(address))',
+    planted: "mac !== macOf({ ...address, jobId: '' })",
+    tests: ['test/api/notification-forgeries.test.ts', 'test/api/webhooks.test.ts'],
+  },
+  {
+    name: 'a notification that cannot be stored is acknowledged',
+    file: 'providers/notifications.ts',
+    original: 'const { deliveries, state } = await inbox.keep(notification);',
+    planted:
+      "const { deliveries, state } = await inbox.keep(notification).catch(() => ({ deliveries: 1, state: 'received' }));",
+    tests: ['test/api/webhook-durability.test.ts'],
+  },
+  {
+    name: 'the Idempotency-Key of a call differs between attempts',
+    file: 'activities/submit.ts',
+    original: 'idempotencyKey: `${task.jobId}:${task.callIndex}`,',
+    planted: 'idempotencyKey: `${task.jobId}:${performance.now()}`,',
+    tests: ['test/api/provider-keys.test.ts'],
+  },
+  {
+    name: 'a call that may have been accepted is sent again',
+    file: 'activities/submit.ts',
+    original: "new Set(['unknown', 'failed'])",
+    planted: "new Set(['failed'])",
+    tests: ['test/activities/provider-calls.test.ts', 'test/api/failures.test.ts'],
+  },
+];
+
+/** All known faults. */
+export const faults: readonly Fault[] = [...money, ...chat, ...access, ...providers];

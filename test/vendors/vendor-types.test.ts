@@ -1,0 +1,189 @@
+/**
+ * What the gateway sends to providers, and what the sandbox responds, has the types that the vendors publish: the bodies
+ * are written to a TypeScript file, with the type of their endpoint, and the compiler checks the file.
+ */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
+import { during } from '../harness/during.ts';
+import { discPicture } from '../harness/media.ts';
+import { startMediaServer } from '../harness/media-server.ts';
+import { startSandbox, stopSandbox, type SandboxProcess } from '../sandbox/harness.ts';
+import { plannedBodies, type PlannedBody } from './planned-bodies.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+const prelude = `
+import type { EndpointTypeMap } from '@fal-ai/client/endpoints';
+import type OpenAI from 'openai';
+import type { ElevenLabs } from '@elevenlabs/elevenlabs-js';
+import type * as raw from '@elevenlabs/elevenlabs-js/serialization/index.js';
+
+type Fal<Endpoint extends keyof EndpointTypeMap> = EndpointTypeMap[Endpoint];
+/** The form contains the pictures as files. */
+type Edit = Omit<OpenAI.Images.ImageEditParamsNonStreaming, 'image' | 'mask'> & { image_urls: string[]; mask_url?: string };
+/** Fields of forms have the names of the HTTP API. */
+type Snake<Name> = Name extends \`\${infer Head}\${infer Tail}\`
+  ? \`\${Head extends Uppercase<Head> ? (Head extends Lowercase<Head> ? Head : \`_\${Lowercase<Head>}\`) : Head}\${Snake<Tail>}\`
+  : '';
+type SnakeFields<Fields> = { [Name in keyof Fields as Snake<Name>]: Fields[Name] };
+type Transcription = SnakeFields<Omit<ElevenLabs.BodySpeechToTextV1SpeechToTextPost, 'file'>>;
+`;
+
+const speech = 'raw.BodyTextToSpeechFull.Raw & { voice_id: string }';
+/** Types of the endpoints whose names are no types of the vendor. */
+const bodyTypes: Record<string, string> = {
+  'openai images/generations': 'OpenAI.Images.ImageGenerateParamsNonStreaming',
+  'openai images/edits': 'Edit',
+  'elevenlabs text-to-speech': speech,
+  'elevenlabs text-to-dialogue': 'raw.BodyTextToDialogueMultiVoiceV1TextToDialoguePost.Raw',
+  'elevenlabs sound-generation': 'raw.CreateSoundEffectRequest.Raw',
+  'elevenlabs music': 'raw.BodyComposeMusicV1MusicPost.Raw',
+  'elevenlabs music/detailed': 'raw.BodyComposeMusicWithADetailedResponseV1MusicDetailedPost.Raw',
+  'elevenlabs music/plan': 'raw.music.BodyGenerateCompositionPlanV1MusicPlanPost.Raw',
+  'elevenlabs speech-to-text': 'Transcription',
+};
+
+function typeOf({ provider, endpoint }: PlannedBody): string {
+  const type = provider === 'fal' ? `Fal<'${endpoint}'>['input']` : undefined;
+  return type ?? bodyTypes[`${provider} ${endpoint}`] ?? `'no type of ${provider} ${endpoint}'`;
+}
+
+/** Compiles values of types; returns the errors of the compiler. */
+async function errorsOf(values: { type: string; value: unknown }[]): Promise<string[]> {
+  await mkdir(join(root, '.cache'), { recursive: true });
+  const directory = await mkdtemp(join(root, '.cache', 'vendor-types-'));
+  const lines = values.map(({ type, value }) => `(${JSON.stringify(value)}) satisfies ${type};`);
+  const options = { noEmit: true, strict: true, skipLibCheck: true, types: [] };
+  const modules = { module: 'nodenext', target: 'esnext', lib: ['esnext', 'dom'] };
+  const config = { compilerOptions: { ...options, ...modules }, files: ['values.ts'] };
+  try {
+    await writeFile(join(directory, 'package.json'), '{"type": "module"}');
+    await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
+    await writeFile(join(directory, 'values.ts'), `${prelude}${lines.join('\n')}\n`);
+    const compiler = join(root, 'node_modules', '.bin', 'tsc');
+    const output = await new Promise<string>((resolve) => {
+      execFile(compiler, ['-p', directory, '--pretty', 'false'], (_error, stdout, stderr) =>
+        resolve(stdout + stderr),
+      );
+    });
+    return output.split('\n').filter((line) => line !== '');
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+/** Endpoints that the newest client of fal (1.10.1) does not know; they were taken from fal's pages (docs/providers.md). */
+const unpublished = [
+  'bytedance/seedance-2.0/image-to-video',
+  'bytedance/seedance-2.0/reference-to-video',
+  'bytedance/seedance-2.0/text-to-video',
+  'bytedance/seedance-2.5/image-to-video',
+  'bytedance/seedance-2.5/reference-to-video',
+  'bytedance/seedance-2.5/text-to-video',
+  'openai/gpt-image-2',
+  'openai/gpt-image-2.5/flare/edit',
+  'openai/gpt-image-2.5/flare/text-to-image',
+  'openai/gpt-image-2.5/sunburst/edit',
+  'openai/gpt-image-2.5/sunburst/text-to-image',
+  'openai/gpt-image-2/edit',
+];
+const isPublished = ({ endpoint }: PlannedBody): boolean => !unpublished.includes(endpoint);
+
+it('sends bodies of the types that fal, OpenAI and ElevenLabs publish, for every model and route', async () => {
+  const bodies = plannedBodies();
+  expect(bodies.length).toBeGreaterThan(500);
+  const values = bodies
+    .filter(isPublished)
+    .map((body) => ({ type: typeOf(body), value: body.input }));
+  const stillUnpublished = unpublished.map((value) => ({
+    type: `Exclude<'${value}', keyof EndpointTypeMap>`,
+    value,
+  }));
+  expect(await errorsOf([...values, ...stillUnpublished])).toEqual([]);
+  const endpoints = new Set(
+    bodies.filter((body) => !isPublished(body)).map((body) => body.endpoint),
+  );
+  expect([...endpoints].toSorted()).toEqual(unpublished);
+});
+
+describe('the sandbox', () => {
+  const media = during(startMediaServer);
+  let sandbox: SandboxProcess;
+  beforeAll(async () => {
+    sandbox = await startSandbox({ SANDBOX_TINY_MEDIA: '1', SANDBOX_LATENCY_MS: '1' });
+  });
+  afterAll(() => stopSandbox(sandbox));
+
+  /** Returns the body with inputs that the sandbox can read. */
+  async function readable(input: object): Promise<object> {
+    const film = await createFilms(createTones({ tiny: true })).film({
+      ...{ width: 64, height: 64, durationSeconds: 1, prompt: 'x', seed: 0, hasAudio: false },
+    });
+    const picture = media.put('/a.png', await discPicture(320, 200));
+    const video = media.put('/film.mp4', Buffer.from(film.bytes));
+    return JSON.parse(
+      JSON.stringify(input)
+        .replaceAll(/https:\/\/example\.com\/[\w.-]+\.png/g, picture)
+        .replaceAll(/https:\/\/example\.com\/[\w.-]+\.mp4/g, video),
+    ) as object;
+  }
+  const post = async (path: string, apiKey: object, body: unknown): Promise<unknown> =>
+    (
+      await sandbox.call(path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...apiKey },
+        body: JSON.stringify(body),
+      })
+    ).body;
+
+  it('responds with the types that fal publishes', async () => {
+    const bodies = plannedBodies().filter((body) => body.provider === 'fal' && isPublished(body));
+    const values = await Promise.all(
+      Object.entries(Object.groupBy(bodies, ({ endpoint }) => endpoint)).map(
+        async ([endpoint, same]) => {
+          const submitted = await sandbox.submit(endpoint, await readable(same?.[0]?.input ?? {}));
+          const { result } = await sandbox.finish(submitted);
+          expect(result.status, JSON.stringify(result.body)).toBe(200);
+          return { type: `Fal<'${endpoint}'>['output']`, value: result.body };
+        },
+      ),
+    );
+    expect(values.length).toBeGreaterThan(15);
+    expect(await errorsOf(values)).toEqual([]);
+  });
+
+  it('responds with the types that OpenAI and ElevenLabs publish', async () => {
+    const find = (endpoint: string) =>
+      plannedBodies().find((body) => body.endpoint === endpoint)?.input;
+    const openai = { Authorization: 'Bearer sandbox-openai-key' };
+    const elevenlabs = { 'xi-api-key': 'sandbox-elevenlabs-key' };
+    const music = '/elevenlabs/v1/music/plan';
+    expect(
+      await errorsOf([
+        {
+          type: 'OpenAI.Images.ImagesResponse',
+          value: await post('/openai/v1/images/generations', openai, find('images/generations')),
+        },
+        { type: 'raw.MusicPrompt.Raw', value: await post(music, elevenlabs, find('music/plan')) },
+        { type: 'raw.SpeechToTextChunkResponseModel.Raw', value: await transcript() },
+      ]),
+    ).toEqual([]);
+  });
+
+  async function transcript(): Promise<unknown> {
+    const format = { sampleRate: 44_100, bitrateKbps: 64 } as const;
+    const tone = { name: 'x', timbre: 'speech', format, durationSeconds: 2 } as const;
+    const bytes = await createTones({ tiny: true }).make(tone);
+    const form = new FormData();
+    form.set('model_id', 'scribe_v2');
+    form.set('file', new Blob([Buffer.from(bytes)]), 'a.mp3');
+    const headers = { 'xi-api-key': 'sandbox-elevenlabs-key' };
+    const path = '/elevenlabs/v1/speech-to-text';
+    return (await sandbox.call(path, { method: 'POST', headers, body: form })).body;
+  }
+});
