@@ -17,6 +17,7 @@ interface Notices {
 const path = '/api/v1/webhooks/notices';
 const imagePrice = 3.9;
 const receiver = during(startWebhookReceiver);
+// Settings of a worker: the sweeper and retries of webhooks.
 const gateway = useOwnGateway(
   () => ({
     admittedOrigins: [receiver.origin],

@@ -17,6 +17,7 @@ let receiver: WebhookReceiver;
 let shaky: WebhookReceiver;
 beforeAll(async () => {
   [receiver, shaky] = await Promise.all([startWebhookReceiver(), startWebhookReceiver()]);
+  // Settings of a worker: retries and timeouts of webhooks.
   gateway = await startGateway({
     admittedOrigins: [receiver.origin, shaky.origin],
     latencyMs: 20,

@@ -41,6 +41,7 @@ const jobs = new Set<string>();
 beforeAll(async () => {
   const port = await freePort();
   base = `http://127.0.0.1:${port}`;
+  // Secrets of its own, which it searches for in everything that is stored.
   gateway = await startGateway({
     worker: false,
     admittedOrigins: [base],

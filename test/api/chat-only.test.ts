@@ -5,6 +5,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 let gateway: TestGateway;
 beforeAll(async () => {
   const env = { FAL_KEY: '', ELEVENLABS_API_KEY: '', OPENAI_IMAGES_API_KEY: '' };
+  // Only chat is configured.
   gateway = await startGateway({ env });
 });
 afterAll(() => gateway.close());

@@ -10,6 +10,7 @@ import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
+  // Its workers are killed.
   gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
 });
 afterEach(() => gateway.expectSettled());

@@ -4,6 +4,7 @@ import { useOwnGateway } from '../harness/gateway.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 let worker: SpawnedProcess;
+// It reads the log of its worker.
 const gateway = useOwnGateway({ worker: false, latencyMs: 10 });
 beforeAll(async () => {
   worker = await gateway.spawn('worker', { LOG_LEVEL: 'warn' });

@@ -42,6 +42,7 @@ beforeAll(async () => {
   }).listen(0, '127.0.0.1');
   await once(host, 'listening');
   origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
+  // Its workers start and end during the tests.
   gateway = await startGateway({
     worker: false,
     latencyMs: 20,

@@ -39,6 +39,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((done) => jwksServer.listen(0, '127.0.0.1', done));
   const { port } = jwksServer.address() as AddressInfo;
+  // Notifications go to an API with keys of its own.
   gateway = await startGateway({
     env: {
       FAL_JWKS_URL: `http://127.0.0.1:${port}/jwks.json`,

@@ -16,6 +16,7 @@ let keys: string[];
 let jobId: string;
 let other: TestCaller;
 beforeAll(async () => {
+  // No picture is ready before the tests end.
   gateway = await startGateway({
     latencyMs: 60_000,
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },

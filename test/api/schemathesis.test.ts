@@ -5,6 +5,7 @@ import { installSchemathesis, runSchemathesis } from '../harness/schemathesis.ts
 let gateway: TestGateway;
 beforeAll(async () => {
   [gateway] = await Promise.all([
+    // Random requests may leave anything behind.
     startGateway({
       credits: 1_000_000_000,
       latencyMs: 20,

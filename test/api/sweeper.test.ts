@@ -7,6 +7,7 @@ import { newId } from '../../domain/ids.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 
+// No worker settles the jobs before the sweeper does.
 const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
 
 /** For workflows of such ids Temporal cannot be asked. */

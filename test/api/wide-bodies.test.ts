@@ -19,6 +19,7 @@ let poor: TestCaller;
 /** May do next to nothing. */
 let smallest: TestCaller;
 beforeAll(async () => {
+  // It measures one API process, without workers beside it.
   gateway = await startGateway({ worker: false });
   api = await gateway.spawn('api', { API_PORT: '0' });
   poor = await gateway.newCaller({ credits: 0 });

@@ -22,6 +22,7 @@ const slowReaders = Number(process.env['SLOW_READERS'] ?? (isWhole ? 20 : 8));
 const keepaliveMs = 150;
 const checkpointMs = 200;
 
+// It kills processes, and a sweeper of its own settles what they leave.
 const gateway = useOwnGateway({
   worker: false,
   env: {

@@ -15,6 +15,7 @@ describeInBrowser('the account in the console', () => {
   beforeAll(async () => {
     receiver = await startWebhookReceiver();
     [gateway, browser] = await Promise.all([
+      // Settings of a worker: a failed webhook is not sent again.
       startGateway({
         latencyMs: 20,
         admittedOrigins: [receiver.origin],

@@ -34,6 +34,7 @@ describeInBrowser('the console of a caller', () => {
   let browser: Browser;
   beforeAll(async () => {
     [gateway, browser] = await Promise.all([
+      // Pictures take long enough to be watched.
       startGateway({
         latencyMs: 1500,
         sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },

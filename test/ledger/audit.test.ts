@@ -22,6 +22,7 @@ let storageKey = '';
 const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
 
 beforeAll(async () => {
+  // It breaks the ledger.
   gateway = await startGateway();
   const path = '/api/v1/studio/image/generate';
   const made = await gateway.call(path, { body: { prompt: 'a ledger', async: true } });

@@ -50,6 +50,23 @@ const settle = (from: Ledger, organizationId: string, id: string, amountMicro: n
     reason: 'test',
   });
 
+describe('a grant', () => {
+  const grant = (organizationId: string, amountMicro: number, from = ledger) =>
+    from.grant({ organizationId, id: 'g', amountMicro, actor: 'test', reason: 'test' });
+
+  it('adds credits once when the same id arrives several times, also in parallel', async () => {
+    const organizationId = await organization(0);
+    const verdicts = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        grant(organizationId, 10, index % 2 ? ledger : other),
+      ),
+    );
+    expect(verdicts.map(({ verdict }) => verdict)).toEqual(Array(20).fill('granted'));
+    expect(await database.balance(organizationId)).toMatchObject({ posted: 10 });
+    expect(await grant(organizationId, 11)).toMatchObject({ verdict: 'mismatch' });
+  });
+});
+
 describe('1,000 parallel reservations', () => {
   it('on a balance for 10 grant exactly 10, from two processes', async () => {
     const organizationId = await organization(10);

@@ -21,6 +21,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   beforeAll(async () => {
     if (!executable) return;
     server = await startS3Server(executable);
+    // Another storage.
     gateway = await startGateway({
       env: {
         STORAGE_DRIVER: 's3',

@@ -30,6 +30,7 @@ const call = async (path: string, body: object): Promise<{ status: number; body:
 };
 
 beforeAll(async () => {
+  // It measures processes of its own.
   gateway = await startGateway({ worker: false });
   const env = {
     METRICS_PORT: '0',

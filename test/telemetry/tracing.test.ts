@@ -31,6 +31,7 @@ const between = createServer((request, response) => {
 
 beforeAll(async () => {
   receiver = await startOtlpReceiver();
+  // It traces processes of its own.
   gateway = await startGateway({ worker: false });
   await new Promise<void>((resolve) => {
     between.listen(0, '127.0.0.1', resolve);

@@ -71,6 +71,7 @@ const moreSteps = (guard: string): SourceChange[] => [
 
 describe('a deploy of a changed job body', () => {
   beforeAll(async () => {
+    // Builds of workers replace each other.
     gateway = await startGateway({
       worker: false,
       latencyMs: 20,

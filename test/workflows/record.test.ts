@@ -17,6 +17,7 @@ const inputs: Record<string, string> = {};
 beforeAll(async () => {
   media = await startMediaServer();
   receiver = await startWebhookReceiver();
+  // The recorded histories depend on all settings.
   gateway = await startGateway({
     admittedOrigins: [media.origin, receiver.origin],
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
