@@ -145,10 +145,10 @@ const chat: Fault[] = [
     tests: ['test/activities/chat-input.test.ts'],
   },
   {
-    name: 'cached input of Anthropic is not charged',
-    file: 'chat/protocols/anthropic-protocol.ts',
-    original: 'return fresh + cached +',
-    planted: 'return fresh +',
+    name: 'cached input is not charged',
+    file: 'chat/chat-price.ts',
+    original: 'cachedInputTokens * price.cachedInputUsdPerMillion +',
+    planted: '',
     tests: ['test/chat/anthropic-client.test.ts', 'test/chat/service-chat.test.ts'],
   },
   {
