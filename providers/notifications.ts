@@ -21,9 +21,15 @@ interface NotificationAddress {
 }
 
 /** Makes and checks the URLs of notifications; `publicBaseUrl` is the URL at which providers reach this API. */
-export function createNotificationUrls(options: { publicBaseUrl: string; secret: string }) {
-  const macOf = (address: NotificationAddress): string =>
-    createHmac('sha256', options.secret)
+export function createNotificationUrls(options: {
+  publicBaseUrl: string;
+  secret: string;
+  /** Former secret, whose URLs are accepted too while the calls that have them run. */
+  previousSecret?: string | undefined;
+}) {
+  const { secret, previousSecret } = options;
+  const macOf = (address: NotificationAddress, key = secret): string =>
+    createHmac('sha256', key)
       .update(`${address.provider}\n${address.jobId}\n${address.callIndex}`)
       .digest('base64url');
   return {
@@ -31,7 +37,9 @@ export function createNotificationUrls(options: { publicBaseUrl: string; secret:
     urlFor: (address: NotificationAddress): string =>
       `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
     /** Returns whether the MAC in a received URL is valid. */
-    holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
+    holds: (address: NotificationAddress, mac: string): boolean =>
+      isSecret(mac, macOf(address)) ||
+      (previousSecret !== undefined && isSecret(mac, macOf(address, previousSecret))),
   };
 }
 /** URLs to which providers send notifications. */

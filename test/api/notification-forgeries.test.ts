@@ -592,3 +592,19 @@ describe('a genuine notification', () => {
     );
   });
 });
+
+describe('an address of a notification', () => {
+  const publicBaseUrl = 'https://gateway.example';
+  const call = { provider: 'fal', jobId: `job_${'1'.repeat(32)}`, callIndex: 0 };
+  const macOf = (url: string): string => url.split('/').at(-1) ?? '';
+  const old = createNotificationUrls({ publicBaseUrl, secret: 'old' });
+
+  it('that the former secret has signed is accepted until that secret is removed', () => {
+    const during = createNotificationUrls({ publicBaseUrl, secret: 'new', previousSecret: 'old' });
+    const after = createNotificationUrls({ publicBaseUrl, secret: 'new' });
+    const mac = macOf(old.urlFor(call));
+    expect([old, during, after].map(({ holds }) => holds(call, mac))).toEqual([true, true, false]);
+    expect(during.holds({ ...call, callIndex: 1 }, mac)).toBe(false);
+    expect(during.urlFor(call)).toBe(after.urlFor(call));
+  });
+});
