@@ -40,7 +40,7 @@ const rules = groups.flatMap((group) => group.rules);
 const runbookOf = new Map(rules.map(({ alert, annotations: told }) => [alert, told.runbook_url]));
 
 /** Address of the repository, so that a link in a message leads somewhere. */
-const repository = 'https://github.com/studio-gateway/studio-gateway/blob/main/';
+const repository = 'https://git.example.com/studio-gateway/blob/main/';
 
 describe('the runbook of an alert', () => {
   it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
