@@ -137,3 +137,12 @@ describe('the price of every row', () => {
     expect(credits(videoGenerate, tree)).toBeCloseTo(320);
   });
 });
+
+describe('credits', () => {
+  it('are rounded up to micro-credits, so that no price becomes 0', () => {
+    expect(microFromCredits(0.000_000_1)).toBe(1);
+    expect(microFromCredits(3.900_000_4)).toBe(3_900_001);
+    // A binary fraction above the decimal one adds nothing.
+    expect(microFromCredits(0.1 + 0.2)).toBe(300_000);
+  });
+});
