@@ -121,9 +121,9 @@ describe('the sandbox', () => {
 
   /** Returns the body with inputs that the sandbox can read. */
   async function readable(input: object): Promise<object> {
-    const film = await createFilms(createTones({ tiny: true })).film({
-      ...{ width: 64, height: 64, durationSeconds: 1, prompt: 'x', seed: 0, hasAudio: false },
-    });
+    const drawing = { width: 64, height: 64, durationSeconds: 1, prompt: 'x', seed: 0 };
+    const films = createFilms(createTones({ tiny: true }));
+    const film = await films.film({ ...drawing, hasAudio: false });
     const picture = media.put('/a.png', await discPicture(320, 200));
     const video = media.put('/film.mp4', Buffer.from(film.bytes));
     return JSON.parse(
