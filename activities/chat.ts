@@ -130,8 +130,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
 export type Chat = ReturnType<typeof createChat>;
 
 /** Reserves the credits of a chat. Returns the micro-credits that balance and key can pay for it in all. */
-async function reserve(ledger: ChatLedger, wanted: ChatReserve): Promise<number> {
-  const verdict = await ledger.reserve(wanted);
+async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(reservation);
   if (verdict.verdict === 'reserved') return verdict.payable;
   if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });

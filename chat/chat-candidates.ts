@@ -43,7 +43,7 @@ export interface FailedTry {
 export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
 
 /** Facts that all candidates share. */
-interface Asked {
+interface RequestFacts {
   body: ChatBody;
   maxTokens: number | null;
   stream: boolean;
@@ -74,11 +74,11 @@ export interface CandidatesDraft {
  */
 export function draftCandidates(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
-  asked: Asked,
+  facts: RequestFacts,
   context: DraftContext,
 ): CandidatesDraft {
-  const head = draftOf(first, asked, context);
-  const tail = others.map((model) => draftOf(model, asked, context));
+  const head = draftOf(first, facts, context);
+  const tail = others.map((model) => draftOf(model, facts, context));
   const drafts = [head, ...tail];
   return {
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
@@ -107,7 +107,7 @@ interface CandidateDraft {
 
 function draftOf(
   model: ChatModel,
-  { body, maxTokens, stream, input }: Asked,
+  { body, maxTokens, stream, input }: RequestFacts,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ): CandidateDraft {
   const upstream = upstreams.of(model);

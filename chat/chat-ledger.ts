@@ -102,7 +102,7 @@ const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.numbe
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Returns the micro-credits that such a reservation would take, or lack, now; nothing is moved. */
-  price: (wanted: ChatPrice) => Promise<number>;
+  price: (amounts: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /** Records the progress of a chat, in one statement with that of other chats, and extends its reservation. */
   checkpoint: (progress: ChatProgress) => Promise<void>;
@@ -173,7 +173,7 @@ async function sweep(
 ): ReturnType<ChatLedger['sweep']> {
   const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
   const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
-  // Who was heard of since has another time than the grace gave; so has who was never missed.
+  // A chat that was missed before, and has recorded progress since, does not expire at the end of its grace.
   await pool.query(command`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
     WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()

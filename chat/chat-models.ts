@@ -1,4 +1,4 @@
-/** The chat catalog of a process: what is committed, with the operator's models file and mark-up. */
+/** The chat catalog of a process: the committed models with the operator's models file and mark-up. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {

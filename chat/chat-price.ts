@@ -58,11 +58,11 @@ const outputTokensLeast = 16;
  */
 export function tokensOf(
   { limit }: ChatModel,
-  wanted: { input: InputCount; maxTokens: number | null; answers: number },
+  request: { input: InputCount; maxTokens: number | null; answers: number },
   answerTokensExpected: number,
 ): ChatTokens {
-  const { answers, maxTokens } = wanted;
-  const input = Math.min(wanted.input.tokens, limit.context);
+  const { answers, maxTokens } = request;
+  const input = Math.min(request.input.tokens, limit.context);
   // Input and answers share the context of many models.
   const room = Math.max(limit.context - input, Math.min(limit.output, 1024));
   const answerMax = Math.min(limit.output, maxTokens ?? room);
@@ -70,8 +70,8 @@ export function tokensOf(
   const least = maxTokens === null ? Math.min(outputTokensLeast, expected) : expected;
   return {
     input,
-    audioInput: Math.min(wanted.input.audioTokens, input),
-    cacheWrite: wanted.input.writesCache ? input : 0,
+    audioInput: Math.min(request.input.audioTokens, input),
+    cacheWrite: request.input.writesCache ? input : 0,
     outputExpected: expected * answers,
     outputMax: answerMax * answers,
     outputMin: least * answers,

@@ -1,4 +1,4 @@
--- Chats: checkpoints, and the sweep of what a crash left.
+-- Chats: checkpoints, and the sweep of chats that a crash left.
 
 -- Records the progress of running chats, [{id, model, provider, inputTokens, outputTokens, amount, ttlMs}], and extends
 -- their reservations, so that the sweeper does not settle them. Reservations that are being settled are locked, and skipped.

@@ -55,7 +55,7 @@ export class OpenChat implements RunningChat {
   readonly tried: FailedTry[] = [];
   readonly #parts: OpenChatParts;
   /** The model that was called last. */
-  #asked: ChatCandidate;
+  #candidate: ChatCandidate;
   /** The request to it; null before. */
   #sent: SentRequest | null = null;
   /** Whether its provider responded with a success status. */
@@ -72,7 +72,7 @@ export class OpenChat implements RunningChat {
   constructor(parts: OpenChatParts) {
     this.id = parts.id;
     this.#parts = parts;
-    [this.#asked] = parts.candidates;
+    [this.#candidate] = parts.candidates;
     parts.running.add(this);
   }
 
@@ -85,7 +85,7 @@ export class OpenChat implements RunningChat {
 
   /** Model and provider that were called last. */
   get served(): ServedBy {
-    const { id, provider } = this.#asked.model;
+    const { id, provider } = this.#candidate.model;
     return { model: id, provider };
   }
 
@@ -114,10 +114,10 @@ export class OpenChat implements RunningChat {
    */
   async answer(): Promise<ChatAnswer> {
     try {
-      const text = await this.#ask(({ upstream, request }) =>
+      const text = await this.#call(({ upstream, request }) =>
         upstream.whole(request, this.#cancellation.signal),
       );
-      const answer = this.#asked.upstream.protocol.decode(parseJson(text));
+      const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
       this.#reported = { ...answer.usage, final: answer.usage !== null };
@@ -137,10 +137,10 @@ export class OpenChat implements RunningChat {
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;
     try {
-      const packets = await this.#ask(({ upstream, request }) =>
+      const packets = await this.#call(({ upstream, request }) =>
         upstream.stream(request, this.#cancellation.signal),
       );
-      this.#reader = this.#asked.upstream.protocol.createReader();
+      this.#reader = this.#candidate.upstream.protocol.createReader();
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#note(steps);
         delivering = true;
@@ -167,23 +167,23 @@ export class OpenChat implements RunningChat {
   }
 
   /** Calls one model after the other, until one begins to answer or may bill the call. */
-  async #ask<Answer>(
-    ask: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
+  async #call<Answer>(
+    send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
   ): Promise<Answer> {
     for (;;) {
       try {
-        const { upstream, request } = this.#asked;
+        const { upstream, request } = this.#candidate;
         this.#sent = request();
-        const answer = await ask({ upstream, request: this.#sent.body });
+        const answer = await send({ upstream, request: this.#sent.body });
         this.#accepted = true;
         return answer;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
-        this.tried.push({ model: this.#asked.model.id, error: error.code });
+        this.tried.push({ model: this.#candidate.model.id, error: error.code });
         const next = this.#parts.candidates[this.tried.length];
         const mayAsk = error instanceof UnpaidFailure && !this.#left;
         if (!next || !mayAsk) throw withTries(error, this.tried);
-        this.#asked = next;
+        this.#candidate = next;
       }
     }
   }
@@ -202,7 +202,7 @@ export class OpenChat implements RunningChat {
     const reported = this.#reader?.usage ?? this.#reported;
     if (!isPossible(reported, this.#sent)) return { final: false };
     const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-    // Writes that the request did not ask for cost as much as other input.
+    // Writes that the request did not send for cost as much as other input.
     const writeMax = this.#sent?.usageMax.cacheWriteTokens ?? 0;
     const cached = Math.min(cachedInputTokens, inputTokens);
     return {
@@ -214,13 +214,13 @@ export class OpenChat implements RunningChat {
 
   #counted(): TokenUsage {
     return {
-      inputTokens: this.#usage.inputTokens ?? this.#asked.tokens.input,
+      inputTokens: this.#usage.inputTokens ?? this.#candidate.tokens.input,
       outputTokens: Math.min(this.#meter.tokens, this.#sent?.usageMax.outputTokens ?? 0),
     };
   }
 
   #priceOf({ inputTokens, outputTokens }: TokenUsage): number {
-    const { model, tokens } = this.#asked;
+    const { model, tokens } = this.#candidate;
     const { cachedInputTokens = 0, cacheWriteTokens = 0 } = this.#usage;
     const room = inputTokens - cachedInputTokens - cacheWriteTokens;
     // A provider that does not report audio tokens counts them as input, like the rest.

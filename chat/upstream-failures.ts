@@ -3,7 +3,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { parseRetryAfter } from '../providers/provider-http.ts';
 
 /** Error of a provider; texts are empty if the provider sent none. */
-interface Words {
+interface ErrorReport {
   message: string;
   /** e.g. `context_length_exceeded` */
   code: string;
@@ -18,7 +18,7 @@ const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
 /** Messages about an input beyond the context, of providers without a code for it. */
 const contextMessages =
   /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
-const wordsLengthMax = 300;
+const messageLengthMax = 300;
 
 /** Failure after which the provider certainly bills nothing, so another model may be called. */
 export class UnpaidFailure extends GatewayError {
@@ -36,12 +36,15 @@ export function answeredFailure(status: number, failure: GatewayError): GatewayE
 }
 
 /** Makes the error for an error response of a provider, or for an error event of its stream. */
-export function upstreamRefused(status: number, words: Words): GatewayError {
-  const { message, code, param, retryAfter } = words;
+export function upstreamRefused(status: number, report: ErrorReport): GatewayError {
+  const { message, code, param, retryAfter } = report;
   if ([400, 413, 422].includes(status)) {
     if (policyCodes.test(code)) return new GatewayError('CONTENT_POLICY');
     const isTooLong = code === 'context_length_exceeded' || contextMessages.test(message);
-    const shown = message.replaceAll(secrets, '…').replaceAll(/\s+/g, ' ').slice(0, wordsLengthMax);
+    const shown = message
+      .replaceAll(secrets, '…')
+      .replaceAll(/\s+/g, ' ')
+      .slice(0, messageLengthMax);
     return new GatewayError(
       isTooLong ? 'CONTEXT_LENGTH_EXCEEDED' : 'PROVIDER_REJECTED_INPUT',
       shown === '' ? undefined : `The provider did not accept the input: ${shown}`,

@@ -83,7 +83,7 @@ export function createUpstreams(config: Config) {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    async function ask(request: Exchanged): Promise<Answer> {
+    async function send(request: Exchanged): Promise<Answer> {
       const leave = takeConnection(connections);
       const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
         leave();
@@ -99,9 +99,9 @@ export function createUpstreams(config: Config) {
 
     return {
       protocol,
-      stream: (body, signal) => ask({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
+      stream: (body, signal) => send({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
       async whole(body, signal) {
-        const answer = await ask({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
+        const answer = await send({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
         return answer.text().catch((error: unknown) => {
           throw upstreamUnreached(error);
         });

@@ -1,4 +1,4 @@
--- The promises of the ledger as queries: what breaks one is a row (docs/guarantees.md).
+-- The promises of the ledger as queries: each row of the view is a violation (docs/guarantees.md).
 
 CREATE VIEW ledger_audit AS
 SELECT 'account differs from the sum of its entries' AS finding, a.organization_id AS subject

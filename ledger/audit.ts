@@ -1,7 +1,6 @@
 /**
- * The audit: every promise about money and results, checked from outside the code that keeps them.
- * Rows are asked of Postgres; owners of Temporal, bytes of the storage and accepted submits of the
- * provider's own log are asked where the caller of the audit can reach them.
+ * The audit checks every promise about money and results, by statements that share no code with the ledger. It reads Postgres;
+ * and workflows, stored bytes and the submits in a provider's log, if the caller of the audit gives access to them.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -16,31 +15,31 @@ export interface WitnessedSubmit {
   idempotencyKey: string | null;
 }
 
-/** Where to look; what is absent is not looked at, and the report says so. */
+/** Sources of an audit; the report names the checks of absent sources as not done. */
 export interface AuditSources {
   databaseUrl: string;
   pool: DatabasePool;
-  /** Whether a workflow that owns this job runs. */
+  /** Returns whether a workflow runs that owns this job. */
   isOwned?: (jobId: string) => Promise<boolean>;
-  /** Reads the bytes of every result that is paid for: takes as long as reading them takes. */
+  /** Storage whose bytes are read for every result that was charged for. */
   storage?: Pick<Storage, 'open'>;
-  /** Accepted submits, told by the provider (the sandbox's own log). */
+  /** Returns the accepted submits in the log of the provider (the sandbox). */
   submits?: () => Promise<readonly WitnessedSubmit[]>;
 }
 
-/** One promise and what was found. */
+/** Check of one promise. */
 interface AuditCheck {
   name: string;
-  /** How many things were looked at one by one; null where Postgres looked at all rows. */
+  /** Number of subjects that were checked one by one; null if one statement checked all rows. */
   examined: number | null;
-  /** Ids that the promise does not hold for. */
+  /** Ids that break the promise. */
   subjects: string[];
 }
 
 /** Ids of one kind of finding that a report shows; `found` counts all of them. */
 export const subjectsShownMax = 100;
 
-/** What an audit found. */
+/** Report of an audit. */
 export interface AuditReport {
   clean: boolean;
   /** RFC 3339. */
@@ -55,7 +54,7 @@ const unowned = 'an open reservation has no running workflow';
 const unreadable = 'a paid result is not readable with its recorded hash';
 const twice = 'a provider accepted one call more than once';
 
-/** Runs every check that the sources allow. @throws what the sources throw when they are away */
+/** Runs every check that the sources allow. @throws errors of the sources */
 export async function runAudit(sources: AuditSources): Promise<AuditReport> {
   const startedAt = performance.now();
   const at = new Date().toISOString();
@@ -92,7 +91,7 @@ function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
     ORDER BY created_at, id LIMIT 5000`);
 }
 
-/** A job that ends while it is looked at is no finding: what had no owner is looked at again. */
+/** Finds reservations without a workflow; it reads them twice, because a job may end between the reads. */
 async function checkOwners(
   pool: DatabasePool,
   isOwned: NonNullable<AuditSources['isOwned']>,
@@ -100,7 +99,7 @@ async function checkOwners(
   const open = await openReservations(pool, null);
   const without: string[] = [];
   for (const id of open) {
-    // An audit is never in a hurry.
+    // One after the other, because an audit must not load Temporal.
     if (!(await isOwned(id))) without.push(id);
   }
   const subjects = without.length > 0 ? await openReservations(pool, without) : [];
@@ -167,7 +166,7 @@ interface Finding {
   subject: string;
 }
 
-/** The words of every finding in Postgres: the view `ledger_audit`, and what reaches beyond the ledger, so that a clean audit can say what it looked at. */
+/** Names of all checks in Postgres, so that a clean report lists them: those of the view `ledger_audit`, and those beyond the ledger. */
 export const invariantNames: readonly string[] = [
   'account differs from the sum of its entries',
   'reserved credits differ from the open reservations',
@@ -207,24 +206,24 @@ const violations = `
   SELECT 'the outputs of a job differ from its artifacts', j.id FROM job j
     CROSS JOIN LATERAL (
       SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
-      FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(told),
-        LATERAL jsonb_build_array(told->>'storageKey', told->>'sha256', (told->>'sizeBytes')::bigint)
-          AS f(fact)) told
+      FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(output),
+        LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256',
+          (output->>'sizeBytes')::bigint)
+          AS f(fact)) listed
     CROSS JOIN LATERAL (
       SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
       FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(fact)
       WHERE a.job_id = j.id) kept
-    WHERE j.status = 'completed' AND told.facts <> kept.facts
+    WHERE j.status = 'completed' AND listed.facts <> kept.facts
   UNION ALL
   SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
     FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
 
-/** All rows of a large ledger are read: this is no request that somebody waits for. */
+/** Time limit of the statement, which reads all rows of a large ledger. */
 const timeoutMs = 15 * 60_000;
 
 /**
- * Every promise that does not hold now; none while all is well. On a connection of its own, for its
- * snapshot and its time limit.
+ * Returns the violations of all promises, by a connection with a snapshot and a time limit of its own.
  */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
@@ -233,7 +232,7 @@ export async function findViolations(databaseUrl: string): Promise<Finding[]> {
     statement_timeout: timeoutMs,
     query_timeout: timeoutMs,
   });
-  // An error of an idle connection has nobody else to hear it.
+  // Without a listener, an error of the idle connection would end the process.
   client.on('error', () => {});
   await client.connect();
   try {

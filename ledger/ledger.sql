@@ -76,7 +76,7 @@ END $$;
 -- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}}; a
 -- chat has {inputTokens, outputTokens, countedBy, model?, provider?} instead of job: those that were called last. Charge and
 -- release share one key, so that only one of them can happen. A chat may cost more than its reservation: the balance and the
--- budget of its key pay the rest, and `loss_micro` is what they cannot pay.
+-- budget of its key pay the rest, and `loss_micro` is the rest that they cannot pay.
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -251,7 +251,7 @@ BEGIN
         j->'request', j->'plan', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
-        LATERAL (SELECT m->'job' AS j) AS told
+        LATERAL (SELECT m->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';
   END IF;
   IF moves @? '$[*] ? (@.verb == "settle").job' THEN
@@ -259,7 +259,7 @@ BEGIN
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-      JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS told
+      JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
     INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
       SELECT f.storage_key, m->>'id', m->>'organizationId', f.content_type, f.size_bytes, f.sha256

@@ -90,8 +90,8 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
     /** Charges or releases. @throws AssertionError if more is charged than was reserved */
     settle: async ({ amountMicro, job, ...settle }: Settle): Promise<SettleVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
-      const told = { verb: 'settle', amount: amountMicro, ...settle };
-      return move(job ? { ...told, job: jobOf(job) } : told, settleVerdict);
+      const moved = { verb: 'settle', amount: amountMicro, ...settle };
+      return move(job ? { ...moved, job: jobOf(job) } : moved, settleVerdict);
     },
     grant: ({ amountMicro, ...grant }: Grant): Promise<GrantVerdict> =>
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),

@@ -149,8 +149,8 @@ function usageRecords(
   { type, status, bounds = [], ...filter }: Records,
 ): FragmentSqlToken[] {
   const ofType = type === 'chat' ? [kinds.chat] : [kinds.job];
-  const wanted = type === undefined ? Object.values(kinds) : ofType;
-  return wanted.map((kind) => {
+  const listed = type === undefined ? Object.values(kinds) : ofType;
+  return listed.map((kind) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
     if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
     if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);

@@ -1,6 +1,6 @@
 /**
- * The bare worker: a process with a worker and a client on one connection, which begins jobs over HTTP as our API
- * does, and knows when they ended. The steps do nothing: what they cost is the engine's.
+ * A bare Temporal worker and client in one process. It starts jobs over HTTP, as our API does, and records their ends. The
+ * steps do nothing, so their cost is that of Temporal.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -20,7 +20,7 @@ const steps = {
   async reserve(jobId: string): Promise<void> {
     createdAtMs.set(jobId, Date.now());
   },
-  /** The provider has the job from here on, and notifies when its time is over. */
+  /** Sends the signal of the provider after `providerMs`. */
   async submit(jobId: string, providerMs: number): Promise<void> {
     const signal = () => workflow.getHandle(jobId).signal('providerNotification');
     setTimeout(() => void signal().catch((error: unknown) => console.error(error)), providerMs);
@@ -47,12 +47,14 @@ const worker = await Worker.create({
 });
 const running = worker.run();
 
-const server = createServer((asked, response) => {
-  if (asked.method === 'GET') {
+const server = createServer((request, response) => {
+  if (request.method === 'GET') {
     response.end(JSON.stringify(ended));
     return;
   }
-  const providerMs = Number(new URL(asked.url ?? '', 'http://bare').searchParams.get('providerMs'));
+  const providerMs = Number(
+    new URL(request.url ?? '', 'http://bare').searchParams.get('providerMs'),
+  );
   const workflowId = `bench-${randomUUID()}`;
   workflow.start('bare', { workflowId, taskQueue, args: [workflowId, providerMs] }).then(
     () => response.end(workflowId),

@@ -13,16 +13,14 @@ import type { Benchmark, OpenWay } from './measurement.ts';
 import { logPathOf, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
-/** The ways; another checkout's gateway is `gateway@FOLDER`. */
+/** Names of the servers that are compared; `gateway@FOLDER` is the gateway of another checkout. */
 export const chatWays = ['direct', 'pass-through', 'gateway', 'portkey'];
 
-/** What to run. */
+/** Options of the command. */
 export interface ChatOptions {
-  concurrency: number[];
+  loads: string[];
   seconds: number;
-  providerSeconds: number;
   ways: string[];
-  mode: string[];
   /** Whether gateways have the first core for themselves, and all else the others. */
   pin: boolean;
   env: Record<string, string>;
@@ -31,16 +29,36 @@ export interface ChatOptions {
 interface ChatLoad extends ClosedLoad {
   name: string;
   isStream: boolean;
+  /** Time until the upstream responds, in milliseconds. */
+  upstreamMs: number;
+  /** Organizations that the callers belong to. */
+  organizations: number;
 }
 
-/** Where a chat is asked for, and as whom. */
+const once = { callers: 1, isStream: false, upstreamMs: 0, organizations: 1 };
+const crowd = { ...once, callers: 32, upstreamMs: 50 };
+const loadTable = {
+  caller: once,
+  stream: { ...once, isStream: true },
+  callers: crowd,
+  streams: { ...crowd, isStream: true },
+  organizations: { ...crowd, organizations: 100 },
+  saturated: { ...once, callers: 64 },
+  'slow-streams': { ...once, callers: 200, isStream: true, upstreamMs: 4000 },
+} satisfies Record<string, Pick<ChatLoad, keyof typeof once>>;
+/** Names of the loads. */
+export const chatLoads = Object.keys(loadTable);
+/** Shortest measurement, in durations of the upstream. */
+const upstreamTimes = 4;
+
+/** URL and headers of a server; one header for each organization. */
 interface Target {
   url: string;
   path: string;
-  headers: Record<string, string>;
+  headers: Record<string, string>[];
 }
 
-/** Something that serves chat; our API has Postgres beside it. */
+/** A server of chat; ours has Postgres beside it. */
 interface ChatServer {
   target: Target;
   process: Running | null;
@@ -48,24 +66,26 @@ interface ChatServer {
   stop: () => Promise<void>;
 }
 
-/** A model whose upstream the benchmark sets. */
+/** Model whose upstream the benchmark sets. */
 const model = 'gpt-5-nano';
 const upstreamKey = 'bench-upstream-key';
 const upstreamPath = '/v1/chat/completions';
 
-/** Starts servers and upstream, and says what is to be measured. */
+/** Starts the servers and the upstream, and returns the benchmark. */
 export async function planChat(
   options: ChatOptions,
   { directory, started }: { directory: string; started: Stops },
 ): Promise<Benchmark<ChatLoad>> {
-  const { concurrency, mode, seconds, providerSeconds, env } = options;
+  const { seconds, env } = options;
+  const loads = Object.entries(loadTable)
+    .filter(([name]) => options.loads.includes(name))
+    .map(([name, load]) => loadOf(name, load, seconds));
   const isPinned = options.pin && process.platform === 'linux' && availableParallelism() > 1;
-  // What is started from here on begins on the same cores.
+  // Child processes inherit the cores.
   if (isPinned) pin(process.pid, `1-${availableParallelism() - 1}`);
-  const servers = await startServers(directory, started);
-  const upstream = await startRelay(servers, 'upstream', {
-    PROVIDER_SECONDS: String(providerSeconds),
-  });
+  const organizations = Math.max(1, ...loads.map((load) => load.organizations));
+  const servers = await startServers(directory, started, organizations);
+  const upstream = await startRelay(servers, 'upstream', {});
   started.push(upstream.stop);
   const { url: upstreamUrl } = upstream;
   const gateways = new Map<string, Gateway>();
@@ -85,18 +105,22 @@ export async function planChat(
     if (isPinned && server.process) pin(server.process.pid, '0');
     return openChat(server);
   };
-  // Who waits for a slow provider asks at any time.
-  const load = { seconds, spreadSeconds: providerSeconds };
   return {
     ways: options.ways.map((name) => ({ name, open: () => open(name) })),
-    loads: mode.flatMap((kind) =>
-      concurrency.map((callers) => {
-        const name = `${kind}, ${callers}`;
-        return { ...load, name, callers, isStream: kind === 'stream' };
-      }),
-    ),
-    warmUp: { ...load, name: 'warm-up', callers: 8, isStream: false },
+    loads,
+    warmUp: loadOf('warm-up', { ...once, callers: 8 }, seconds),
     baseline: 'direct',
+  };
+}
+
+/** Makes a load; callers who wait for a slow upstream start one after the other. */
+function loadOf(name: string, load: typeof once, seconds: number): ChatLoad {
+  const spreadSeconds = load.upstreamMs / 1000;
+  return {
+    ...load,
+    name,
+    seconds: Math.max(seconds, upstreamTimes * spreadSeconds),
+    spreadSeconds,
   };
 }
 
@@ -105,11 +129,12 @@ function pin(pid: number, cores: string): void {
   execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
 }
 
-function targetOf(url: string, headers: Record<string, string> = {}, path = upstreamPath): Target {
-  return { url, path, headers: { authorization: `Bearer ${upstreamKey}`, ...headers } };
+function targetOf(url: string, headers: Record<string, string> = {}): Target {
+  const authorization = `Bearer ${upstreamKey}`;
+  return { url, path: upstreamPath, headers: [{ authorization, ...headers }] };
 }
 
-/** One of the small servers beside this file. */
+/** Starts one of the small servers beside this file. */
 async function startRelay(
   servers: Servers,
   name: 'upstream' | 'pass-through',
@@ -144,9 +169,9 @@ async function startOurs(
       ...given.env,
     },
   });
-  const headers = { authorization: `Bearer ${servers.apiKey}` };
+  const headers = servers.apiKeys.map((key) => ({ authorization: `Bearer ${key}` }));
   return {
-    target: targetOf(url, headers, '/api/v1/chat/completions'),
+    target: { url, path: '/api/v1/chat/completions', headers },
     process: api,
     pids: { ...pids, postgres: servers.pids.postgres },
     stop,
@@ -177,37 +202,41 @@ async function startPortkey(servers: Servers, upstreamUrl: string): Promise<Chat
   return { target: targetOf(url, to), process: running, pids: { portkey: pid }, stop };
 }
 
-/** What a first token looks like in a stream; keepalives and roles are none. */
+/** Text of the first token in a stream. */
 const token = '"content":"word0';
 const ends = { whole: '"finish_reason":"stop"', stream: 'data: [DONE]' };
 
-/** Callers, cheap enough not to be what is measured. */
+/** Opens the load generator of a server. */
 function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
   const timeoutMs = 60_000;
   const timeouts = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
   const pool = new Pool(target.url, { connections: 512, keepAliveTimeout: 60_000, ...timeouts });
-  const request = (isStream: boolean): Dispatcher.DispatchOptions => ({
+  const requestOf = (load: ChatLoad, turn: number): Dispatcher.DispatchOptions => ({
     method: 'POST',
     path: target.path,
-    headers: { ...target.headers, 'content-type': 'application/json' },
+    headers: {
+      ...target.headers[turn % Math.min(load.organizations, target.headers.length)],
+      'content-type': 'application/json',
+    },
     body: JSON.stringify({
       model,
       messages: [
         { role: 'system', content: 'You are brief.' },
         {
           role: 'user',
-          content: 'Tell me about lighthouses, and why they stand where they stand.',
+          content: `Tell me about lighthouses, after ${load.upstreamMs} ms, and where they stand.`,
         },
       ],
       max_tokens: 100,
-      ...(isStream && { stream: true }),
+      ...(load.isStream && { stream: true }),
     }),
   });
+  let turn = 0;
   return {
     pids,
     async run(load) {
-      const asked = request(load.isStream);
-      const { latenciesMs, ...failed } = await runClosedLoop(() => ask(pool, asked, load), load);
+      const send = (): Promise<number> => exchange(pool, requestOf(load, (turn += 1)), load);
+      const { latenciesMs, ...failed } = await runClosedLoop(send, load);
       return { timesMs: { 'answer or first token': latenciesMs }, ...failed };
     },
     async stop() {
@@ -217,8 +246,11 @@ function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
   };
 }
 
-/** One exchange; resolves to the time until the answer, of streams until the first token, and rejects unless it is whole. */
-function ask(
+/**
+ * Sends a request. Resolves to the time until the answer, or the first token of a stream, in milliseconds; rejects unless the
+ * response is whole.
+ */
+function exchange(
   pool: Pool,
   options: Dispatcher.DispatchOptions,
   { isStream }: ChatLoad,
@@ -229,7 +261,7 @@ function ask(
     let status = 0;
     let text = '';
     pool.dispatch(options, {
-      // Without it undici takes this for a handler of its former kind, and calls nothing here.
+      // Without this method, undici uses its former handler interface.
       onRequestStart() {},
       onResponseStart(_controller, statusCode) {
         status = statusCode;

@@ -1,4 +1,4 @@
-/** Gateways under measurement: real processes, of this checkout or of another. */
+/** Gateways that are measured: processes of this checkout or of another. */
 import { join, resolve } from 'node:path';
 import { Client } from 'pg';
 import type * as Migrations from '../../platform/migrations.ts';
@@ -8,11 +8,11 @@ import { nodeService } from '../stack/node-service.ts';
 import type { Running } from '../stack/running.ts';
 import { demoCredits, logPathOf, type Servers } from './servers.ts';
 
-/** The code of a gateway, and the database that it has. */
+/** Checkout and database of a gateway. */
 export interface Gateway {
-  /** Part of its queue's names and its logs'. */
+  /** Part of the names of its task queues and logs. */
   name: string;
-  /** Null is this one. */
+  /** Null: this checkout. */
   checkout: string | null;
   databaseUrl: string;
 }
@@ -25,7 +25,7 @@ export interface RunningGateway {
   stop: () => Promise<void>;
 }
 
-/** What `gateway` or `gateway@FOLDER` names. Another checkout may have other tables: it gets a database of its own. */
+/** Finds the gateway of `gateway` or `gateway@FOLDER`. Another checkout may have other tables, so it gets a database of its own. */
 export async function findGateway(way: string, servers: Servers): Promise<Gateway> {
   const [, folder] = way.split('@');
   if (folder === undefined) {
@@ -37,7 +37,7 @@ export async function findGateway(way: string, servers: Servers): Promise<Gatewa
 }
 
 async function makeDatabase(name: string, checkout: string, servers: Servers): Promise<string> {
-  const { plan, secrets, apiKey } = servers;
+  const { plan, secrets, apiKeys } = servers;
   const client = new Client({ connectionString: plan.databaseUrl });
   await client.connect();
   await client.query(`CREATE DATABASE "${name}"`);
@@ -46,16 +46,14 @@ async function makeDatabase(name: string, checkout: string, servers: Servers): P
   const { migrate }: typeof Migrations = await import(join(checkout, 'platform/migrations.ts'));
   await migrate(databaseUrl);
   const { ensureDemoOrganization }: typeof Demo = await import(join(checkout, 'dev/stack/demo.ts'));
-  await ensureDemoOrganization({
-    databaseUrl,
-    keyPepper: secrets.keyPepper,
-    demoCredits,
-    apiKey,
-  });
+  const { keyPepper } = secrets;
+  for (const apiKey of apiKeys) {
+    await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits, apiKey });
+  }
   return databaseUrl;
 }
 
-/** Starts an API, and a worker where there is to be one. */
+/** Starts an API, and a worker if `hasWorker`. */
 export async function startGateway(
   servers: Servers,
   { name, checkout, databaseUrl }: Gateway,
@@ -74,7 +72,7 @@ export async function startGateway(
         DATABASE_URL: databaseUrl,
         API_PORT: String(port),
         PUBLIC_BASE_URL: url,
-        // Gateways share the servers; their queues must not meet.
+        // Gateways share one Temporal server.
         TASK_QUEUE_PREFIX: `${name}-`,
         RATE_LIMIT_PER_MINUTE: '100000000',
         POLL_RATE_LIMIT_PER_MINUTE: '100000000',
@@ -82,7 +80,7 @@ export async function startGateway(
       },
     }).start();
   };
-  // One after the other: processes that start side by side slow each other.
+  // One after the other, because parallel starts are slower.
   const api = await start('api');
   if (!hasWorker) return { url, api, pids: { api: api.pid }, stop: api.stop };
   const worker = await start('worker').catch(async (error: unknown) => {

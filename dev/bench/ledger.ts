@@ -1,4 +1,4 @@
-/** Money moves, each its own statement and group-committed, on one organization and on a hundred, in a closed loop. */
+/** Moves of the ledger, each in a statement of its own and in shared statements, for one and for a hundred organizations. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createLedger } from '../../ledger/ledger.ts';
@@ -13,7 +13,7 @@ import { runClosedLoop, type ClosedLoad } from './load.ts';
 import type { Benchmark, Way } from './measurement.ts';
 import type { Stops } from './stops.ts';
 
-/** What to run. */
+/** Options of the command. */
 export interface LedgerOptions {
   callers: number[];
   seconds: number;
@@ -24,15 +24,15 @@ interface LedgerLoad extends ClosedLoad {
   organizations: string[];
 }
 
-/** A job: two moves, a reservation and its charge. */
+/** Makes the two moves of a job: a reservation and its charge. */
 type Pair = (organizationId: string) => Promise<unknown>;
 
-/** As a process of ours has (DATABASE_POOL_MAX). */
+/** Connections of a process of the gateway (DATABASE_POOL_MAX). */
 const poolMax = 12;
 const startMicro = 1_000_000_000_000;
 const finding = z.object({ finding: z.string(), subject: z.string() });
 
-/** Starts Postgres, and says what is to be measured; at the end the ledger is audited. */
+/** Starts Postgres, and returns the benchmark; the ledger is audited at its end. */
 export async function planLedger(
   { callers, seconds }: LedgerOptions,
   { directory, started }: { directory: string; started: Stops },
@@ -85,7 +85,7 @@ async function runPairs(pair: Pair, load: LedgerLoad) {
   return { timesMs: { 'two moves': latenciesMs }, ...failed };
 }
 
-/** The way without group commit: one call of the ledger's function per move. */
+/** Calls the function of the ledger for each move. */
 function oneByOne(pool: DatabasePool): Pair {
   const apply = async (move: Record<string, string | number>): Promise<void> => {
     await pool.query(
@@ -100,7 +100,7 @@ function oneByOne(pool: DatabasePool): Pair {
   };
 }
 
-/** Our way. */
+/** Shares statements, as the gateway does. */
 function grouped(pool: DatabasePool): Pair {
   const ledger = createLedger(pool);
   return async (organizationId) => {

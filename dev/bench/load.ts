@@ -1,4 +1,4 @@
-/** Loads: jobs at a rate, however long those before them take, or callers who ask again once they were answered. */
+/** Loads: an open loop, which starts jobs at a rate, and a closed loop of callers, each with one request at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** An open loop. */
@@ -6,36 +6,36 @@ export interface OpenLoad {
   /** Jobs per second, evenly spaced. */
   rate: number;
   seconds: number;
-  /** How long the provider works on each job, seconds. */
+  /** Time for which the provider works on each job. */
   providerSeconds: number;
 }
 
-/** What was asked of an open loop. */
-interface Asked {
-  /** Id → when the job was due to be asked for, milliseconds since 1970; only of jobs that were accepted. */
+/** Jobs of an open loop. */
+interface Started {
+  /** Due times of the accepted jobs by their ids, in milliseconds since 1970. */
   accepted: Map<string, number>;
   refused: number;
-  /** The first refusal in words. */
+  /** Message of the first refusal. */
   firstFailure: string | null;
 }
 
-/** A job that has not ended so long after its provider is lost. */
+/** Time after the end of its provider at which a job counts as lost. */
 const lostAfterMs = 120_000;
 const lookIntervalMs = 1000;
 
-/** Asks at the load's rate; `ask` resolves to the id of an accepted job. Returns when all were answered. */
+/** Starts jobs at the rate of the load; `start` resolves to the id of an accepted job. Returns after the last response. */
 export async function runOpenLoop(
   load: OpenLoad,
-  ask: (turn: number) => Promise<string>,
-): Promise<Asked> {
-  const asked: Asked = { accepted: new Map(), refused: 0, firstFailure: null };
+  start: (turn: number) => Promise<string>,
+): Promise<Started> {
+  const started: Started = { accepted: new Map(), refused: 0, firstFailure: null };
   const beganAt = Date.now();
-  const one = async (turn: number, askedAtMs: number): Promise<void> => {
+  const one = async (turn: number, dueAtMs: number): Promise<void> => {
     try {
-      asked.accepted.set(await ask(turn), askedAtMs);
+      started.accepted.set(await start(turn), dueAtMs);
     } catch (error) {
-      asked.refused += 1;
-      asked.firstFailure ??= error instanceof Error ? error.message : String(error);
+      started.refused += 1;
+      started.firstFailure ??= error instanceof Error ? error.message : String(error);
     }
   };
   const answers: Promise<void>[] = [];
@@ -46,13 +46,13 @@ export async function runOpenLoop(
     answers.push(one(turn, dueAt));
   }
   await Promise.all(answers);
-  return asked;
+  return started;
 }
 
-/** Looks once a second until no job is open, or the last of them is lost. */
+/** Waits until no job is open, or the last one is lost. */
 export async function untilEnded(load: OpenLoad, countOpen: () => Promise<number>): Promise<void> {
   const lostAt = Date.now() + load.providerSeconds * 1000 + lostAfterMs;
-  // Rarely: whoever measures looks at the same database as what is measured.
+  // Rarely, because the count reads the database that is measured.
   while ((await countOpen()) > 0 && Date.now() < lostAt) await sleep(lookIntervalMs);
 }
 
@@ -60,20 +60,20 @@ export async function untilEnded(load: OpenLoad, countOpen: () => Promise<number
 export interface ClosedLoad {
   callers: number;
   seconds: number;
-  /** Callers begin one after the other over this time, so that they do not ask in step. */
+  /** Time over which the callers start one after the other. */
   spreadSeconds: number;
 }
 
-/** What a closed loop saw. */
+/** Result of a closed loop. */
 interface Answered {
-  /** Of every job that succeeded, those that ended after the time was up included. */
+  /** Durations of all jobs that succeeded, also of those that ended after the time of the load. */
   latenciesMs: number[];
   failures: number;
-  /** The first failure in words. */
+  /** Message of the first failure. */
   firstFailure: string | null;
 }
 
-/** Runs `job`, which resolves to its milliseconds, over and over; what is under way at the end is waited for. */
+/** Runs `job` repeatedly for each caller, and waits for the last ones; `job` resolves to its duration in milliseconds. */
 export async function runClosedLoop(
   job: () => Promise<number>,
   load: ClosedLoad,
@@ -84,7 +84,6 @@ export async function runClosedLoop(
     await sleep((1000 * load.spreadSeconds * place) / load.callers);
     while (performance.now() < endsAt) {
       try {
-        // A caller waits for its answer.
         result.latenciesMs.push(await job());
       } catch (error) {
         result.failures += 1;
@@ -96,7 +95,7 @@ export async function runClosedLoop(
   return result;
 }
 
-/** The nearest-rank quantile of sorted numbers; 0 when there are none. */
+/** Returns the nearest-rank quantile of sorted numbers; 0 if there are none. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
 }

@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { Command } from 'commander';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { chatWays, planChat } from './chat.ts';
+import { chatLoads, chatWays, planChat } from './chat.ts';
 import { planLedger } from './ledger.ts';
 import { measure, type Benchmark } from './measurement.ts';
 import { assignment, number, numbers, waysOf } from './options.ts';
@@ -22,7 +22,7 @@ interface Shared {
 
 const report = (line: string): void => console.error(line);
 
-/** Makes what runs a benchmark with the options of its command. */
+/** Makes the action of a command. */
 function runner<Options, Load extends { name: string }>(
   plan: (
     options: Options,
@@ -50,12 +50,12 @@ function runner<Options, Load extends { name: string }>(
 
 const program = new Command('bench');
 
-/** A benchmark's command with the options that all have. */
-function command(name: string, what: string, seconds: number): Command {
+/** Makes a command with the options that all benchmarks have. */
+function command(name: string, description: string, seconds: number): Command {
   return program
     .command(name)
-    .description(what)
-    .option('--seconds <n>', 'of each load in each round', number, seconds)
+    .description(description)
+    .option('--seconds <n>', 'duration of each load in each round', number, seconds)
     .option('--rounds <n>', 'alternating rounds of the ways', number, 3)
     .option('--json <file>', 'also write the figures as JSON');
 }
@@ -64,7 +64,7 @@ const others = 'gateway@FOLDER is another checkout’s, on a database of its own
 command('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
   .option(
     '--provider-seconds <n>',
-    'what the provider takes for a job; from 60 on films',
+    'duration of a job at the provider; videos from 60 s',
     number,
     4,
   )
@@ -72,15 +72,13 @@ command('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
   .option('--ways <list>', `of ${studioWays.join()}; ${others}`, waysOf(studioWays), studioWays)
   .option('--env <NAME=value>', 'more environment for the gateway, repeatable', assignment, {})
   .action(runner(planStudio));
-command('chat', 'Chats of callers who ask again once they were answered.', 3)
-  .option('--concurrency <list>', 'callers at once', numbers, [1, 32, 100])
-  .option('--provider-seconds <n>', 'what the upstream takes to begin', number, 0)
+command('chat', 'Chats in closed loops: each caller has one request at a time.', 3)
+  .option('--loads <list>', `of ${chatLoads.join()}`, waysOf(chatLoads), chatLoads)
   .option('--ways <list>', `of ${chatWays.join()}; ${others}`, waysOf(chatWays), chatWays)
-  .option('--mode <list>', 'of whole, stream', (text) => text.split(','), ['whole', 'stream'])
   .option('--env <NAME=value>', 'more environment for our API, repeatable', assignment, {})
   .option('--no-pin', 'do not give the gateways a core of their own')
   .action(runner(planChat));
-command('ledger', 'Money moves, two of them a job, with and without shared commits.', 3)
+command('ledger', 'Moves of the ledger, two for each job, with and without shared commits.', 3)
   .option('--callers <list>', 'at once', numbers, [64, 512])
   .action(runner(planLedger));
 await program.parseAsync();

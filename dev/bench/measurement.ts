@@ -1,68 +1,68 @@
-/** Measuring ways of doing the same, in rounds that alternate: so noise meets them all. */
+/** Measures several ways in alternating rounds, so that noise affects all of them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from './load.ts';
 import { readUsage, type Usage } from './process-usage.ts';
 import type { Stops } from './stops.ts';
 
-/** One way of doing jobs. */
+/** Server or engine that is measured. */
 export interface Way<Load> {
   name: string;
-  /** Starts its processes; they live only while it is its turn. */
+  /** Starts its processes for one round. */
   open: () => Promise<OpenWay<Load>>;
 }
 
-/** A way at work. */
+/** Way whose processes run. */
 export interface OpenWay<Load> {
-  /** The processes that work for it, without provider and load generator. */
+  /** Its processes, without provider and load generator. */
   pids: Record<string, number>;
   /** Runs a load, and returns when its jobs have ended. */
   run: (load: Load) => Promise<LoadResult>;
   stop: () => Promise<void>;
 }
 
-/** What became of a load. */
+/** Result of a load. */
 export interface LoadResult {
-  /** Of every job that ended well, milliseconds, by what was timed; each list is as long as the others. */
+  /** Times of the jobs that succeeded in milliseconds, by name; the lists have the same length. */
   timesMs: Record<string, number[]>;
-  /** Jobs that were not accepted, or did not end well. */
+  /** Jobs that were not accepted, or failed. */
   failures: number;
-  /** The first failure in words. */
+  /** Message of the first failure. */
   firstFailure: string | null;
 }
 
-/** What to measure. */
+/** Ways and loads of a benchmark. */
 export interface Benchmark<Load extends { name: string }> {
   ways: readonly Way<Load>[];
-  /** What every way bears in each round. */
+  /** Loads of each way in each round. */
   loads: readonly Load[];
-  /** Before them, and not measured. */
+  /** Load before them, which is not measured. */
   warmUp: Load;
-  /** The way that the others are compared with. */
+  /** Name of the way that the others are compared with. */
   baseline: string;
 }
 
-/** One way under one load, over all rounds. */
+/** Result of one way under one load over all rounds. */
 export interface Cell {
   way: string;
   load: string;
-  /** That ended well. */
+  /** Jobs that succeeded. */
   jobs: number;
   failures: number;
   firstFailure: string | null;
   jobsPerSecond: number;
-  /** CPU of all processes but provider and load generator, milliseconds per job. */
+  /** CPU time of all processes but provider and load generator. */
   cpuMsPerJob: number;
   cpuMsPerJobByProcess: Record<string, number>;
-  /** CPU of each round by itself: their spread is the noise. */
+  /** CPU time per job in each round; their spread is the noise. */
   roundsCpuMsPerJob: number[];
-  /** Of what was timed, milliseconds. */
+  /** Quantiles of the times. */
   timesMs: Record<string, { p50: number; p95: number; p99: number }>;
-  /** Resident memory when the last load began, and the most in any round, bytes. */
+  /** Resident memory at the start of the last load, and the highest in any round. */
   firstBytesByProcess: Record<string, number>;
   peakBytesByProcess: Record<string, number>;
 }
 
-/** One load of one way. */
+/** Result of one way under one load in one round. */
 interface Slice {
   result: LoadResult;
   seconds: number;
@@ -77,18 +77,18 @@ interface Running {
   report: (line: string) => void;
 }
 
-/** The last workflow tasks are after the last step. */
+/** Wait after a load, because Temporal completes workflow tasks after the last step. */
 const lastTasksMs = 1000;
 const sampleIntervalMs = 1000;
 
-/** Measures every way under every load, in processes that are new in each round. */
+/** Measures every way under every load, with new processes in each round. */
 export async function measure<Load extends { name: string }>(
   { ways, loads, warmUp }: Benchmark<Load>,
   { rounds, started, report }: Running,
 ): Promise<Cell[]> {
   const cells = ways.map((way) => ({ way, slices: loads.map((): Slice[] => []) }));
   for (let round = 1; round <= rounds; round += 1) {
-    // What comes second is slower for coming second: so each is first in its turn.
+    // The order alternates, because the later way of a round is slower.
     for (const { way, slices } of round % 2 === 0 ? cells.toReversed() : cells) {
       const open = await way.open();
       let stopped: Promise<void> | undefined;
@@ -99,7 +99,7 @@ export async function measure<Load extends { name: string }>(
         const slice = await measureSlice(open, load);
         slices[index]?.push(slice);
         const cell = cellOf([way.name, load.name], [slice]);
-        report(`round ${round} of ${rounds} · ${inWords(cell)}`);
+        report(`round ${round} of ${rounds} · ${lineOf(cell)}`);
       }
       await stop();
     }
@@ -109,8 +109,8 @@ export async function measure<Load extends { name: string }>(
   );
 }
 
-/** A cell in one line. */
-function inWords({ way, load, jobs, cpuMsPerJob, failures, firstFailure }: Cell): string {
+/** Renders a cell in one line. */
+function lineOf({ way, load, jobs, cpuMsPerJob, failures, firstFailure }: Cell): string {
   const bad = failures > 0 ? `, ${failures} failed: ${firstFailure}` : '';
   return `${way}, ${load}: ${jobs} jobs, CPU ${cpuMsPerJob.toFixed(1)} ms each${bad}`;
 }
@@ -139,7 +139,7 @@ async function measureSlice<Load>(open: OpenWay<Load>, load: Load): Promise<Slic
   }
 }
 
-/** The same keys with other values. */
+/** Maps the values of a record. */
 function of<Value, Other>(
   values: Record<string, Value>,
   change: (value: Value, name: string) => Other,

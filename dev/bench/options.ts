@@ -1,19 +1,19 @@
-/** Reading the values of command lines; what is wrong is said, and ends the program. */
+/** Parsers of command-line options; an invalid value ends the program with a message. */
 import { InvalidArgumentError } from 'commander';
 
-/** A number from 0 on. */
+/** Parses a number of at least 0. */
 export function number(text: string): number {
   const value = Number(text);
   if (text !== '' && Number.isFinite(value) && value >= 0) return value;
   throw new InvalidArgumentError('must be a number of at least 0.');
 }
 
-/** Numbers with commas between them. */
+/** Parses numbers separated by commas. */
 export function numbers(text: string): number[] {
   return text.split(',').map(number);
 }
 
-/** Known words with commas between them; a gateway may be of another checkout: `gateway@FOLDER`. */
+/** Parses known names separated by commas, and `gateway@FOLDER`. */
 export function waysOf(known: readonly string[]): (text: string) => string[] {
   return (text) =>
     text.split(',').map((way) => {
@@ -22,7 +22,7 @@ export function waysOf(known: readonly string[]): (text: string) => string[] {
     });
 }
 
-/** `NAME=value`, beside the ones before. */
+/** Adds `NAME=value` to the values before. */
 export function assignment(text: string, before: Record<string, string>): Record<string, string> {
   const [, name, value] = /^([A-Z_]+)=(.*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined) {

@@ -1,4 +1,4 @@
-/** The least a gateway in Node can do: take a request, ask the upstream, hand its bytes back. */
+/** The smallest gateway in Node: receives a request, sends it to the upstream, and returns the bytes of the response. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Pool } from 'undici';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';

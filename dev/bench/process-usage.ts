@@ -1,23 +1,23 @@
-/** What processes cost, as the kernel counts it (Linux: /proc). */
+/** CPU time and memory of processes, from /proc (Linux). */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** CPU time used so far and memory held now, of a process and all below it. */
+/** CPU time and current memory of a process and its descendants. */
 export interface Usage {
   cpuMs: number;
   /** Resident bytes; pages that the processes share (files, shared memory) count once. */
   residentBytes: number;
 }
 
-/** Linux counts in hundredths of a second for every program (USER_HZ), whatever the kernel's own tick. */
+/** Unit of CPU times in /proc (USER_HZ). */
 const tickMs = 10;
 
 interface Stat {
   parent: number;
-  /** utime + stime + cutime + cstime: children that ended and were waited for are in it. */
+  /** utime + stime + cutime + cstime, which include children that have ended. */
   ticks: number;
 }
 
-/** Reads the usage of process trees, by name of the tree; a process that is gone counts as nothing. */
+/** Reads the usage of process trees by their names; a process that has ended counts as zero. */
 export function readUsage(roots: Record<string, number>): Record<string, Usage> {
   const stats = readStats();
   return Object.fromEntries(
@@ -30,7 +30,7 @@ function readStats(): Map<number, Stat> {
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
     const text = readOrEmpty(`/proc/${name}/stat`);
-    // The command in parentheses may hold spaces; after it: state, parent, … (proc(5)).
+    // The command in parentheses may contain spaces; state and parent follow it (proc(5)).
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const field = (index: number): number => Number(fields[index - 3] ?? 0);
     if (text)

@@ -1,4 +1,4 @@
-/** The servers that everything measured shares: Postgres, Temporal, the provider sandbox. */
+/** Servers that all measured ways share: Postgres, Temporal and the provider sandbox. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
 import { ensureDemoOrganization } from '../stack/demo.ts';
@@ -13,21 +13,25 @@ import type { Stops } from './stops.ts';
 
 /** Running servers. */
 export interface Servers {
-  /** What `npm start` would run, and how. */
+  /** Plan of `npm start` for these servers. */
   plan: StackPlan;
   secrets: Secrets;
-  /** A key of an organization that does not run out of credits. */
-  apiKey: string;
+  /** A key of each organization; none of them runs out of credits. */
+  apiKeys: string[];
   pids: { postgres: number; temporal: number };
-  /** Where everything is kept; whoever made it removes it. */
+  /** Directory of all data and logs; its creator removes it. */
   directory: string;
 }
 
-/** So many that no benchmark runs out of them. */
+/** Credits of each organization; no benchmark spends all of them. */
 export const demoCredits = 1_000_000_000;
 
-/** Starts the servers as `npm start` does, as durable: fsync on, Temporal's data in a file. */
-export async function startServers(directory: string, started: Stops): Promise<Servers> {
+/** Starts the servers as `npm start` does: fsync is on, and Temporal stores its data in a file. */
+export async function startServers(
+  directory: string,
+  started: Stops,
+  organizations = 1,
+): Promise<Servers> {
   const { plan, secrets } = await planPrivately(directory);
   if (!plan.temporal) throw new Error('the plan has no Temporal server');
   const postgres = await startPostgres(plan.postgres);
@@ -35,7 +39,7 @@ export async function startServers(directory: string, started: Stops): Promise<S
   const executable = await findTemporalCli();
   const temporal = await startTemporal({ ...plan.temporal, uiPort: null, executable });
   started.push(temporal.stop);
-  // The provider is not what is measured: it must cost as little as it can.
+  // The sandbox is not measured, so it does as little as possible.
   const cheap = { SANDBOX_TINY_MEDIA: '1', SANDBOX_FSYNC: '0' };
   const env = { ...plan.sandbox.env, ...cheap };
   const sandbox = await nodeService({ ...plan.sandbox, env }).start();
@@ -43,12 +47,16 @@ export async function startServers(directory: string, started: Stops): Promise<S
   await migrate(plan.databaseUrl);
   const { databaseUrl } = plan;
   const { keyPepper } = secrets;
-  const { apiKey } = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
+  const apiKeys: string[] = [];
+  while (apiKeys.length < organizations) {
+    const made = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
+    apiKeys.push(made.apiKey);
+  }
   const pids = { postgres: postgres.pid, temporal: temporal.pid };
-  return { plan, secrets, apiKey, pids, directory };
+  return { plan, secrets, apiKeys, pids, directory };
 }
 
-/** The plan of `npm start` for a directory of our own, on free ports, without the user's environment. */
+/** Makes the plan of `npm start` for a separate directory, on free ports, without the environment of the user. */
 export async function planPrivately(
   directory: string,
   given: NodeJS.ProcessEnv = {},
@@ -62,7 +70,7 @@ export async function planPrivately(
   return { plan: planStack({ settings, secrets, ports, env }), secrets };
 }
 
-/** Where the output of a process goes. */
+/** Returns the path of the log of a process. */
 export function logPathOf({ directory }: Pick<Servers, 'directory'>, name: string): string {
   return join(directory, 'logs', `${name}.log`);
 }

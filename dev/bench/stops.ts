@@ -1,12 +1,11 @@
-/** The end of a benchmark: nothing that it started outlives it, however it ends. */
+/** Ends a benchmark with everything that it started. */
 
-/** What was started, each by what stops it. */
+/** Functions that stop what was started, in the order of the starts. */
 export type Stops = (() => Promise<unknown>)[];
 
 /**
- * Runs a benchmark, which adds what it starts; stops all of that once, the last first: gateways before
- * their servers. A signal ends the process with status 130.
- * @throws what the benchmark throws
+ * Runs a benchmark, and stops everything that it started, in reverse order. A signal ends the process with status 130.
+ * @throws errors of the benchmark
  */
 export async function runAndStop(run: (started: Stops) => Promise<void>): Promise<void> {
   const started: Stops = [];

@@ -10,15 +10,15 @@ import type { Benchmark, LoadResult, OpenWay, Way } from './measurement.ts';
 import { logPathOf, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
-/** The ways; another checkout's gateway is `gateway@FOLDER`. */
+/** Names of the ways that are compared; `gateway@FOLDER` is the gateway of another checkout. */
 export const studioWays = ['gateway', 'bare'];
 
-/** What to run. */
+/** Options of the command. */
 export interface StudioOptions {
   providerSeconds: number;
   /** Jobs per second. */
   rate: number[];
-  /** Of each load. */
+  /** Duration of each load. */
   seconds: number;
   ways: string[];
   env: Record<string, string>;
@@ -29,10 +29,10 @@ interface StudioLoad extends OpenLoad {
 }
 
 const warmUpSecondsMax = 10;
-/** Providers that take so long make films. */
+/** Duration from which a job makes a video. */
 const filmSeconds = 60;
 
-/** Starts the servers, and says what is to be measured. */
+/** Starts the servers, and returns the benchmark. */
 export async function planStudio(
   options: StudioOptions,
   place: { directory: string; started: Stops },
@@ -60,23 +60,23 @@ export async function planStudio(
   };
 }
 
-/** Of a job that ended well, milliseconds since 1970 (one machine, one clock). */
+/** Times of a job that succeeded, in milliseconds since 1970. */
 interface JobTimes {
-  /** When its first step ran: a gateway's reservation. */
+  /** Time of its first step: the reservation of a gateway. */
   createdAtMs: number;
-  /** When its last step ran: a gateway's charge. */
+  /** Time of its last step: the charge of a gateway. */
   endedAtMs: number;
 }
 
-/** What runs jobs. */
+/** Engine that runs jobs. */
 interface Engine {
-  /** Begins a job, and returns its id once it is accepted. */
+  /** Starts a job, and returns its id once it is accepted. */
   begin: (load: OpenLoad) => Promise<string>;
-  /** Those of these jobs that have ended, by id; in words where they did not end well. */
+  /** Returns the jobs that have ended, by id: their times, or a message if they failed. */
   findEnded: (ids: string[]) => Promise<Map<string, JobTimes | string>>;
 }
 
-/** A job is begun and then forgotten, as a caller with a webhook does: nobody polls. */
+/** Runs a load. Jobs are not polled, like those of a caller with a webhook. */
 async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
   const { accepted, refused, firstFailure } = await runOpenLoop(load, () => begin(load));
   const ids = [...accepted.keys()];
@@ -85,21 +85,21 @@ async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<Lo
     ended = await findEnded(ids);
     return accepted.size - ended.size;
   });
-  const jobs = [...accepted].flatMap(([id, askedAtMs]) => {
+  const jobs = [...accepted].flatMap(([id, dueAtMs]) => {
     const times = ended.get(id);
-    return typeof times === 'object' ? [{ askedAtMs, ...times }] : [];
+    return typeof times === 'object' ? [{ dueAtMs, ...times }] : [];
   });
   const lost = accepted.size - jobs.length;
-  const words = [...ended.values()].find((one) => typeof one === 'string') ?? 'it did not end';
+  const message = [...ended.values()].find((one) => typeof one === 'string') ?? 'it did not end';
   return {
     timesMs: {
-      'to creation': jobs.map((job) => job.createdAtMs - job.askedAtMs),
+      'to creation': jobs.map((job) => job.createdAtMs - job.dueAtMs),
       'beyond the provider': jobs.map(
         (job) => job.endedAtMs - job.createdAtMs - load.providerSeconds * 1000,
       ),
     },
     failures: refused + lost,
-    firstFailure: firstFailure ?? (lost > 0 ? words : null),
+    firstFailure: firstFailure ?? (lost > 0 ? message : null),
   };
 }
 
@@ -114,7 +114,7 @@ async function openGateway(
   const { postgres, temporal } = servers.pids;
   const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
   const headers = {
-    authorization: `Bearer ${servers.apiKey}`,
+    authorization: `Bearer ${servers.apiKeys[0] ?? ''}`,
     'content-type': 'application/json',
   };
   let turn = 0;

@@ -1,7 +1,7 @@
-/** The result as text. */
+/** Renders the result as text. */
 import type { Cell } from './measurement.ts';
 
-/** Two tables with one row per cell: times and CPU, also beside the baseline under the same load; then each process. */
+/** Renders two tables with one row per cell: times and CPU, compared with the baseline; then each process. */
 export function renderCells(cells: readonly Cell[], baseline: string): string {
   const times = Object.keys(cells[0]?.timesMs ?? {});
   const head = ['way', 'load', 'jobs', 'jobs/s', 'CPU ms/job', `÷ ${baseline}`];
@@ -39,7 +39,7 @@ export function renderCells(cells: readonly Cell[], baseline: string): string {
   ].join('\n\n');
 }
 
-/** Three digits, or the whole number. */
+/** Formats a number with three digits, or as a whole number. */
 function digits(value: number): string {
   return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
 }

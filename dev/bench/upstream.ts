@@ -1,18 +1,18 @@
 /**
- * A chat provider that costs next to nothing: the same answer to every request, whole or as an event
- * stream, after PROVIDER_SECONDS. It parses no more of a request than whether a stream is asked for.
+ * A chat provider that costs next to nothing: the same answer to every request, whole or as an event stream, after the time
+ * that the request names ("after 50 ms").
  */
 import { createServer, type ServerResponse } from 'node:http';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';
 
-const words = Array.from({ length: 20 }, (_, index) => `word${index} `);
+const parts = Array.from({ length: 20 }, (_, index) => `word${index} `);
 const head = { id: 'chatcmpl-bench', created: 1_790_000_000, model: 'bench' };
-const usage = { prompt_tokens: 30, completion_tokens: words.length, total_tokens: 50 };
+const usage = { prompt_tokens: 30, completion_tokens: parts.length, total_tokens: 50 };
 const whole = JSON.stringify({
   ...head,
   object: 'chat.completion',
   choices: [
-    { index: 0, message: { role: 'assistant', content: words.join('') }, finish_reason: 'stop' },
+    { index: 0, message: { role: 'assistant', content: parts.join('') }, finish_reason: 'stop' },
   ],
   usage,
 });
@@ -25,17 +25,15 @@ function chunk(delta: object, finish: string | null = null): string {
   return event({ choices: [{ index: 0, delta, finish_reason: finish }] });
 }
 
-const first = chunk({ role: 'assistant', content: words[0] });
+const first = chunk({ role: 'assistant', content: parts[0] });
 const rest =
-  words
+  parts
     .slice(1)
     .map((content) => chunk({ content }))
     .join('') +
   chunk({}, 'stop') +
   event({ choices: [], usage }) +
   'data: [DONE]\n\n';
-
-const providerMs = Number(process.env['PROVIDER_SECONDS']) * 1000;
 
 function answer(response: ServerResponse, streamed: boolean): void {
   if (!streamed) {
@@ -48,18 +46,20 @@ function answer(response: ServerResponse, streamed: boolean): void {
   }
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.write(first);
-  // The first token is a packet of its own, as it is from every model.
+  // The first token is a packet of its own, as in the streams of real models.
   setImmediate(() => response.end(rest));
 }
 
 const server = createServer((request, response) => {
-  let streamed = false;
+  let body = '';
   request.on('data', (bytes: Buffer) => {
-    streamed ||= bytes.includes('"stream":true');
+    body += bytes.toString('latin1');
   });
   request.on('end', () => {
-    if (providerMs === 0) answer(response, streamed);
-    else setTimeout(answer, providerMs, response, streamed);
+    const streamed = body.includes('"stream":true');
+    const waitMs = Number(/after (\d+) ms/.exec(body)?.[1] ?? 0);
+    if (waitMs === 0) answer(response, streamed);
+    else setTimeout(answer, waitMs, response, streamed);
   });
 });
 server.keepAliveTimeout = 65_000;

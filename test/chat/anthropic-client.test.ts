@@ -26,8 +26,8 @@ const weather = {
 };
 const onePixel =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
-  asked.then(
+const failureOf = (request: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
+  request.then(
     () => {
       throw new Error('it was not refused');
     },
@@ -42,7 +42,7 @@ describe.each([
   ['an OpenAI upstream', 'gpt-4o', '/api'],
   ['a name with its maker', 'anthropic/claude-sonnet-5', ''],
 ])('over %s', (_name, model, base) => {
-  it('answers a message, and charges what it says', async () => {
+  it('responds to a message, and charges its reported usage', async () => {
     await newClient(base);
     const message = await client.messages.create({
       model,
@@ -75,11 +75,11 @@ describe.each([
   it('streams it', async () => {
     await newClient(base);
     const stream = client.messages.stream({ model, max_tokens: 50, messages: say('a b c') });
-    const heard: string[] = [];
-    stream.on('text', (text) => heard.push(text));
+    const received: string[] = [];
+    stream.on('text', (text) => received.push(text));
     const message = await stream.finalMessage();
-    expect(heard.length).toBeGreaterThan(2);
-    expect(heard.join('')).toBe('You said: a b c');
+    expect(received.length).toBeGreaterThan(2);
+    expect(received.join('')).toBe('You said: a b c');
     expect(message).toMatchObject({
       content: [{ type: 'text', text: 'You said: a b c' }],
       stop_reason: 'end_turn',
@@ -111,15 +111,15 @@ describe.each([
 
   it('calls tools, whole and streamed, and goes on with their results', async () => {
     await newClient(base);
-    const asked = {
+    const request = {
       model,
       max_tokens: 50,
       tools: [weather],
       tool_choice: { type: 'any' as const },
       messages: say('look'),
     };
-    const whole = await client.messages.create(asked);
-    const streamed = await client.messages.stream(asked).finalMessage();
+    const whole = await client.messages.create(request);
+    const streamed = await client.messages.stream(request).finalMessage();
     for (const message of [whole, streamed]) {
       expect(message).toMatchObject({
         stop_reason: 'tool_use',
@@ -140,7 +140,7 @@ describe.each([
       max_tokens: 50,
       tools: [weather],
       messages: [
-        ...asked.messages,
+        ...request.messages,
         { role: 'assistant', content: whole.content },
         {
           role: 'user',
@@ -160,7 +160,7 @@ describe.each([
 });
 
 describe('what goes upstream', () => {
-  it('has what was asked for, in the words of the upstream', async () => {
+  it('passes the fields of the request to the upstream in its names', async () => {
     await newClient();
     const messages = [
       {
@@ -216,10 +216,10 @@ describe('what goes upstream', () => {
 describe('errors', () => {
   it('have Anthropic’s shape, and its client’s classes', async () => {
     await newClient();
-    const asked = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
-    const wrong = new Anthropic({ apiKey: 'nobody', baseURL: gateway.url, maxRetries: 0 });
-    expect(await failureOf(wrong.messages.create(asked))).toBeInstanceOf(AuthenticationError);
-    const unknown = await failureOf(client.messages.create({ ...asked, model: 'claude-none' }));
+    const request = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
+    const wrong = new Anthropic({ apiKey: 'unknown', baseURL: gateway.url, maxRetries: 0 });
+    expect(await failureOf(wrong.messages.create(request))).toBeInstanceOf(AuthenticationError);
+    const unknown = await failureOf(client.messages.create({ ...request, model: 'claude-none' }));
     expect(unknown).toMatchObject({
       status: 400,
       error: {
@@ -230,13 +230,13 @@ describe('errors', () => {
     });
     expect(unknown.message).toContain('does not exist here');
     await newClient('', 0);
-    expect(await failureOf(client.messages.create(asked))).toMatchObject({
+    expect(await failureOf(client.messages.create(request))).toMatchObject({
       status: 402,
       error: { error: { type: 'billing_error' }, required: expect.any(Number) },
     });
     await newClient();
     const busy = say('[[fail:429]] please');
-    expect(await failureOf(client.messages.create({ ...asked, messages: busy }))).toMatchObject({
+    expect(await failureOf(client.messages.create({ ...request, messages: busy }))).toMatchObject({
       status: 503,
       error: { error: { type: 'overloaded_error' } },
     });
@@ -287,28 +287,28 @@ describe('errors', () => {
 describe('the key', () => {
   it('may come as x-api-key to Anthropic’s endpoints, alone, and nowhere else', async () => {
     await newClient();
-    const ask = (path: string, headers: Record<string, string>) =>
+    const send = (path: string, headers: Record<string, string>) =>
       gateway.call(path, { key: null, headers });
     const own = { 'x-api-key': caller.key };
-    expect((await ask('/v1/models', own)).status).toBe(200);
-    expect((await ask('/v1/models/gpt-4o', own)).status).toBe(200);
-    const both = { ...own, authorization: 'Bearer nobody' };
-    expect((await ask('/v1/models', both)).status).toBe(401);
-    expect((await ask('/v1/usage', own)).status).toBe(401);
-    expect((await ask('/v1/studio/jobs', own)).status).toBe(401);
+    expect((await send('/v1/models', own)).status).toBe(200);
+    expect((await send('/v1/models/gpt-4o', own)).status).toBe(200);
+    const both = { ...own, authorization: 'Bearer unknown' };
+    expect((await send('/v1/models', both)).status).toBe(401);
+    expect((await send('/v1/usage', own)).status).toBe(401);
+    expect((await send('/v1/studio/jobs', own)).status).toBe(401);
   });
 
   it('is answered once for one Idempotency-Key', async () => {
     await newClient();
-    const ask = () =>
+    const send = () =>
       client.messages
         .create(
           { model: 'gpt-4o', max_tokens: 10, messages: say('x') },
           { headers: { 'idempotency-key': 'k' } },
         )
         .withResponse();
-    const first = await ask();
-    const again = await ask();
+    const first = await send();
+    const again = await send();
     expect(again.response.headers.get('idempotent-replayed')).toBe('true');
     expect(again.data).toMatchObject(first.data);
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);

@@ -6,7 +6,7 @@ import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
 const gateway = useGateway();
 
-interface Wanted {
+interface SentChat {
   content: string;
   model?: string;
   stream?: boolean;
@@ -18,8 +18,8 @@ interface Wanted {
 
 const chatCalls = async () => (await gateway.sandbox.counters())['chatCalls'] ?? 0;
 
-function send(caller: TestCaller, wanted: Wanted, signal?: AbortSignal): Promise<Response> {
-  const { content, model = 'gpt-4o', stream = true, key = caller.key, idempotencyKey } = wanted;
+function send(caller: TestCaller, sent: SentChat, signal?: AbortSignal): Promise<Response> {
+  const { content, model = 'gpt-4o', stream = true, key = caller.key, idempotencyKey } = sent;
   return fetch(`${gateway.url}/api/v1/chat`, {
     method: 'POST',
     ...(signal && { signal }),
@@ -38,8 +38,8 @@ function send(caller: TestCaller, wanted: Wanted, signal?: AbortSignal): Promise
 }
 
 /** Sends a chat and disconnects a little after the provider was called. Returns the text received until then. */
-async function disconnect(caller: TestCaller, wanted: Wanted): Promise<string> {
-  const { calls = (await chatCalls()) + 1 } = wanted;
+async function disconnect(caller: TestCaller, sent: SentChat): Promise<string> {
+  const { calls = (await chatCalls()) + 1 } = sent;
   const controller = new AbortController();
   void expect
     .poll(chatCalls)
@@ -48,7 +48,7 @@ async function disconnect(caller: TestCaller, wanted: Wanted): Promise<string> {
     .finally(() => controller.abort());
   let text = '';
   try {
-    const answer = await send(caller, wanted, controller.signal);
+    const answer = await send(caller, sent, controller.signal);
     for await (const chunk of answer.body ?? [])
       text += Buffer.from(chunk as Uint8Array).toString();
   } catch {
@@ -113,18 +113,18 @@ describe('a caller who disconnects before the first token of a stream', () => {
 
 it('a caller who disconnects from a whole answer pays for it, and a retry receives it', async () => {
   const caller = await newCaller();
-  const wanted = {
+  const sent = {
     content: '[[slow:3s]] [[words:30]]',
     stream: false,
     idempotencyKey: 'one',
   };
-  await disconnect(caller, wanted);
+  await disconnect(caller, sent);
   expect(await settledChatOf(gateway, caller)).toMatchObject({
     state: 'charged',
     counted_by: 'provider',
     output_tokens: 30,
   });
   await expect
-    .poll(async () => (await send(caller, wanted)).headers.get('idempotent-replayed'))
+    .poll(async () => (await send(caller, sent)).headers.get('idempotent-replayed'))
     .toBe('true');
 });

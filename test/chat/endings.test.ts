@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
-import { openChat, textOf, type WantedChat } from './raw-chat.ts';
+import { openChat, textOf, type SentChat } from './raw-chat.ts';
 
 /** No grace: what is due is swept. */
 const atOnce = { graceMs: 0, everyMs: 1000 };
@@ -31,9 +31,9 @@ const prices = {
 type Model = keyof typeof prices;
 const models: Model[] = ['gpt-4o', 'claude-sonnet-5'];
 
-type Wanted = WantedChat & { base?: string };
-const open = ({ base = gateway.url, ...wanted }: Wanted) =>
-  openChat(base, { maxTokens: 2000, ...wanted });
+type Sent = SentChat & { base?: string };
+const open = ({ base = gateway.url, ...sent }: Sent) =>
+  openChat(base, { maxTokens: 2000, ...sent });
 
 /** Reads until this many deltas have come. */
 async function readDeltas(answer: IncomingMessage, count: number): Promise<string> {
@@ -48,22 +48,22 @@ async function readDeltas(answer: IncomingMessage, count: number): Promise<strin
 /** Hangs up once the credits are reserved. */
 async function leaveEarly(
   caller: TestCaller,
-  wanted: { content: string; stream: boolean },
+  sent: { content: string; stream: boolean },
 ): Promise<void> {
   const controller = new AbortController();
-  const asked = fetch(`${gateway.url}/api/v1/chat`, {
+  const response = fetch(`${gateway.url}/api/v1/chat`, {
     method: 'POST',
     signal: controller.signal,
     headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
       model: 'gpt-4o',
-      messages: [{ role: 'user', content: wanted.content }],
-      stream: wanted.stream,
+      messages: [{ role: 'user', content: sent.content }],
+      stream: sent.stream,
     }),
   }).catch(() => null);
   while ((await chatsOf(gateway, caller)).length === 0) await sleep(10);
   controller.abort();
-  await asked;
+  await response;
 }
 
 const newCaller = (): Promise<TestCaller> => gateway.newCaller({ credits: 100 });
@@ -151,7 +151,7 @@ describe('an upstream', () => {
     expect(text).toContain(`"creditsConsumed":${row.charged / 1e6}`);
   });
 
-  it.each(models)('that says nothing of usage is counted by us (%s)', async (model) => {
+  it.each(models)('that reports no usage is counted by the gateway (%s)', async (model) => {
     for (const stream of [true, false]) {
       const caller = await newCaller();
       const { answer } = await open({

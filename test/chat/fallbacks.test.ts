@@ -1,5 +1,5 @@
 /**
- * `models`: the next model is asked when the one before certainly did nothing. One reservation covers the
+ * `models`: the next model is called when the one before certainly did nothing. One reservation covers the
  * dearest, what answered is charged, and nothing is ever paid twice.
  */
 import OpenAI from 'openai';
@@ -22,7 +22,7 @@ interface Body {
 const path = '/api/v1/chat';
 const say = (content: string) => [{ role: 'user' as const, content }];
 /** A new caller's chat with these models, the first of which fails so. */
-async function ask(faults: string, extra: object = {}) {
+async function send(faults: string, extra: object = {}) {
   await gateway.sandbox.inject({ match: '"gpt-4o"', faults });
   caller = await gateway.newCaller({ credits: 1000 });
   return gateway.call<Body>(path, {
@@ -45,7 +45,7 @@ describe('the next model answers', () => {
   it.each(['fail:429', 'fail:500', 'fail:503', 'fail:400', 'fail:404'])(
     'after %s, and is what is charged',
     async (fault) => {
-      const { status, body } = await ask(fault);
+      const { status, body } = await send(fault);
       expect([status, body]).toMatchObject([
         200,
         {
@@ -65,14 +65,14 @@ describe('the next model answers', () => {
     await gateway.sandbox.inject({ match: '"gpt-4o"', faults: 'fail:503' });
     caller = await gateway.newCaller({ credits: 1000 });
     const client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-    const asked = {
+    const request = {
       model: 'gpt-4o',
       models: ['claude-sonnet-5'],
       messages: say('ahoy'),
       stream: true as const,
       stream_options: { include_usage: true },
     };
-    const stream = await client.chat.completions.create(asked);
+    const stream = await client.chat.completions.create(request);
     let text = '';
     let last: unknown;
     for await (const chunk of stream) {
@@ -87,7 +87,7 @@ describe('the next model answers', () => {
 
   it('and the one after it, where that fails too', async () => {
     await gateway.sandbox.inject({ match: '"claude-sonnet-5"', faults: 'fail:529' });
-    const { status, body } = await ask('fail:500');
+    const { status, body } = await send('fail:500');
     expect([status, body.model, body.tried?.map(({ model }) => model)]).toEqual([
       200,
       'gpt-5-mini',
@@ -96,46 +96,46 @@ describe('the next model answers', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('is not asked when the first one answers', async () => {
-    const { body } = await ask('slow:10ms');
+  it('is not called when the first one answers', async () => {
+    const { body } = await send('slow:10ms');
     expect(body).toMatchObject({ model: 'gpt-4o' });
     expect(body).not.toHaveProperty('tried');
     await settledChatsOf(gateway, caller);
   });
 });
 
-describe('no other model is asked', () => {
+describe('no other model is called', () => {
   it.each(['reset-after-accept', 'fail:502', 'fail:504', 'malformed-submit', 'hang-submit'])(
     'after %s: the first may have been paid for',
     async (fault) => {
       await gateway.sandbox.inject({ match: '"gpt-4o"', faults: fault });
       caller = await gateway.newCaller({ credits: 1000 });
-      const words = `only once ${fault}`;
+      const content = `only once ${fault}`;
       const leaving = AbortSignal.timeout(3000);
       const answer = await fetch(gateway.url + path, {
         method: 'POST',
         headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(words) }),
+        body: JSON.stringify({ model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(content) }),
         signal: leaving,
       }).catch(() => null);
       expect(answer?.status ?? 500).toBe(500);
       await settledChatsOf(gateway, caller);
-      const heard = await gateway.sandbox.chatRequests(words);
-      expect(heard.filter(({ body }) => body['model'] === 'gpt-5-mini')).toEqual([]);
+      const received = await gateway.sandbox.chatRequests(content);
+      expect(received.filter(({ body }) => body['model'] === 'gpt-5-mini')).toEqual([]);
     },
     20_000,
   );
 
   it('after the first word of a stream', async () => {
     caller = await gateway.newCaller({ credits: 1000 });
-    const words = '[[words:20]] [[stream-error:5]] begun';
+    const content = '[[words:20]] [[stream-error:5]] begun';
     const answer = await fetch(gateway.url + path, {
       method: 'POST',
       headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({
         model: 'gpt-4o',
         models: ['gpt-5-mini'],
-        messages: say(words),
+        messages: say(content),
         stream: true,
       }),
     });
@@ -146,9 +146,9 @@ describe('no other model is asked', () => {
 });
 
 describe('when all fail', () => {
-  it('the last failure is told, with all that were tried, and nothing is charged', async () => {
+  it('the response names the last failure and all models that were tried, and nothing is charged', async () => {
     await gateway.sandbox.inject({ match: '"ahoy"', faults: 'fail:500' });
-    const { status, body } = await ask('fail:429');
+    const { status, body } = await send('fail:429');
     expect([status, body]).toMatchObject([
       500,
       {

@@ -12,10 +12,10 @@ import { describe, expect, it } from 'vitest';
 import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
-import { bodyOf, openChat, textOf, type WantedChat } from './raw-chat.ts';
+import { bodyOf, openChat, textOf, type SentChat } from './raw-chat.ts';
 
 /**
- * Slow readers at once: `SLOW_READERS=200` for all that reliability §3.6 asks for. Each takes some 10 MB
+ * Parallel slow readers; reliability §3.6 requires `SLOW_READERS=200`. Each takes some 10 MB
  * of the kernel's socket buffers, which is why 5 MB would not stall anybody.
  */
 const slowReaders = Number(process.env['SLOW_READERS'] ?? (isWhole ? 20 : 8));
@@ -35,15 +35,15 @@ const gateway = useOwnGateway({
 
 const newCaller = (credits = 1000): Promise<TestCaller> => gateway.newCaller({ credits });
 
-type Wanted = WantedChat & { base?: string };
-const open = ({ base = gateway.url, ...wanted }: Wanted) => openChat(base, wanted);
+type Sent = SentChat & { base?: string };
+const open = ({ base = gateway.url, ...sent }: Sent) => openChat(base, sent);
 
 const deltasIn = (text: string): number => text.split('"type":"delta"').length - 1;
 
 /** Characters of all whole deltas. */
 function charactersIn(text: string): number {
   const deltas = text.matchAll(/"type":"delta","delta":"([^"]*)"\}\n\n/g);
-  return [...deltas].reduce((sum, [, words = '']) => sum + words.length, 0);
+  return [...deltas].reduce((sum, [, text = '']) => sum + text.length, 0);
 }
 
 describe('a silent stream', () => {
@@ -79,7 +79,7 @@ describe('a silent stream', () => {
     expect(text.trim().split(/\s+/)).toHaveLength(3);
   });
 
-  it('whose upstream then fails says so as an event, and costs nothing', async () => {
+  it('whose upstream then fails ends with an error event, and costs nothing', async () => {
     const caller = await newCaller();
     const { answer } = await open({
       caller,
@@ -150,7 +150,7 @@ describe('an upstream', () => {
 });
 
 describe('a caller who leaves at a random chunk', () => {
-  it('pays for at least what he read and at most what was said, 100 times', async () => {
+  it('pays at least for the output that was read and at most for the output that was sent, 100 times', async () => {
     const caller = await newCaller();
     const read = new Map<string, number>();
     const leave = async (index: number): Promise<void> => {
@@ -249,10 +249,10 @@ async function residentBytes(pid: number): Promise<number> {
 
 const openFiles = async (pid: number): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
 
-/** Asks for a stream and takes a byte of it a second. */
-function readByteByByte(port: number, wanted: WantedChat): Socket {
+/** Requests a stream and reads a byte of it per second. */
+function readByteByByte(port: number, sent: SentChat): Socket {
   const bytes = Buffer.alloc(1);
-  const body = bodyOf(wanted);
+  const body = bodyOf(sent);
   const socket: Socket = connect({
     port,
     host: '127.0.0.1',
@@ -269,7 +269,7 @@ function readByteByByte(port: number, wanted: WantedChat): Socket {
     [
       'POST /api/v1/chat HTTP/1.1',
       'Host: gateway',
-      `Authorization: Bearer ${wanted.caller.key}`,
+      `Authorization: Bearer ${sent.caller.key}`,
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
       '',
@@ -289,12 +289,12 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a
     });
     const pid = child.pid ?? 0;
     const base = `http://127.0.0.1:${port}`;
-    const wanted = { content: '[[words:4000;size=5000]]', maxTokens: 4000, base };
+    const sent = { content: '[[words:4000;size=5000]]', maxTokens: 4000, base };
     // Warm: 5 readers who take all of it.
     const quick = await newCaller();
     const sizes = await Promise.all(
       Array.from({ length: 5 }, async () => {
-        const { answer } = await open({ ...wanted, caller: quick });
+        const { answer } = await open({ ...sent, caller: quick });
         return (await textOf(answer)).length;
       }),
     );
@@ -308,7 +308,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a
       void residentBytes(pid).then((bytes) => (peakBytes = Math.max(peakBytes, bytes)));
     }, 50);
     const readers = Array.from({ length: slowReaders }, () =>
-      readByteByByte(port, { ...wanted, caller: slow }),
+      readByteByByte(port, { ...sent, caller: slow }),
     );
     try {
       await expect.poll(async () => (await chatsOf(gateway, slow)).length).toBe(slowReaders);

@@ -12,7 +12,7 @@ const bodyOf = (content: string, more: object = {}) => ({
   ...more,
 });
 
-interface Told {
+interface Reply {
   status: number;
   text: string;
   replayed: string | null;
@@ -20,7 +20,7 @@ interface Told {
   retryAfter: string | null;
 }
 
-async function chat(caller: TestCaller, body: object, key: string, path = ''): Promise<Told> {
+async function chat(caller: TestCaller, body: object, key: string, path = ''): Promise<Reply> {
   const answer = await fetch(`${gateway.url}/api/v1/chat${path}`, {
     method: 'POST',
     headers: {
@@ -39,7 +39,7 @@ async function chat(caller: TestCaller, body: object, key: string, path = ''): P
   };
 }
 
-const errorOf = ({ text }: Told): string => {
+const errorOf = ({ text }: Reply): string => {
   const { error } = JSON.parse(text);
   return error.code ?? error;
 };
@@ -78,7 +78,7 @@ describe('a repeated chat', () => {
     expect(await settledChatsOf(gateway, bob)).toHaveLength(1);
   });
 
-  it('is asked to come back while the first is being answered; then it gets its answer', async () => {
+  it('is rejected with Retry-After while the first runs; then it receives the same response', async () => {
     const caller = await newCaller();
     const body = bodyOf('[[slow:700ms]] a');
     const first = chat(caller, body, 'k');
@@ -126,7 +126,7 @@ describe('a key is free again', () => {
 });
 
 describe('a key whose chat was charged without an answer to keep', () => {
-  it('says so, and never pays again: a stream that broke', async () => {
+  it('is rejected, and never pays again: a stream that broke', async () => {
     const caller = await newCaller();
     const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
     const broken = await chat(caller, body, 'k');

@@ -77,7 +77,7 @@ describe.each([
     });
   });
 
-  it('streams chunks, without a usage chunk that nobody asked for', async () => {
+  it('streams chunks, without a usage chunk unless the request has include_usage', async () => {
     const chunks = await collect(
       await client.chat.completions.create({ model, messages: say('a b c'), stream: true }),
     );
@@ -87,7 +87,7 @@ describe.each([
     expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
   });
 
-  it('sends usage last when it is asked for', async () => {
+  it('sends usage last if the request has include_usage', async () => {
     const chunks = await collect(
       await client.chat.completions.create({
         model,
@@ -151,7 +151,7 @@ describe.each([
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('tool_calls');
   });
 
-  it('says `length` when max_tokens cut the answer, and charges exactly that', async () => {
+  it('has the finish reason `length` when max_tokens cut the answer, and charges exactly that', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await client
       .withOptions({ apiKey: caller.key })
@@ -260,7 +260,7 @@ describe('what goes upstream', () => {
     });
   });
 
-  it('asks for usage in streams, in the dialect of the provider', async () => {
+  it('requests usage in streams, by the field of the provider', async () => {
     for (const model of ['gpt-4o', 'mistral-large-2512']) {
       await collect(
         await client.chat.completions.create({
@@ -320,7 +320,7 @@ describe('what goes upstream', () => {
   });
 });
 
-describe('fields that nobody here knows', () => {
+describe('unknown fields', () => {
   it('are dropped, and reach no provider', async () => {
     const unknown = { plugins: [{ id: 'web' }], provider: { order: ['x'] }, transforms: [] };
     const message = { role: 'user' as const, content: 'witness of the unknown', cache: true };
@@ -382,14 +382,14 @@ describe('errors', () => {
       error: { type: 'insufficient_quota', code: 'insufficient_quota', param: null },
       required: expect.any(Number),
     });
-    const nobody = await gateway.call('/api/v1/chat/completions', { key: null, body: {} });
-    expect(nobody).toMatchObject({
+    const unauthorized = await gateway.call('/api/v1/chat/completions', { key: null, body: {} });
+    expect(unauthorized).toMatchObject({
       status: 401,
       body: { error: { type: 'authentication_error', code: 'Unauthorized' } },
     });
   });
 
-  it('are shown by the client in words', async () => {
+  it('are shown by the client as messages', async () => {
     await expect(
       client.chat.completions.create({ model: 'gpt-4oo', messages: say('x') }),
     ).rejects.toThrow('400 model "gpt-4oo" does not exist here; did you mean gpt-4o');
@@ -422,7 +422,7 @@ describe('errors', () => {
     }
   });
 
-  it('carry the wait that the provider asks for, and its words about the input', async () => {
+  it('carry the Retry-After of the provider, and its message about the input', async () => {
     const busy = await failing('[[fail:429;retry-after=7]]');
     expect((busy as InstanceType<typeof APIError>).headers?.get('retry-after')).toBe('7');
     const answer = await gateway.call('/api/v1/chat/completions', {
@@ -436,7 +436,7 @@ describe('errors', () => {
 
   it('are the classes that users of the client know', async () => {
     const wrongKey = new OpenAI({
-      apiKey: 'nobody',
+      apiKey: 'unknown',
       baseURL: `${gateway.url}/api/v1`,
       maxRetries: 0,
     });

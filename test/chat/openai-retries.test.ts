@@ -12,7 +12,7 @@ import { chatsOf, settledChatsOf } from './chat-account.ts';
 
 const gateway = useGateway();
 
-/** A client as it comes (two retries), that tells how often it asked. */
+/** Makes a client with its default of two retries, and counts its requests. */
 function clientOf(caller: TestCaller, options: { maxRetries?: number; timeout?: number } = {}) {
   const sent: { at: number; attempt: string | null }[] = [];
   const client = new OpenAI({
@@ -29,7 +29,7 @@ function clientOf(caller: TestCaller, options: { maxRetries?: number; timeout?: 
 }
 
 const newCaller = (credits = 100): Promise<TestCaller> => gateway.newCaller({ credits });
-const ask = (client: OpenAI, content: string, model = 'gpt-4o') =>
+const send = (client: OpenAI, content: string, model = 'gpt-4o') =>
   client.chat.completions.create({ model, messages: [{ role: 'user', content }] });
 let serial = 0;
 /** A fault that strikes this many times, counted for this text alone. */
@@ -41,7 +41,7 @@ describe('the OpenAI client tries again', () => {
     async (fault) => {
       const caller = await newCaller();
       const { client, sent } = clientOf(caller);
-      const answer = await ask(client, once(fault));
+      const answer = await send(client, once(fault));
       expect(answer.choices[0]?.message.content).toContain('You said: question');
       expect(sent.length).toBeGreaterThan(1);
       const rows = await settledChatsOf(gateway, caller);
@@ -51,10 +51,10 @@ describe('the OpenAI client tries again', () => {
     },
   );
 
-  it('when the provider is busy, and not before it said', async () => {
+  it('when the provider is busy, and not before its Retry-After', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller);
-    await ask(client, once('fail:429x1;retry-after=2'));
+    await send(client, once('fail:429x1;retry-after=2'));
     expect(sent.map(({ attempt }) => attempt)).toEqual(['0', '1']);
     const [first, second] = sent;
     // Its timer may be early by a hair.
@@ -78,7 +78,7 @@ describe('the OpenAI client tries again', () => {
   it('three times in all, and then throws its class', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller);
-    const failure: unknown = await ask(client, '[[fail:500]] always').catch((error) => error);
+    const failure: unknown = await send(client, '[[fail:500]] always').catch((error) => error);
     expect(failure).toBeInstanceOf(InternalServerError);
     expect(failure).toMatchObject({ status: 500, code: 'PROVIDER_ERROR' });
     expect(sent).toHaveLength(3);
@@ -107,7 +107,7 @@ describe('the OpenAI client does not try again', () => {
   it('an answer that it did not wait for; that is paid for, once', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller, { maxRetries: 0, timeout: 500 });
-    const failure: unknown = await ask(client, '[[slow:1500ms]] late').catch((error) => error);
+    const failure: unknown = await send(client, '[[slow:1500ms]] late').catch((error) => error);
     expect(failure).toBeInstanceOf(APIConnectionTimeoutError);
     expect(sent).toHaveLength(1);
     expect(await settledChatsOf(gateway, caller)).toMatchObject([
@@ -115,7 +115,7 @@ describe('the OpenAI client does not try again', () => {
     ]);
   });
 
-  it('more than 60 requests a minute, when it is told not to: its RateLimitError', async () => {
+  it('more than 60 requests a minute without retries: its RateLimitError', async () => {
     const { port } = await gateway.spawn('api', {
       API_PORT: '0',
       RATE_LIMIT_PER_MINUTE: '1',

@@ -39,9 +39,9 @@ beforeAll(async () => {
   ledger = createLedger(pool);
   chatLedger = createChatLedger(pool);
   const through =
-    <Asked extends unknown[], Answer>(ask: (...asked: Asked) => Promise<Answer>) =>
-    (...asked: Asked): Promise<Answer> =>
-      away ? Promise.reject(new Error('Postgres is away')) : ask(...asked);
+    <Args extends unknown[], Answer>(move: (...args: Args) => Promise<Answer>) =>
+    (...args: Args): Promise<Answer> =>
+      away ? Promise.reject(new Error('Postgres is away')) : move(...args);
   reached = {
     reserve: through(chatLedger.reserve),
     price: through(chatLedger.price),
@@ -126,7 +126,7 @@ async function runningChat() {
 }
 
 describe('a chat', () => {
-  it('of a living process outlasts an outage longer than its time, whoever is back first', async () => {
+  it('of a living process outlasts an outage longer than its time, whichever process is back first', async () => {
     const { end, drained } = await runningChat();
     away = true;
     await sleep(ttlMs + 500);
@@ -145,7 +145,7 @@ describe('a chat', () => {
     away = true;
     await sleep(ttlMs + 300);
     expect(await sweep()).toEqual([]);
-    // Nobody reaches Postgres, the sweeper neither, until the grace is long over.
+    // Postgres cannot be reached, also by the sweeper, until long after the grace.
     await sleep(terms.graceMs + terms.everyMs * 3 + 300);
     expect(await sweep()).toEqual([]);
     away = false;
@@ -178,7 +178,7 @@ describe('a chat', () => {
     running.add(chat);
     away = true;
     void running.settle(chat, endOf(reserve));
-    // Longer than any number of tries that somebody may have thought enough.
+    // Longer than the retries of any bounded number of attempts.
     await sleep(isWhole ? 21_000 : 5000);
     expect(await sweep()).toEqual([]);
     away = false;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import type { TestCaller } from '../harness/gateway.ts';
 
-/** The chat that is wanted; streamed unless it says otherwise. */
-export interface WantedChat {
+/** The chat that is sent; streamed unless it says otherwise. */
+export interface SentChat {
   caller: TestCaller;
   content: string;
   model?: string;
@@ -13,7 +13,7 @@ export interface WantedChat {
 }
 
 /** The JSON of a request's body. */
-export function bodyOf({ content, model, stream, maxTokens }: WantedChat): string {
+export function bodyOf({ content, model, stream, maxTokens }: SentChat): string {
   return JSON.stringify({
     model: model ?? 'gpt-4o',
     messages: [{ role: 'user', content }],
@@ -25,18 +25,18 @@ export function bodyOf({ content, model, stream, maxTokens }: WantedChat): strin
 /** Sends it to the API at `base`, and hands over the raw answer. */
 export async function openChat(
   base: string,
-  wanted: WantedChat,
+  sent: SentChat,
 ): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
   const call = request(`${base}/api/v1/chat`, {
     method: 'POST',
     agent: false,
     headers: {
-      authorization: `Bearer ${wanted.caller.key}`,
+      authorization: `Bearer ${sent.caller.key}`,
       'content-type': 'application/json',
     },
   });
   call.on('error', () => {});
-  call.end(bodyOf(wanted));
+  call.end(bodyOf(sent));
   const [answer] = (await once(call, 'response')) as [IncomingMessage];
   answer.on('error', () => {});
   return { answer, hangUp: () => call.destroy() };

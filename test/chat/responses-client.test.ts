@@ -30,9 +30,9 @@ const weather: FunctionTool = {
 const onePixel =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
-async function eventsOf(asked: ResponseCreateParamsNonStreaming): Promise<ResponseStreamEvent[]> {
+async function eventsOf(request: ResponseCreateParamsNonStreaming): Promise<ResponseStreamEvent[]> {
   const events: ResponseStreamEvent[] = [];
-  const stream = await client.responses.create({ ...asked, stream: true });
+  const stream = await client.responses.create({ ...request, stream: true });
   for await (const event of stream) events.push(event);
   return events;
 }
@@ -121,15 +121,15 @@ describe.each([
 
   it('runs a tool loop of two turns, whole and streamed', async () => {
     await newClient();
-    const asked = { model, tools: [weather], store: false };
-    const ask = {
+    const request = { model, tools: [weather], store: false };
+    const senders = {
       whole: (request: ResponseCreateParamsNonStreaming) => client.responses.create(request),
       streamed: (request: ResponseCreateParamsNonStreaming) =>
         client.responses.stream({ ...request, stream: true }).finalResponse(),
     };
-    for (const send of [ask.whole, ask.streamed]) {
+    for (const send of [senders.whole, senders.streamed]) {
       const input: ResponseInputItem[] = [{ role: 'user', content: 'is it raining' }];
-      const first = await send({ ...asked, input, tool_choice: 'required' });
+      const first = await send({ ...request, input, tool_choice: 'required' });
       const [call] = first.output;
       if (call?.type !== 'function_call') throw new Error('no function was called');
       expect(call).toMatchObject({ name: 'look_outside', status: 'completed' });
@@ -138,7 +138,7 @@ describe.each([
       const reasoning = { type: 'reasoning' as const, id: 'rs_1', summary: [] };
       const output = { type: 'function_call_output' as const, call_id: call.call_id };
       input.push(reasoning, call, { ...output, output: 'it pours' });
-      const second = await send({ ...asked, input });
+      const second = await send({ ...request, input });
       expect(second.output_text).toBe('The tool said: it pours');
     }
     expect(await settledChatsOf(gateway, caller)).toHaveLength(4);
@@ -197,9 +197,9 @@ describe.each([
 
   it('is incomplete when max_output_tokens ends it, whole and streamed', async () => {
     await newClient();
-    const asked = { model, input: '[[words:50]] go', max_output_tokens: 7 };
-    const whole = await client.responses.create(asked);
-    const [last] = (await eventsOf(asked)).slice(-1);
+    const request = { model, input: '[[words:50]] go', max_output_tokens: 7 };
+    const whole = await client.responses.create(request);
+    const [last] = (await eventsOf(request)).slice(-1);
     const incomplete = {
       status: 'incomplete',
       incomplete_details: { reason: 'max_output_tokens' },
@@ -366,12 +366,12 @@ describe('errors', () => {
 
   it('are the classes and codes that users of the client know', async () => {
     await newClient();
-    const asked = { model: 'gpt-4oo', input: 'x' };
-    const unknown = client.responses.create(asked);
+    const request = { model: 'gpt-4oo', input: 'x' };
+    const unknown = client.responses.create(request);
     await expect(unknown).rejects.toBeInstanceOf(BadRequestError);
     await expect(unknown).rejects.toMatchObject({ code: 'UNKNOWN_MODEL', param: 'model' });
     await newClient(0);
-    await expect(client.responses.create({ ...asked, model: 'gpt-4o' })).rejects.toMatchObject({
+    await expect(client.responses.create({ ...request, model: 'gpt-4o' })).rejects.toMatchObject({
       status: 402,
       type: 'insufficient_quota',
     });
@@ -401,12 +401,12 @@ describe('errors', () => {
 
 it('answers one Idempotency-Key once', async () => {
   await newClient();
-  const ask = () =>
+  const send = () =>
     client.responses
       .create({ model: 'gpt-4o', input: 'x' }, { headers: { 'idempotency-key': 'k' } })
       .withResponse();
-  const first = await ask();
-  const again = await ask();
+  const first = await send();
+  const again = await send();
   expect(again.response.headers.get('idempotent-replayed')).toBe('true');
   expect(again.data).toEqual(first.data);
   expect(await settledChatsOf(gateway, caller)).toHaveLength(1);

@@ -30,8 +30,8 @@ const question = '[[tool-rounds:2]] [[parallel-calls:2]] the tide';
 
 type Message = OpenAI.Chat.ChatCompletionMessage;
 
-/** Asks once, whole or as a stream, and returns the message as the client collects it. */
-async function ask(
+/** Sends a chat, whole or as a stream, and returns the message as the client collects it. */
+async function send(
   model: string,
   { messages, stream }: { messages: ChatCompletionMessageParam[]; stream: boolean },
 ): Promise<Message> {
@@ -50,7 +50,7 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
     await newClient();
     const messages: ChatCompletionMessageParam[] = [{ role: 'user', content: question }];
     for (const turn of [1, 2]) {
-      const message = await ask(model, { messages, stream });
+      const message = await send(model, { messages, stream });
       expect(message.tool_calls, `turn ${turn}`).toHaveLength(2);
       messages.push(message);
       for (const call of message.tool_calls ?? []) {
@@ -59,7 +59,7 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
         messages.push({ role: 'tool', tool_call_id: call.id, content: `result ${turn}` });
       }
     }
-    const last = await ask(model, { messages, stream });
+    const last = await send(model, { messages, stream });
     expect(last.content).toContain('The tool said: result 2');
     expect(await settledChatsOf(gateway, caller)).toHaveLength(3);
   });
@@ -71,14 +71,14 @@ describe('thought signatures', () => {
     const messages: ChatCompletionMessageParam[] = [
       { role: 'user', content: '[[tool-rounds:1]] signed' },
     ];
-    const message = await ask('gemini-3.5-flash', { messages, stream: false });
+    const message = await send('gemini-3.5-flash', { messages, stream: false });
     expect(message.tool_calls?.[0]).toMatchObject({
       extra_content: { google: { thought_signature: 'sig_look_up' } },
     });
     const [call] = message.tool_calls ?? [];
     messages.push(message, { role: 'tool', tool_call_id: call?.id ?? '', content: 'high' });
     for (const model of ['gemini-3.5-flash', 'gpt-5-mini', 'claude-sonnet-5']) {
-      await ask(model, { messages, stream: false });
+      await send(model, { messages, stream: false });
     }
     const sent = await gateway.sandbox.chatRequests('signed');
     const signed = sent.map(({ body }) => JSON.stringify(body).includes('sig_look_up'));
@@ -98,7 +98,7 @@ describe('thought signatures', () => {
       { role: 'assistant', content: null, tool_calls: [call] },
       { role: 'tool', tool_call_id: 'c1', content: 'low' },
     ];
-    for (const model of models) await ask(model, { messages, stream: false });
+    for (const model of models) await send(model, { messages, stream: false });
     const [sent] = await gateway.sandbox.chatRequests('unsigned');
     expect(sent?.body['messages']).toMatchObject([
       {},

@@ -109,7 +109,7 @@ describe('a stream', () => {
       error: 'PROVIDER_ERROR',
       message: 'The provider ended its response unexpectedly.',
       requestId: expect.any(String),
-      // Our own count: the upstream never said. 31 and 15 characters were 12 and 4 tokens.
+      // The count of the gateway, because the upstream reports none. 31 and 15 characters were 12 and 4 tokens.
       usage: { inputTokens: 12, outputTokens: 4, totalTokens: 16 },
       creditsConsumed: expect.any(Number),
     });
@@ -148,11 +148,11 @@ describe('a request that is not valid', () => {
     ['an unknown part', { ...valid, messages: say([{ type: 'smell' }]) }, 'messages.0.content'],
     ['a temperature above 2', { ...valid, temperature: 2.1 }, 'temperature'],
     ['a temperature below 0', { ...valid, temperature: -0.1 }, 'temperature'],
-    ['a temperature in words', { ...valid, temperature: 'hot' }, 'temperature'],
+    ['a temperature as text', { ...valid, temperature: 'hot' }, 'temperature'],
     ['max_tokens of 0', { ...valid, max_tokens: 0 }, 'max_tokens'],
     ['negative max_tokens', { ...valid, max_tokens: -5 }, 'max_tokens'],
     ['a fraction of tokens', { ...valid, max_tokens: 1.5 }, 'max_tokens'],
-    ['a stream in words', { ...valid, stream: 'yes' }, 'stream'],
+    ['a stream as text', { ...valid, stream: 'yes' }, 'stream'],
     ['an unknown field', { ...valid, temperatur: 1 }, 'temperatur'],
     ['a list', [valid], '(body)'],
     ['no JSON', '{"model":', '(body)'],
@@ -183,7 +183,7 @@ describe('a request that is not valid', () => {
     expect(answer.body.message).toContain(field);
   });
 
-  it('says which models are near an unknown one', async () => {
+  it('names models similar to an unknown one', async () => {
     const answer = await chat({ ...valid, model: 'gpt-4-o' });
     expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
     expect(answer.body.message).toContain('gpt-4o');
@@ -247,7 +247,7 @@ describe('the reservation', () => {
     expect(await gateway.sandbox.chatRequests('unaffordable')).toEqual([]);
   });
 
-  it('without a bound is as long as the balance can pay, and the upstream is told so', async () => {
+  it('without a bound is as long as the balance can pay, and the upstream receives that bound', async () => {
     const caller = await gateway.newCaller({ credits: 0.105 });
     const answer = await chat({ model: 'gpt-4o', messages: say('[[words:500]] poor') }, caller);
     expect(answer.status).toBe(200);

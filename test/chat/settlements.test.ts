@@ -97,8 +97,8 @@ it('chats that end a balance together lose no more than their bounds, which is r
   // The bound: every chat may cost the whole balance, which is paid once.
   expect(loss).toBeGreaterThan(0);
   expect(loss).toBeLessThanOrEqual((served.length - 1) * 40_000_000);
-  const told = served.reduce((total, { body }) => total + body.creditsConsumed, 0);
-  expect(told).toBeCloseTo(charged / 1e6, 6);
+  const reported = served.reduce((total, { body }) => total + body.creditsConsumed, 0);
+  expect(reported).toBeCloseTo(charged / 1e6, 6);
   const { pool } = gateway.api.services;
   const report = await runAudit({ pool, databaseUrl: gateway.database.url });
   expect(report).toMatchObject({ clean: true, chatLossMicro: loss });

@@ -14,7 +14,7 @@ interface Answer {
 }
 
 /** A chat by a request target as it is spelled. */
-async function ask(target: string, body: object, headers: object = {}): Promise<Answer> {
+async function send(target: string, body: object, headers: object = {}): Promise<Answer> {
   const { hostname, port } = new URL(gateway.url);
   const sent = request({
     hostname,
@@ -51,13 +51,13 @@ describe.each([
   ['a refusal', { ...body, model: 'nothing' }, 400],
 ])('%s', (_what, sent, status) => {
   it('is the same for every spelling of the path', async () => {
-    const direct = await ask(path, sent);
+    const direct = await send(path, sent);
     expect(direct).toMatchObject({ status, repeated: [] });
     expect(direct.headers['x-request-id']).toBe('the-same-every-time');
     expect(direct.headers['x-ratelimit-limit']).toMatch(/^\d+$/);
     expect(direct.headers['content-security-policy']).toMatch(/default-src 'self'/);
     for (const target of [`${path}?x=1`, gateway.url + path]) {
-      const other = await ask(target, sent);
+      const other = await send(target, sent);
       expect(other).toMatchObject({ status, repeated: [] });
       expect(shared(other.headers)).toEqual(shared(direct.headers));
       expect(own(other.text)).toBe(own(direct.text));
@@ -75,12 +75,12 @@ describe('the type of a body', () => {
     ['text/plain; application/json', 415],
     ['', 415],
   ])('"%s" is answered %i', async (type, status) => {
-    const answer = await ask(path, body, { 'content-type': type });
+    const answer = await send(path, body, { 'content-type': type });
     expect(answer.status).toBe(status);
   });
 });
 
-it('says which method the path takes', async () => {
+it('names the method that the path accepts', async () => {
   const answer = await fetch(gateway.url + path, {
     headers: { authorization: `Bearer ${gateway.caller.key}` },
   });

@@ -1,4 +1,4 @@
-/** The body of an upstream's stream, read by somebody who is slow. */
+/** The body of an upstream's stream, read slowly. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,14 +30,14 @@ afterAll(async () => {
 
 it('what came before it broke is given, then its failure', async () => {
   const { body } = await pool.request({ method: 'GET', path: '/' });
-  const heard: string[] = [];
+  const received: string[] = [];
   const read = async (): Promise<void> => {
     for await (const steps of readSteps(body, openaiProtocol.createReader())) {
-      heard.push(...steps.map(({ text }) => text));
+      received.push(...steps.map(({ text }) => text));
       // The connection has broken by then.
       await sleep(200);
     }
   };
   await expect(read()).rejects.toMatchObject({ code: 'PROVIDER_ERROR' });
-  expect(heard).toEqual(['one', 'two']);
+  expect(received).toEqual(['one', 'two']);
 });

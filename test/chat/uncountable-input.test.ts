@@ -26,7 +26,7 @@ const parts = {
   picture: { type: 'image_url', image_url: { url: png } },
 };
 
-interface Asked {
+interface SentChat {
   part: keyof typeof parts;
   /** Tokens of input that the provider counts. */
   counts: number;
@@ -34,7 +34,7 @@ interface Asked {
   model?: string;
 }
 
-function ask(caller: TestCaller, { part, counts, maxTokens = 20, model = 'gpt-4o' }: Asked) {
+function send(caller: TestCaller, { part, counts, maxTokens = 20, model = 'gpt-4o' }: SentChat) {
   const text = `[[counted-input:${counts}]] [[words:5]] what does it say`;
   return gateway.call<ChatBody>('/api/v1/chat', {
     key: caller.key,
@@ -78,7 +78,7 @@ describe('a document, or a picture in its original size', () => {
     'is charged as the provider counts it, although less was reserved (%s)',
     async (part) => {
       const caller = await gateway.newCaller({ credits: 100 });
-      const answer = await ask(caller, { part, counts: 110_000 });
+      const answer = await send(caller, { part, counts: 110_000 });
       expect(answer.status).toBe(200);
       const charged = 110_000 * price.input + 5 * price.output;
       expect(answer.body.creditsConsumed).toBe(charged / 1e6);
@@ -96,13 +96,13 @@ describe('a document, or a picture in its original size', () => {
 
   it('is rejected as a count where it exceeds the context of the model', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    await ask(caller, { part: 'document', counts: context + 1 });
+    await send(caller, { part: 'document', counts: context + 1 });
     expect(await settledChatOf(gateway, caller)).toMatchObject({ counted_by: 'gateway' });
   });
 
   it('leaves the answer the model’s own bound', async () => {
     const caller = await gateway.newCaller({ credits: 300 });
-    const answer = await ask(caller, { part: 'document', counts: 1000, maxTokens: 0 });
+    const answer = await send(caller, { part: 'document', counts: 1000, maxTokens: 0 });
     expect(answer.status).toBe(200);
     const requests = await gateway.sandbox.chatRequests('[[counted-input:1000]]');
     expect(requests.at(-1)?.body).toMatchObject({ max_completion_tokens: 16_384 });
@@ -117,7 +117,7 @@ describe('a picture that counts many times the estimate', () => {
     'is charged as the provider counts it, up to the balance (balance left: %s)',
     async (rich) => {
       const caller = await gateway.newCaller({ credits: rich ? 100 : 5 });
-      const answer = await ask(caller, { part: 'picture', counts: 40_000 });
+      const answer = await send(caller, { part: 'picture', counts: 40_000 });
       const priceMicro = 40_000 * price.input + 5 * price.output;
       const charged = rich ? priceMicro : 5_000_000;
       expect(answer.status).toBe(200);
@@ -139,7 +139,7 @@ describe('a picture that counts many times the estimate', () => {
       const caller = await gateway.newCaller({ credits: 100 });
       const text = '[[counted-input:40000]] [[words:5]] what is it';
       const content = [{ type: 'text', text }, parts.picture];
-      const asked = await fetch(`${gateway.url}/api/v1/chat`, {
+      const response = await fetch(`${gateway.url}/api/v1/chat`, {
         method: 'POST',
         headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
         body: JSON.stringify({
@@ -150,7 +150,7 @@ describe('a picture that counts many times the estimate', () => {
         }),
       });
       const charged = 40_000 * input + 5 * 1000;
-      expect(await asked.text()).toContain(`"creditsConsumed":${charged / 1e6}`);
+      expect(await response.text()).toContain(`"creditsConsumed":${charged / 1e6}`);
       expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged', charged });
     }
   });

@@ -149,7 +149,7 @@ async function applyOneByOne(moves: readonly Move[]): Promise<unknown[]> {
   return answers;
 }
 
-/** What the world holds, in words that two worlds share: no clock's times, only whether there is one. */
+/** Reads all rows of a world, with the names that two worlds share, and without times. */
 async function readWorld(world: string): Promise<unknown> {
   const rows: Record<string, unknown> = {};
   const tables = {
@@ -207,12 +207,12 @@ it.each([
     subject === 'Studio'
       ? ['above_reservation', 'granted', 'window_exhausted', 'window_limit_exceeded']
       : [];
-  const wanted = [...both, ...refusing, ...settling, ...own].toSorted();
+  const expected = [...both, ...refusing, ...settling, ...own].toSorted();
   // The seed is printed with a counterexample; SEED=… repeats it.
   const seed = process.env['SEED'] && { seed: Number(process.env['SEED']) };
   // A rare verdict may need more than one round; one that never comes is not what this test is about.
-  for (let rounds = 0; rounds < 10 && seen.size < wanted.length; rounds += 1) {
+  for (let rounds = 0; rounds < 10 && seen.size < expected.length; rounds += 1) {
     await fc.assert(property, { numRuns: 25, ...seed });
   }
-  expect([...seen].toSorted()).toEqual(wanted);
+  expect([...seen].toSorted()).toEqual(expected);
 });

@@ -1,4 +1,4 @@
-/** Budgets of keys: what is reserved and charged in a period is never more than its limit, whoever races for it. */
+/** Budgets of keys: what is reserved and charged in a period is never more than its limit, also in races. */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';

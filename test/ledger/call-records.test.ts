@@ -1,4 +1,4 @@
-/** Records of provider calls: what a provider took is never sent again, whoever writes what late. */
+/** Records of provider calls: an accepted call is never sent again, also after late writes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
 import { createLedger } from '../../ledger/ledger.ts';
@@ -78,7 +78,7 @@ describe('a call', () => {
     });
   });
 
-  it('is sent by the attempt that did not hear that it had begun it, and by no other', async () => {
+  it('is sent by the attempt whose begin got no response, and by no other', async () => {
     const call = await begun({ senderId: 'one' });
     expect(await records.begin({ ...call, ...route, senderId: 'two' })).toMatchObject({
       verdict: 'begun',
@@ -112,13 +112,13 @@ describe('a call', () => {
     expect(again).toMatchObject({ verdict: 'answered', outputs });
   });
 
-  it('is not refused where both words come in one batch', async () => {
+  it('is not refused if refusal and acceptance are in one batch', async () => {
     const call = await begun();
     await Promise.all([records.accepted({ ...call, operation }), records.refused(call, refusal)]);
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });
 
-  it('that was refused is taken when the provider says so after all', async () => {
+  it('that was refused is accepted if the provider reports it later', async () => {
     const call = await begun();
     await records.refused(call, refusal);
     await records.accepted({ ...call, operation });

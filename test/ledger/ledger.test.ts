@@ -99,7 +99,7 @@ describe('1,000 parallel reservations', () => {
 });
 
 describe('1,000 racing settlements of one reservation', () => {
-  it('have one winner, whatever they want', async () => {
+  it('have one winner', async () => {
     const organizationId = await organization(100);
     const id = newId('job');
     await reserve(ledger, organizationId, id, 60);

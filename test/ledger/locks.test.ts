@@ -1,6 +1,6 @@
 /**
  * Every move of money is decided under the lock of its account: another transaction holds the account, spends
- * what is there, and ends. Who was asked meanwhile must have waited, and must decide by what is there then.
+ * its credits, and commits. A move that was sent meanwhile must wait, and must be decided by the new balance.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -55,19 +55,19 @@ afterAll(async () => {
 
 type Move = Record<string, unknown>;
 
-/** Moves of another transaction, which holds the account until `asked` has had the time to answer. */
-async function meanwhile<Answer>(moves: Move[], ask: () => Promise<Answer>): Promise<Answer> {
+/** Moves of another transaction, which hold the account while `move` waits. */
+async function meanwhile<Answer>(moves: Move[], move: () => Promise<Answer>): Promise<Answer> {
   await holder.query('BEGIN');
   const own = moves.map((move) => ({ organizationId, ...move }));
   await holder.query('SELECT ledger_apply($1)', [JSON.stringify(own)]);
   let answered = false;
-  const asked = ask().finally(() => {
+  const moved = move().finally(() => {
     answered = true;
   });
   await sleep(300);
   expect(answered).toBe(false);
   await holder.query('COMMIT');
-  return asked;
+  return moved;
 }
 
 const spendAll: Move[] = [

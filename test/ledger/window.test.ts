@@ -120,7 +120,7 @@ describe('the end of a window', () => {
   it('is six hours after its first reservation, and never moves backwards', async () => {
     const organizationId = await organization();
     const first = await reserve(organizationId, 10);
-    // Whatever the limit is asked for in full is refused then.
+    // A reservation of the whole limit is refused then.
     await reserve(organizationId, 1);
     const end = await resetAt(organizationId);
     const createdAt =
