@@ -202,7 +202,7 @@ export class OpenChat implements RunningChat {
     const reported = this.#reader?.usage ?? this.#reported;
     if (!isPossible(reported, this.#sent)) return { final: false };
     const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-    // Writes that the request did not send for cost as much as other input.
+    // Cache writes without a field for them in the request cost as much as other input.
     const writeMax = this.#sent?.usageMax.cacheWriteTokens ?? 0;
     const cached = Math.min(cachedInputTokens, inputTokens);
     return {

@@ -43,7 +43,7 @@ const deltasIn = (text: string): number => text.split('"type":"delta"').length -
 /** Characters of all whole deltas. */
 function charactersIn(text: string): number {
   const deltas = text.matchAll(/"type":"delta","delta":"([^"]*)"\}\n\n/g);
-  return [...deltas].reduce((sum, [, text = '']) => sum + text.length, 0);
+  return [...deltas].reduce((sum, [, delta = '']) => sum + delta.length, 0);
 }
 
 describe('a silent stream', () => {

@@ -123,9 +123,9 @@ describe.each([
     await newClient();
     const request = { model, tools: [weather], store: false };
     const senders = {
-      whole: (request: ResponseCreateParamsNonStreaming) => client.responses.create(request),
-      streamed: (request: ResponseCreateParamsNonStreaming) =>
-        client.responses.stream({ ...request, stream: true }).finalResponse(),
+      whole: (sent: ResponseCreateParamsNonStreaming) => client.responses.create(sent),
+      streamed: (sent: ResponseCreateParamsNonStreaming) =>
+        client.responses.stream({ ...sent, stream: true }).finalResponse(),
     };
     for (const send of [senders.whole, senders.streamed]) {
       const input: ResponseInputItem[] = [{ role: 'user', content: 'is it raining' }];

@@ -55,13 +55,13 @@ afterAll(async () => {
 
 type Move = Record<string, unknown>;
 
-/** Moves of another transaction, which hold the account while `move` waits. */
-async function meanwhile<Answer>(moves: Move[], move: () => Promise<Answer>): Promise<Answer> {
+/** Moves of another transaction, which hold the account while `send` waits. */
+async function meanwhile<Answer>(moves: Move[], send: () => Promise<Answer>): Promise<Answer> {
   await holder.query('BEGIN');
   const own = moves.map((move) => ({ organizationId, ...move }));
   await holder.query('SELECT ledger_apply($1)', [JSON.stringify(own)]);
   let answered = false;
-  const moved = move().finally(() => {
+  const moved = send().finally(() => {
     answered = true;
   });
   await sleep(300);
