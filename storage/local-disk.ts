@@ -101,7 +101,7 @@ function objectsBelow(directory: string): Objects {
 function signedUrls({
   secret,
   publicBaseUrl,
-}: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
+}: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'> {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
   /** Returns the MAC over all terms of a URL; the content type follows only from the extension of the key. */
@@ -110,7 +110,20 @@ function signedUrls({
       .update([method, key, contentTypeOf(key), ...terms].join('\n'))
       .digest('base64url');
 
+  const keyOf: Storage['keyOf'] = (url) => {
+    if (url.origin !== readBase.origin || !url.pathname.startsWith(readBase.pathname)) return null;
+    const key = url.pathname.slice(readBase.pathname.length);
+    return isStorageKey(key) ? key : null;
+  };
+  const admitsRead: SignedUrls['admitsRead'] = (key, { expires, signature }) => {
+    if (!isStorageKey(key) || !isInTime(expires)) return false;
+    return isSecret(signature, macOf('GET', key, [expires]));
+  };
+
   return {
+    keyOf,
+    admitsRead,
+    isSigned: (url) => admitsRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
     urlOf(key, ttlMs) {
       const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
       const signature = macOf('GET', key, [expires]);
@@ -130,17 +143,6 @@ function signedUrls({
         headers: { 'Content-Type': contentTypeOf(key) },
         expiresAtMs,
       });
-    },
-    keyOf(url) {
-      if (url.origin !== readBase.origin || !url.pathname.startsWith(readBase.pathname))
-        return null;
-      const key = url.pathname.slice(readBase.pathname.length);
-      return isStorageKey(key) ? key : null;
-    },
-    admitsRead(key, query) {
-      const { expires, signature } = query;
-      if (!isStorageKey(key) || !isInTime(expires)) return false;
-      return isSecret(signature, macOf('GET', key, [expires]));
     },
     admitsUpload(key, query) {
       const { expires, size, signature, ...rest } = query;

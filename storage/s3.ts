@@ -179,7 +179,9 @@ function holdsRange(
   return Number(response.headers['content-length']) === rangeBytes;
 }
 
-function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
+function presignedUrls(
+  options: S3Options,
+): Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'> {
   const base = new URL(bucketUrl(options, options.publicBaseUrl));
 
   async function presign(method: 'GET' | 'PUT', url: URL, terms: Presigned): Promise<string> {
@@ -221,6 +223,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
       const key = url.pathname.slice(base.pathname.length);
       return isStorageKey(key) ? key : null;
     },
+    isSigned: (url) => url.searchParams.has('X-Amz-Signature'),
   };
 }
 

@@ -56,6 +56,11 @@ export interface Storage {
   signUpload: (terms: UploadTerms) => Promise<SignedUpload>;
   /** Returns the key that a URL of this storage reads; null for any other URL. */
   keyOf: (url: URL) => string | null;
+  /**
+   * Returns whether everyone can read a URL of this storage, because it is signed. The embedded storage verifies the
+   * signature here; an S3 store verifies it when the URL is read.
+   */
+  isSigned: (url: URL) => boolean;
 }
 
 /** Maximum lifetime of a read URL in milliseconds: the limit of Signature Version 4. */

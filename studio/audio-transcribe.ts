@@ -10,7 +10,7 @@ import {
   publishAudioModel,
 } from './capability.ts';
 import { urlsEnd } from './presentation.ts';
-import { asyncFlag } from './request-fields.ts';
+import { asyncFlag, mediaUrl } from './request-fields.ts';
 
 const model = audioModels.transcription;
 const { limits } = model;
@@ -18,10 +18,7 @@ const uploadBytesMax = 4.5 * 1024 * 1024;
 
 const request = z.strictObject({
   fileId: z.string().min(1).max(64).optional().meta({ description: 'Of an uploaded file.' }),
-  audioUrl: z
-    .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
-    .max(4096)
-    .optional(),
+  audioUrl: mediaUrl.optional(),
   language: z
     .string()
     .max(35)

@@ -19,7 +19,10 @@ export const scaleChoice = z.literal([2, 4, 6]);
 /** Schema of a seed: 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
-/** Schema of an input: an http(s) URL or the id of an uploaded file. */
+/**
+ * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces a `data:` URL by such an id before it
+ * parses the request.
+ */
 export const mediaUrl = z.union(
   [
     z.url({ protocol: /^https?$/ }).max(4096),
@@ -28,7 +31,7 @@ export const mediaUrl = z.union(
       .max(37)
       .regex(/^file_[0-9a-f]{32}$/),
   ],
-  { error: 'must be an http(s) URL, or the id of an uploaded file' },
+  { error: 'must be an http(s) URL, the id of an uploaded file, or a data URL of up to 1 MB' },
 );
 
 /** Schema of a list of 1–10 inputs (spec §8). */

@@ -108,7 +108,17 @@ export function foundPage<Row, Shown>(
   };
 }
 
-const filterTime = z.iso.datetime({ offset: true }).optional();
+/** Time without its zone. */
+const zoneless = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
+const filterTime = z.iso
+  .datetime({
+    offset: true,
+    error: ({ input }) =>
+      typeof input === 'string' && zoneless.test(input)
+        ? 'must be a date and time with its time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
+        : undefined,
+  })
+  .optional();
 
 /** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {

@@ -3,6 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { ownApiOf } from '../mcp/tools.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
+import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
 import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
 /** Time without an event after which a stream sends a comment, in milliseconds. */
@@ -23,7 +24,7 @@ export const mcp = defineEndpoint({
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
     // A batch of messages is rejected, because it would count as one request.
-    const parsedBody = await readJson(ctx);
+    const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
     const server = createMcpServer({ caller, services, api: ownApiOf(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
     await server.connect(transport);

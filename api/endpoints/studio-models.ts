@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { notOneOf } from '../../domain/field-messages.ts';
 import { scopeOf } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
@@ -79,10 +81,42 @@ function publish({ capability, models }: PricedCapability): z.infer<typeof capab
     endpoint: `POST /api/v1${path}`,
     medium,
     scope: scopeOf(capability),
-    defaultModel: models[0]?.id ?? null,
+    defaultModel: capability.models?.[0]?.id ?? null,
     models,
     request: requests.get(type) ?? {},
   };
+}
+
+const modelQuery = z.strictObject({
+  type: z
+    .enum(capabilities.map(({ type }) => type))
+    .optional()
+    .meta({
+      description: 'Only this endpoint, by the type of its jobs.',
+      example: 'imageGenerate',
+    }),
+  model: z.string().max(100).optional().meta({ description: 'Only this model.', example: 'veo' }),
+});
+
+/**
+ * Returns the endpoints and models of a query; an endpoint without the model is left out.
+ * @throws GatewayError INVALID_REQUEST if no endpoint of the type has the model
+ */
+function chosen(
+  prices: readonly PricedCapability[],
+  { type, model }: z.infer<typeof modelQuery>,
+): PricedCapability[] {
+  const ofType = prices.filter(({ capability }) => type === undefined || capability.type === type);
+  if (model === undefined) return ofType;
+  const matching = ofType
+    .map(({ capability, models }) => ({
+      capability,
+      models: models.filter(({ id }) => id === model),
+    }))
+    .filter(({ models }) => models.length > 0);
+  if (matching.length > 0) return matching;
+  const known = ofType.flatMap(({ models }) => models.map(({ id }) => id));
+  throw fieldError('INVALID_REQUEST', 'model', notOneOf([...new Set(known)], model));
 }
 
 /** Endpoints that list models and voices. */
@@ -92,9 +126,10 @@ export const studioModels = section('Studio catalog', {
     scope: 'studio:read',
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
     description: 'The list has the same data that validates requests.',
+    request: { query: modelQuery },
     answer: listOf(capabilitySchema),
     answers: { 200: 'All endpoints, with the limits and prices of their models.' },
-    handle: (_, { prices }) => found(prices.map(publish)),
+    handle: ({ query }, { prices }) => found(chosen(prices, query).map(publish)),
   }),
 
   listStudioVoices: defineEndpoint({

@@ -90,7 +90,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
         schema: ticketAnswer,
       },
     },
-    errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
+    errors: [...studioErrors, ...fileErrors],
     async handle({ ctx }, services) {
       const { view } = services;
       const { job, waited } = await submitJob(ctx, { capability }, services);

@@ -36,7 +36,8 @@ interface Conversation {
 const instructions =
   'Tools named after Studio capabilities start jobs that cost credits. If a job takes long, the tool returns its ' +
   'jobId: call getJob with `wait` (seconds, at most 60) until `done` is true. A job continues when you stop waiting; ' +
-  'cancelJob cancels it.';
+  'cancelJob cancels it. An input is a URL, a data URL of up to 1 MB, or a file that you send with PUT to the ' +
+  'uploadUrl of createUploadUrl.';
 
 /** Time between two progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
@@ -101,7 +102,11 @@ async function callTool(
     headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
   });
   const { ok, jobId } = response;
-  if (!ok || jobId === null) return plainResult(response);
+  if (!ok) return plainResult(response);
+  if (jobId === null) {
+    const { body } = response;
+    return plainResult({ ...response, body: tool.present ? tool.present(body) : body });
+  }
   // A job that was started is never rejected: if too many requests wait, the tool returns the job without waiting.
   const leave = input['async'] === true ? null : enterWait(conversation);
   try {

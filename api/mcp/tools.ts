@@ -12,6 +12,7 @@ import type { Caller, Scope } from '../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
+import { uploadUrls } from '../endpoints/upload-urls.ts';
 
 type Arguments = Record<string, unknown>;
 
@@ -20,6 +21,8 @@ interface OfferedTool {
   tool: Tool;
   scope: Scope;
   call: (input: Arguments) => OwnCall;
+  /** Shortens the body of a successful response, because models read all of it; absent: the body as it is. */
+  present?: (body: unknown) => unknown;
 }
 
 const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
@@ -33,7 +36,7 @@ const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
     title: capability.summary,
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
-      'charged only on success. See listStudioModels for each model’s parameters.',
+      'charged only on success. Call getStudioModel for the parameters and prices of a model.',
     inputSchema: inputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
@@ -51,15 +54,15 @@ const offeredIds = new Set([
   'getJob',
   'listJobs',
   'cancelJob',
-  'listStudioModels',
   'listStudioVoices',
+  'createUploadUrl',
 ]);
 
-const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels]
+const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
-/** Makes the tool of an endpoint; its arguments are the path and query parameters. */
+/** Makes the tool of an endpoint; its arguments are the fields of the body, or the path and query parameters. */
 function toolOf(endpoint: Endpoint): OfferedTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
@@ -69,27 +72,23 @@ function toolOf(endpoint: Endpoint): OfferedTool {
       name: id,
       title: summary,
       description: [summary, description].filter(Boolean).join('. '),
-      inputSchema: inputSchema(z.strictObject(shape)),
+      inputSchema: inputSchema(request.body ?? z.strictObject(shape)),
       annotations: {
         readOnlyHint: method === 'GET',
-        destructiveHint: method !== 'GET',
+        destructiveHint: method !== 'GET' && !request.body,
         openWorldHint: false,
       },
     },
     // oxlint-disable-next-line no-unsafe-type-assertion -- `offeredIds` names endpoints behind keys only
     scope: scope as Scope,
     call: (input) => {
-      const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
-      checkLength(texts);
-      const search = new URLSearchParams(
-        texts
-          .filter(({ name }) => !pathNames.includes(name))
-          .map(({ name, text }): [string, string] => [name, text]),
-      ).toString();
-      const filled = path.replaceAll(/:(\w+)/g, (_, pathName: string) =>
-        encodeURIComponent(texts.find(({ name }) => name === pathName)?.text ?? ''),
+      if (request.body) return { method, path, body: input };
+      const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
+      const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
+        encodeURIComponent(textOf(input[name] ?? '')),
       );
-      return { method, path: search === '' ? filled : `${filled}?${search}` };
+      checkLength(input);
+      return { method, path: withQuery(filled, Object.fromEntries(query)) };
     },
   };
 }
@@ -98,7 +97,8 @@ function toolOf(endpoint: Endpoint): OfferedTool {
 const argumentsMax = 4000;
 
 /** Checks that arguments fit into a URL. @throws McpError InvalidParams naming the longest argument */
-function checkLength(texts: readonly { name: string; text: string }[]): void {
+function checkLength(input: Arguments): void {
+  const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
   if (length <= argumentsMax) return;
   const [longest] = texts.toSorted((one, other) => other.text.length - one.text.length);
@@ -106,9 +106,89 @@ function checkLength(texts: readonly { name: string; text: string }[]): void {
   throw new McpError(ErrorCode.InvalidParams, message);
 }
 
+/** Adds arguments to a path as its query. */
+function withQuery(path: string, input: Arguments): string {
+  const texts = Object.entries(input).map(([name, value]): [string, string] => [
+    name,
+    textOf(value),
+  ]);
+  const query = new URLSearchParams(texts).toString();
+  return query === '' ? path : `${path}?${query}`;
+}
+
 /** Converts an argument to text; the endpoint rejects a value of the wrong type. */
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
+
+const publishedModels = z.object({
+  data: z.array(
+    z.looseObject({
+      type: z.string(),
+      defaultModel: z.string().nullable(),
+      models: z.array(
+        z.looseObject({
+          id: z.string(),
+          displayName: z.string(),
+          example: z.looseObject({ credits: z.number() }),
+        }),
+      ),
+    }),
+  ),
+});
+
+/** Makes the request of a tool that reads models. */
+function modelsCall(input: Arguments): OwnCall {
+  checkLength(input);
+  return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
+}
+
+/** Tools that list all models briefly, and describe one model in full. Both read the same endpoint. */
+const modelTools: OfferedTool[] = [
+  {
+    tool: {
+      name: 'listStudioModels',
+      title: 'List the models of every Studio tool',
+      description:
+        'List the models of every Studio tool, with the credits of an example request. ' +
+        'getStudioModel has the parameters and prices of one model.',
+      inputSchema: inputSchema(z.strictObject({})),
+      annotations: { readOnlyHint: true, openWorldHint: false },
+    },
+    scope: 'studio:read',
+    call: modelsCall,
+    present: (body) => ({
+      data: publishedModels.parse(body).data.map(({ type: tool, defaultModel, models }) => ({
+        tool,
+        defaultModel,
+        models: models.map(({ id, displayName, example }) => ({
+          id,
+          displayName,
+          exampleCredits: example.credits,
+        })),
+      })),
+    }),
+  },
+  {
+    tool: {
+      name: 'getStudioModel',
+      title: 'Describe a model of a Studio tool',
+      description: 'Get the parameters that a model accepts, its price rules and an example price.',
+      inputSchema: inputSchema(
+        z.strictObject({
+          tool: z.enum(capabilities.map(({ type }) => type)),
+          model: z.string().max(100).optional().meta({ description: 'Absent: all its models.' }),
+        }),
+      ),
+      annotations: { readOnlyHint: true, openWorldHint: false },
+    },
+    scope: 'studio:read',
+    call: ({ tool, ...rest }) => modelsCall({ type: tool ?? '', ...rest }),
+    // The schema of the request is the schema of the tool.
+    present: (body) => ({
+      data: publishedModels.parse(body).data.map(({ request: _, ...each }) => each),
+    }),
+  },
+];
 
 /** Tool that estimates the price of a request. One tool serves all capabilities, because one for each would double the list. */
 const estimate: OfferedTool = {
@@ -133,7 +213,12 @@ const estimate: OfferedTool = {
   }),
 };
 
-const tools: readonly OfferedTool[] = [...capabilityTools, estimate, ...endpointTools];
+const tools: readonly OfferedTool[] = [
+  ...capabilityTools,
+  estimate,
+  ...modelTools,
+  ...endpointTools,
+];
 
 /** Lists the tools that a key may use. */
 export const toolsFor = ({ scopes }: Caller): Tool[] =>

@@ -34,6 +34,7 @@ import { readJson } from '../http/body.ts';
 import { parseWith } from '../http/parsing.ts';
 import { parseMetadata } from '../http/metadata.ts';
 import { receiveForm } from '../http/multipart.ts';
+import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
 /** Request that was read. Its inputs were neither resolved nor downloaded. */
@@ -74,25 +75,39 @@ export async function readRequest(
   deps: ReadingDeps,
 ): Promise<ReadRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const { webhookUrl: url, metadata: pairs, ...fields } = await readJson(ctx);
+  const { webhookUrl: url, metadata: pairs, ...sent } = await readJson(ctx, dataUrlBodyBytesMax);
+  const { fields, store } = await receiveDataUrls(ctx, sent, deps);
   const request = parseWith(capability.request, fields);
   const webhookUrl = parseWebhookUrl(url, deps.outbound);
   const metadata = parseMetadata(pairs);
-  return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, ...deps }) };
+  return { webhookUrl, metadata, ...completed(ctx, capability, { request, store, ...deps }) };
 }
 
-/** Returns the request and the function that finds its recording. @throws GatewayError if it names no recording, or two */
-function namedRecording(
+/**
+ * Returns the request and the function that stores its `data:` URLs and finds its recording.
+ * @throws GatewayError if it names no recording, or two
+ */
+function completed(
   ctx: Context,
   capability: Capability,
-  { request, recordings }: { request: JsonObject; recordings: Recordings },
+  {
+    request,
+    store,
+    recordings,
+  }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
 ): Pick<ReadRequest, 'request' | 'complete'> {
-  const source = capability.recording?.(request);
-  if (!source) return { request };
+  // Rejects a wrong source before the request claims its Idempotency-Key.
+  const hasRecording = capability.recording?.(request) !== undefined;
+  if (!hasRecording && !store) return { request };
   const { organizationId } = ctx.state.caller;
   return {
     request,
-    complete: async () => ({ request, recording: await recordings.find(source, organizationId) }),
+    async complete() {
+      const stored = store ? await store(request) : request;
+      const source = capability.recording?.(stored);
+      if (!source) return { request: stored };
+      return { request: stored, recording: await recordings.find(source, organizationId) };
+    },
   };
 }
 
@@ -121,7 +136,8 @@ async function readForm(
     // A missing file is reported before unknown fields.
     capability.recording?.(named);
     const request = parseWith(capability.request, named);
-    return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, recordings }) };
+    const store = null;
+    return { webhookUrl, metadata, ...completed(ctx, capability, { request, store, recordings }) };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;

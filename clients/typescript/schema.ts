@@ -3979,7 +3979,6 @@ export interface components {
         AudioTranscribeRequest: {
             /** @description Of an uploaded file. */
             fileId?: string;
-            /** Format: uri */
             audioUrl?: string;
             /** @description Language of the speech; recognized when absent. */
             language?: string;
@@ -6269,7 +6268,12 @@ export interface operations {
     };
     listStudioModels: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only this endpoint, by the type of its jobs. */
+                type?: "imageGenerate" | "imageEdit" | "imageUpscale" | "imageRemoveBackground" | "imageBatch" | "videoGenerate" | "videoUpscale" | "videoRemoveBackground" | "voiceoverGenerate" | "dialogueGenerate" | "musicPlan" | "musicGenerate" | "sfxGenerate" | "audioTranscribe";
+                /** @description Only this model. */
+                model?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

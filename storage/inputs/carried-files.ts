@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { fieldError } from '../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
 import { untypedExtension, type Storage } from '../storage.ts';
 import { headBytes, headOf, inspectHead, mediaTypeOf } from '../media.ts';
@@ -26,7 +26,7 @@ interface FilePart {
 export interface ReceivedFile {
   /** File id derived from the bytes, so that a repeated request has the same id. */
   contentId: string;
-  /** Duration in seconds; null for a picture. */
+  /** Duration in seconds; null for a file that was not received as a recording. */
   durationSeconds: number | null;
   /**
    * Stores the file as an upload of its owner.
@@ -37,7 +37,7 @@ export interface ReceivedFile {
   discard: () => Promise<void>;
 }
 
-/** Properties of a file in the spool; the duration in seconds, null for a picture. */
+/** Properties of a file in the spool; the duration in seconds, null if it was not received as a recording. */
 interface Inspected {
   extension: string;
   durationSeconds: number | null;
@@ -96,6 +96,21 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
           throw fieldError('UNSUPPORTED_MEDIA_TYPE', part.field, 'must be a picture');
         }
         return { extension, durationSeconds: null };
+      }),
+
+    /**
+     * Receives a file of any medium. Errors name the field of the part.
+     * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+     */
+    receiveMedia: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
+      receive(part, owner, async (path) => {
+        try {
+          const { extension } = await inspectHead(await headOf(path, headBytes), null);
+          return { extension, durationSeconds: null };
+        } catch (error) {
+          if (!(error instanceof GatewayError)) throw error;
+          throw fieldError(error.code, part.field, error.message);
+        }
       }),
 
     /**

@@ -130,8 +130,12 @@ function createResolver(deps: InputsDeps): ResolveOne {
     if (isId('upload', input)) return storageReference(await uploadKey(input, required));
     const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
-    if (key) return storageReference(await ownKey(key, required));
-    if (!url || url.origin === ownOrigin) throw new Unusable(url ? noFile : 'is not a URL');
+    const isOwn = key?.startsWith(`${required.organizationId}/`);
+    if (key && isOwn) return storageReference(await ownKey(key, required));
+    if (!url) throw new Unusable('is not a URL');
+    // A signed URL of another organization's file is as public as a URL of another server.
+    const isPublic = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
+    if (!isPublic) throw new Unusable(noFile);
     try {
       // The parsed URL that was checked is passed on, because another parser may read the original text differently.
       return (await deps.outbound.vet(input)).href;

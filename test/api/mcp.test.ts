@@ -5,7 +5,7 @@ import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.j
 import { afterAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { download } from '../harness/media.ts';
+import { discPicture, download } from '../harness/media.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -56,6 +56,8 @@ describe('the tools', () => {
       'getJob',
       'listJobs',
       'cancelJob',
+      'createUploadUrl',
+      'getStudioModel',
       'listStudioModels',
       'listStudioVoices',
     ];
@@ -84,6 +86,50 @@ describe('the tools', () => {
     expect(names).not.toContain('imageGenerate');
     const { isError, text } = await call(client, 'imageGenerate', { prompt: 'a tree' });
     expect([isError, text]).toEqual([true, expect.stringMatching(/^FORBIDDEN: .*studio:image/)]);
+  });
+});
+
+describe('the models', () => {
+  it('are listed in less than 10 KB, and described one by one', async () => {
+    const client = await connect();
+    const list = await client.callTool({ name: 'listStudioModels', arguments: {} });
+    expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
+    const { data } = list.structuredContent as {
+      data: { tool: string; models: { id: string }[] }[];
+    };
+    expect(data.map(({ tool }) => tool).toSorted()).toEqual(
+      capabilities.map(({ type }) => type).toSorted(),
+    );
+    for (const { tool, models } of data) {
+      for (const { id } of models) {
+        const { structuredContent } = await call(client, 'getStudioModel', { tool, model: id });
+        expect(structuredContent).toMatchObject({ data: [{ type: tool, models: [{ id }] }] });
+      }
+    }
+    const wrong = await call(client, 'getStudioModel', { tool: 'videoGenerate', model: 'veo9' });
+    expect([wrong.isError, wrong.text]).toEqual([true, expect.stringMatching(/did you mean veo/)]);
+  });
+});
+
+describe('a local picture', () => {
+  it('is sent as a data URL, or with an upload URL', async () => {
+    const client = await connect();
+    const picture = await discPicture(200, 150);
+    const url = `data:image/png;base64,${picture.toString('base64')}`;
+    const inline = await call(client, 'imageEdit', { prompt: 'add a hat', imageUrls: [url] });
+    expect(inline.job).toMatchObject({ status: 'completed' });
+    const target = await call(client, 'createUploadUrl', { contentType: 'image/png' });
+    const { uploadUrl, method, headers, fileId } = target.structuredContent as {
+      uploadUrl: string;
+      method: string;
+      headers: Record<string, string>;
+      fileId: string;
+    };
+    expect((await fetch(uploadUrl, { method, headers, body: new Blob([picture]) })).status).toBe(
+      200,
+    );
+    const edited = await call(client, 'imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
+    expect(edited.job).toMatchObject({ status: 'completed' });
   });
 });
 

@@ -206,7 +206,7 @@ describe('a recording that was uploaded before', () => {
     expect(answer.body.data).toMatchObject({ source: field === 'fileId' ? 'file' : 'url' });
     expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
     const { key } = await gateway.newCaller({ credits: 10 });
-    const foreign = await gateway.call<Body>(path, { key, body: { [field]: source } });
+    const foreign = await gateway.call<Body>(path, { key, body: { fileId } });
     expect(foreign.status).toBe(400);
     expect(foreign.body.error).toBe('INVALID_INPUT_URL');
   });

@@ -532,7 +532,8 @@ describe('inputs of a job', () => {
   it('are refused alike whether they are unknown or somebody else’s', async () => {
     const mine = await uploaded();
     const other = await gateway.newCaller({ credits: 100 });
-    const foreign = await generate(mine.publicUrl, other.key);
+    const foreign = await generate(mine.fileId, other.key);
+    const unsigned = await generate(mine.publicUrl.replace(/\?.*/, ''), other.key);
     const unknownUrl = mine.publicUrl.replace(/org_\w+\/file_\w+/, () =>
       [newId('organization'), newId('upload')].join('/'),
     );
@@ -550,6 +551,15 @@ describe('inputs of a job', () => {
       },
     });
     expect(strip(unknown)).toEqual(strip(foreign));
+    expect(strip(unsigned)).toEqual(strip(foreign));
+  });
+
+  it('of another organization are accepted by their signed URL, as every public URL is', async () => {
+    const mine = await uploaded();
+    const other = await gateway.newCaller({ credits: 100 });
+    expect((await generate(mine.publicUrl, other.key)).status).toBe(200);
+    const [submit] = await gateway.sandbox.submits({ match: mine.fileId });
+    expect(JSON.stringify(submit)).toContain(new URL(mine.publicUrl).search);
   });
 
   it('are refused before anything is reserved, each by its field', async () => {

@@ -1,0 +1,99 @@
+/**
+ * `data:` URLs in Studio requests: small files inside the JSON body. They are received like the files of a form, so the
+ * request that is parsed and stored contains their ids.
+ */
+import { Readable } from 'node:stream';
+import type { ReceivedFile } from '../../storage/inputs/carried-files.ts';
+import { fieldError } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Context } from '../context.ts';
+import type { ReadingDeps } from './request-draft.ts';
+
+/** Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three. */
+export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
+/** Size limit of the file in a `data:` URL, in bytes. */
+const dataUrlBytesMax = 1024 * 1024;
+
+/** Fields of a request whose `data:` URLs were replaced by file ids. */
+export interface ReceivedDataUrls {
+  fields: Record<string, unknown>;
+  /**
+   * Stores the files, and returns the parsed request with the ids of the stored files; null if the request has no
+   * `data:` URL.
+   */
+  store: ((request: JsonObject) => Promise<JsonObject>) | null;
+}
+
+/**
+ * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
+ * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, STORAGE_QUOTA_EXCEEDED
+ */
+export async function receiveDataUrls(
+  ctx: Context,
+  fields: Record<string, unknown>,
+  { requestFiles, onReceiving }: Pick<ReadingDeps, 'requestFiles' | 'onReceiving'>,
+): Promise<ReceivedDataUrls> {
+  const { caller } = ctx.state;
+  const received = new Map<string, ReceivedFile>();
+
+  async function receive(text: string, path: string): Promise<string> {
+    const bytes = bytesOf(text, path);
+    await requestFiles.requireRoom(caller, bytes.length);
+    const stream = Object.assign(Readable.from([bytes]), { truncated: false });
+    const receiving = requestFiles.receiveMedia({ field: path, stream }, caller);
+    onReceiving(receiving);
+    const file = await receiving;
+    received.set(file.contentId, file);
+    return file.contentId;
+  }
+
+  const replaced = await replaceUrls(fields, (text, path) =>
+    text.startsWith('data:') ? receive(text, path) : Promise.resolve(text),
+  );
+  if (received.size === 0) return { fields, store: null };
+  return {
+    fields: replaced,
+    async store(request) {
+      const ids = new Map<string, string>();
+      for (const [contentId, file] of received) ids.set(contentId, (await file.store()).fileId);
+      return replaceUrls(request, (text) => Promise.resolve(ids.get(text) ?? text));
+    },
+  };
+}
+
+/** Decodes a `data:` URL. @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE */
+function bytesOf(text: string, path: string): Buffer {
+  const start = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
+  const encoded = text.slice(start?.length ?? 0);
+  if (start === undefined || !/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) {
+    throw fieldError('INVALID_INPUT_URL', path, 'must be data:TYPE;base64,DATA with valid Base64');
+  }
+  const bytes = Buffer.from(encoded, 'base64');
+  if (bytes.length > dataUrlBytesMax) {
+    const message = `a data URL may contain at most ${dataUrlBytesMax} bytes (has ${bytes.length}); upload the file instead`;
+    throw fieldError('FILE_TOO_LARGE', path, message);
+  }
+  return bytes;
+}
+
+type Replace = (text: string, path: string) => Promise<string>;
+
+/** Replaces the texts of the fields whose names end with `Url` or `Urls`, one after the other. */
+async function replaceUrls<Fields extends Record<string, unknown>>(
+  fields: Fields,
+  replace: Replace,
+): Promise<Fields> {
+  const replaced: Record<string, unknown> = { ...fields };
+  for (const [name, value] of Object.entries(fields)) {
+    if (!/Urls?$/.test(name)) continue;
+    if (typeof value === 'string') replaced[name] = await replace(value, name);
+    if (!Array.isArray(value)) continue;
+    const items: unknown[] = [];
+    for (const [index, item] of value.entries()) {
+      items.push(typeof item === 'string' ? await replace(item, `${name}.${index}`) : item);
+    }
+    replaced[name] = items;
+  }
+  // oxlint-disable-next-line no-unsafe-type-assertion -- texts are replaced by texts
+  return replaced as Fields;
+}

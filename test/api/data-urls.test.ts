@@ -1,0 +1,103 @@
+/** `data:` URLs as inputs of Studio requests. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { discPicture, download } from '../harness/media.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let picture: string;
+
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 1000 });
+  picture = dataUrl('image/png', await discPicture(200, 150));
+});
+
+const dataUrl = (type: string, bytes: Buffer): string =>
+  `data:${type};base64,${bytes.toString('base64')}`;
+const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+  gateway.call(`/api/v1/studio/${path}`, { key: caller.key, body, headers });
+const uploads = () =>
+  gateway.database.query<{ id: string }>('SELECT id FROM upload WHERE organization_id = $1', [
+    caller.organizationId,
+  ]);
+const jobs = () =>
+  gateway.database.query<{ request: Record<string, unknown> }>(
+    'SELECT request FROM job WHERE organization_id = $1',
+    [caller.organizationId],
+  );
+
+describe('a data URL', () => {
+  it('is the picture of an edit, stored as an upload, and the same job under the same key', async () => {
+    const body = { prompt: 'add a hat', imageUrls: [picture] };
+    const first = await post('image/edit', body, { 'idempotency-key': 'k' });
+    expect(first).toMatchObject({ status: 200, body: { data: { images: [{}] } } });
+    const [job] = await jobs();
+    expect(job?.request['imageUrls']).toEqual([expect.stringMatching(/^file_/)]);
+    const again = await post('image/edit', body, { 'idempotency-key': 'k' });
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    await expect.poll(uploads).toHaveLength(1);
+  });
+
+  it('is measured where the size decides the price', async () => {
+    const upscaled = await post('image/upscale', { imageUrl: picture, scaleFactor: 2 });
+    expect(upscaled).toMatchObject({ status: 200, body: { data: { width: 400, height: 300 } } });
+  });
+
+  it('is the recording of a transcription', async () => {
+    const speech = await post('voiceover/generate', { text: 'One two three.', title: 'a talk' });
+    const audioUrl = dataUrl('audio/mpeg', await download(speech.body.data.url));
+    const spoken = await post('audio/transcribe', { audioUrl });
+    expect(spoken).toMatchObject({
+      status: 200,
+      body: { data: { text: expect.stringMatching(/\w/) } },
+    });
+  });
+
+  it('is estimated without keeping its file', async () => {
+    const estimate = await post('image/upscale/estimate', { imageUrl: picture });
+    expect(estimate.status).toBe(200);
+    await expect.poll(uploads).toEqual([]);
+  });
+
+  it.each([
+    ['without Base64', 'data:image/png,abc', 'INVALID_INPUT_URL', 'must be data:TYPE;base64,DATA'],
+    ['with wrong Base64', 'data:image/png;base64,a b', 'INVALID_INPUT_URL', 'valid Base64'],
+    [
+      'of text',
+      dataUrl('image/png', Buffer.from('no picture')),
+      'UNSUPPORTED_MEDIA_TYPE',
+      'imageUrl',
+    ],
+    [
+      'of more than 1 MB',
+      dataUrl('image/png', Buffer.alloc(1_100_000, 1)),
+      'FILE_TOO_LARGE',
+      'at most 1048576 bytes',
+    ],
+  ])('%s is rejected, and nothing is kept', async (_title, imageUrl, error, message) => {
+    const answer = await post('image/upscale', { imageUrl });
+    expect(answer.body).toMatchObject({ error, message: expect.stringContaining(message) });
+    expect(answer.status).toBeLessThan(500);
+    await expect.poll(uploads).toEqual([]);
+    expect(await jobs()).toEqual([]);
+  });
+
+  it('in a field that does not exist is rejected, and not kept', async () => {
+    const answer = await post('image/generate', { prompt: 'a tree', pictureUrl: picture });
+    expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'pictureUrl' }] } });
+    await expect.poll(uploads).toEqual([]);
+  });
+});
+
+describe('a time without a zone', () => {
+  it('is rejected, and the message names the zone', async () => {
+    const { key } = caller;
+    for (const time of ['2026-01-31T12:00:00', '2026-01-31']) {
+      const answer = await gateway.call(`/api/v1/usage?after=${time}`, { key });
+      expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'after' }] } });
+      expect(answer.body.message).toContain('with its time zone');
+    }
+    const other = await gateway.call('/api/v1/usage?after=soon', { key });
+    expect(other.body.message).toContain('ISO 8601');
+  });
+});
