@@ -185,7 +185,7 @@ const modelTools: OfferedTool[] = [
     call: ({ tool, ...rest }) => modelsCall({ type: tool ?? '', ...rest }),
     // The schema of the request is the schema of the tool.
     present: (body) => ({
-      data: publishedModels.parse(body).data.map(({ request: _, ...each }) => each),
+      data: publishedModels.parse(body).data.map((each) => ({ ...each, request: undefined })),
     }),
   },
 ];

@@ -7,7 +7,8 @@ import type { ReceivedFile } from '../../storage/inputs/carried-files.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
-import type { ReadingDeps } from './request-draft.ts';
+import { idempotencyKeyOf } from '../idempotency/claims.ts';
+import type { ReadingDeps } from './request-reading.ts';
 
 /** Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three. */
 export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
@@ -38,7 +39,9 @@ export async function receiveDataUrls(
 
   async function receive(text: string, path: string): Promise<string> {
     const bytes = bytesOf(text, path);
-    await requestFiles.requireRoom(caller, bytes.length);
+    const { organizationId } = caller;
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    await requestFiles.requireRoom({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
     const receiving = requestFiles.receiveMedia({ field: path, stream }, caller);
     onReceiving(receiving);

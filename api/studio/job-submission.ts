@@ -13,15 +13,13 @@ import type { Hold } from '../idempotency/claims.ts';
 import type { JobSubscription } from './job-updates.ts';
 import { completePlan, priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
+import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
 import {
-  authorizeRequest,
-  draftRequest,
-  measurePrices,
   type ReadingDeps,
   type ReadRequest,
   readRequest,
   type ReadRequestOf,
-} from './request-draft.ts';
+} from './request-reading.ts';
 
 type Services = Pick<
   Composition,

@@ -103,15 +103,7 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receiveMedia: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, async (path) => {
-        try {
-          const { extension } = await inspectHead(await headOf(path, headBytes), null);
-          return { extension, durationSeconds: null };
-        } catch (error) {
-          if (!(error instanceof GatewayError)) throw error;
-          throw fieldError(error.code, part.field, error.message);
-        }
-      }),
+      receive(part, owner, (path) => inspectMedia(path, part.field)),
 
     /**
      * Receives a recording. Errors name the field of the part.
@@ -122,6 +114,17 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   };
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
+
+/** Reads the type of a file of any medium. @throws GatewayError UNSUPPORTED_MEDIA_TYPE with the field */
+async function inspectMedia(path: string, field: string): Promise<Inspected> {
+  try {
+    const { extension } = await inspectHead(await headOf(path, headBytes), null);
+    return { extension, durationSeconds: null };
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    throw fieldError(error.code, field, error.message);
+  }
+}
 
 interface RecordingsDeps {
   storage: Storage;

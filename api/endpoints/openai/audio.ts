@@ -12,7 +12,7 @@ import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { receiveForm } from '../../http/multipart.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { type ReadRequestOf, storedRecording } from '../../studio/request-draft.ts';
+import { type ReadRequestOf, storedRecording } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { bareHeaders, studioHeaders, fileErrors } from '../studio.ts';
 import {

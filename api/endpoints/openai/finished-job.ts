@@ -16,7 +16,7 @@ import { idempotencyKeyOf } from '../../idempotency/claims.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { gatewayErrorOf, openaiError } from '../../middleware/errors.ts';
 import { type RequestReader, startJob } from '../../studio/job-submission.ts';
-import type { ReadRequest } from '../../studio/request-draft.ts';
+import type { ReadRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../endpoint.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
 

@@ -16,7 +16,7 @@ import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';
 import { receiveForm } from '../../http/multipart.ts';
 import { parseWith } from '../../http/parsing.ts';
-import type { ReadRequestOf } from '../../studio/request-draft.ts';
+import type { ReadRequestOf } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { studioHeaders, fileErrors } from '../studio.ts';
 import {

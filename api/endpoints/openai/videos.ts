@@ -16,7 +16,7 @@ import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveForm } from '../../http/multipart.ts';
 import { submitJob } from '../../studio/job-submission.ts';
-import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
+import type { ReadingDeps, ReadRequestOf } from '../../studio/request-reading.ts';
 import { pathId } from '../fields.ts';
 import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
