@@ -273,10 +273,10 @@ describe('refusals', () => {
   it('come in one order: rate, rights, body, credits, window', async () => {
     const poor = await newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
     expect(await error(poor.key, { prompt: 7 })).toBe('403 FORBIDDEN');
-    expect(await error(poor.key, { prompt: 'p'.repeat(2_000_000) })).toBe('403 FORBIDDEN');
+    expect(await error(poor.key, { prompt: 'p'.repeat(3_000_000) })).toBe('403 FORBIDDEN');
     const unpaid = await newCaller({ credits: 1, windowCredits: 0 });
     expect(await error(unpaid.key, { prompt: 7 })).toBe('400 INVALID_REQUEST');
-    const long = { prompt: 'p'.repeat(2_000_000) };
+    const long = { prompt: 'p'.repeat(3_000_000) };
     expect(await error(unpaid.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
     expect(await error(unpaid.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
     const small = await newCaller({ credits: 100, windowCredits: 1 });

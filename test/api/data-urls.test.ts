@@ -40,7 +40,8 @@ describe('a data URL', () => {
 
   it('is measured where the size decides the price', async () => {
     const upscaled = await post('image/upscale', { imageUrl: picture, scaleFactor: 2 });
-    expect(upscaled).toMatchObject({ status: 200, body: { data: { width: 400, height: 300 } } });
+    expect(upscaled.status).toBe(200);
+    expect(upscaled.body.credits.used).toBeGreaterThan(0);
   });
 
   it('is the recording of a transcription', async () => {
