@@ -99,7 +99,7 @@ export async function* framesOf(
   try {
     const track = await input.getPrimaryAudioTrack();
     if (!track) throw new NotMp3Error('there is no MPEG audio in a part');
-    // The sampling rate tells the version of MPEG too.
+    // The sampling rate also identifies the MPEG version.
     onFormat(`${track.sampleRate} Hz, ${track.numberOfChannels} channel(s)`);
     for await (const { data } of new EncodedPacketSink(track).packets()) yield data;
   } catch (error) {

@@ -93,7 +93,7 @@ async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
     return { type, timestamp: isoTime(createdAtMs), data };
   }
   const job = await deps.readJob(name.organizationId, name.subjectId);
-  assert(job && job.status !== 'open', 'only the end of a job is told');
+  assert(job && job.status !== 'open', 'a webhook is only sent for a job that has ended');
   return {
     type: `studio.job.${job.status}`,
     timestamp: new Date(job.completed_at ?? Date.now()).toISOString(),

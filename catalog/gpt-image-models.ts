@@ -1,6 +1,6 @@
 /**
- * GPT Image 2 and 2.5, each with two real routes: fal, whose words the spec speaks, and OpenAI itself,
- * which is asked only when fal certainly did not take the call.
+ * GPT Image 2 and 2.5, each with two routes: fal, whose parameters the specification uses, and OpenAI,
+ * which is only called if fal certainly did not accept the call.
  */
 import {
   anyFormat,

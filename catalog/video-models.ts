@@ -29,7 +29,7 @@ export interface VideoModel extends CatalogRow {
   usdPerSecond: readonly FilmPrice[];
 }
 
-/** USD of a second of the films that these values ask for. */
+/** USD per second of a film with these values. */
 export interface FilmPrice {
   when: Readonly<Record<string, string | boolean>>;
   usd: number;

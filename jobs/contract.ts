@@ -54,7 +54,7 @@ export interface CallNotification {
 /** A verified notification of a provider. */
 export const providerNotification = defineSignal<[CallNotification]>('providerNotification');
 
-/** An operator, or the end of a provider's pause, asks to check now instead of at the next timer. */
+/** Sent by an operator, or at the end of a provider's pause: the status is checked now instead of at the next timer. */
 export const checkNow = defineSignal('checkNow');
 
 /** Progress of a job, as shown in Temporal's Current Details. */

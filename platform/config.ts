@@ -82,8 +82,8 @@ export function loadConfig(
     // The first issue of each variable is enough to correct it.
     if (!faults.has(name)) faults.set(name, missing ? 'is required' : `is wrong: ${issue.message}`);
   }
-  const told = [...faults].map(([name, fault]) => `${name} ${fault}`);
-  throw new ConfigError(`configuration: ${told.join('; ')}`);
+  const messages = [...faults].map(([name, fault]) => `${name} ${fault}`);
+  throw new ConfigError(`configuration: ${messages.join('; ')}`);
 }
 
 /** Address and credentials of the Temporal server. */

@@ -106,8 +106,8 @@ function boundQuestions(pool: DatabasePool, poolMax: number): void {
   }
 
   const bounded =
-    (ask: (...given: unknown[]) => Promise<unknown>) =>
-    async (...given: unknown[]): Promise<unknown> => {
+    (query: (...values: unknown[]) => Promise<unknown>) =>
+    async (...values: unknown[]): Promise<unknown> => {
       const leave = await enter();
       if (underWay >= underWayMax) {
         leave();
@@ -119,25 +119,25 @@ function boundQuestions(pool: DatabasePool, poolMax: number): void {
         const give = (): void => reject(new DatabaseSilentError('the database does not answer'));
         timer = setTimeout(give, answerTimeoutMs);
       });
-      const asked = ask(...given).finally(() => {
+      const answer = query(...values).finally(() => {
         underWay -= 1;
         leave();
       });
       // The caller may be gone when the pool gives up.
-      asked.catch(() => {});
+      answer.catch(() => {});
       try {
-        return await Promise.race([asked, late]);
+        return await Promise.race([answer, late]);
       } finally {
         clearTimeout(timer);
       }
     };
   for (const name of questions) {
-    const ask: unknown = Reflect.get(pool, name);
-    assert(typeof ask === 'function', `the pool has the method ${name}`);
+    const query: unknown = Reflect.get(pool, name);
+    assert(typeof query === 'function', `the pool has the method ${name}`);
     Reflect.set(
       pool,
       name,
-      bounded((...given) => Reflect.apply(ask, pool, given)),
+      bounded((...values) => Reflect.apply(query, pool, values)),
     );
   }
 }

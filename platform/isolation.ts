@@ -28,21 +28,21 @@ export async function forEachAlone<Thing extends { readonly id: string }>(
   run: (thing: Thing) => Promise<unknown>,
   { subject, logger }: IsolationOptions,
 ): Promise<Isolated> {
-  const told: Isolated = { done: 0, skipped: 0 };
+  const report: Isolated = { done: 0, skipped: 0 };
   let failingMs = 0;
   for (const [index, thing] of things.entries()) {
     const startedAtMs = performance.now();
     try {
       await run(thing);
-      told.done += 1;
+      report.done += 1;
     } catch (error) {
-      told.skipped += 1;
+      report.skipped += 1;
       failingMs += performance.now() - startedAtMs;
       logger.warn({ error, subject, subjectId: thing.id }, 'sweeper.skipped');
       if (failingMs < failingMaxMs) continue;
-      told.skipped += things.length - index - 1;
-      return told;
+      report.skipped += things.length - index - 1;
+      return report;
     }
   }
-  return told;
+  return report;
 }

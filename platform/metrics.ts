@@ -66,7 +66,7 @@ function requestMetrics(registry: Registry) {
       'outcome',
     ]),
     notificationSeconds: timed('provider_notification_delivery_seconds', [
-      'From a webhook to the workflow that was told of it.',
+      'From a provider notification to the signal to its workflow.',
       'provider',
     ]),
   };

@@ -115,12 +115,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connect: { timeout: 5000 },
   });
 
-  async function send(url: URL, wanted: Wanted): Promise<Dispatcher.ResponseData> {
+  async function send(url: URL, fields: OutboundRequest): Promise<Dispatcher.ResponseData> {
     return request(url, {
-      ...wanted,
+      ...fields,
       dispatcher: admitted.has(url.origin) ? open : guarded,
       headers: {
-        ...wanted.headers,
+        ...fields.headers,
         // Without compression, because a small response must not become a large one.
         'accept-encoding': 'identity',
         'user-agent': 'studio-gateway',
@@ -171,7 +171,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
 }
 
 /** Request options without those that all requests have. */
-interface Wanted {
+interface OutboundRequest {
   method: 'GET' | 'POST';
   signal: AbortSignal;
   headers?: Record<string, string>;

@@ -50,15 +50,15 @@ export async function describeTaskQueue(
 
 /** Makes a function whose result is reused for a while, because probes and scrapes come often. */
 export function remembered<Answer>(
-  ask: () => Promise<Answer>,
+  read: () => Promise<Answer>,
   ageMaxMs: number,
 ): () => Promise<Answer> {
-  let askedAtMs = Number.NEGATIVE_INFINITY;
+  let readAtMs = Number.NEGATIVE_INFINITY;
   let answer: Promise<Answer> | undefined;
   return () => {
-    if (!answer || performance.now() - askedAtMs > ageMaxMs) {
-      askedAtMs = performance.now();
-      answer = ask();
+    if (!answer || performance.now() - readAtMs > ageMaxMs) {
+      readAtMs = performance.now();
+      answer = read();
       // A failure is not reused: the next call tries again.
       answer.catch(() => (answer = undefined));
     }

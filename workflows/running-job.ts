@@ -78,12 +78,12 @@ const failuresMax = 10;
 export function reportProgress(plan: JobPlan) {
   const progress: JobProgress = { phase: '', calls: [], failures: [] };
   setHandler(progressQuery, () => progress);
-  const tell = (): void => setCurrentDetails(markdownOf(progress));
+  const showDetails = (): void => setCurrentDetails(markdownOf(progress));
   return {
     /** Sets the phase of the job. */
     job(phase: string): void {
       progress.phase = phase;
-      tell();
+      showDetails();
     },
     /** Sets the phase of a call; a known provider request id is kept. */
     call(callIndex: number, phase: string, providerRequestId?: string): void {
@@ -96,7 +96,7 @@ export function reportProgress(plan: JobPlan) {
         });
       else progress.calls.push(now);
       progress.phase = `${plan.calls.length} call(s), ${creditsOf(plan.priceMicro)} reserved`;
-      tell();
+      showDetails();
     },
     /** Adds a failed attempt. */
     failed(
@@ -106,7 +106,7 @@ export function reportProgress(plan: JobPlan) {
       const where = of ? ` of call ${of.call.index + 1} at ${of.route.provider}` : '';
       progress.failures.push(`${clock(Date.now())} ${verb}${where}: ${message}`);
       if (progress.failures.length > failuresMax) progress.failures.shift();
-      tell();
+      showDetails();
     },
   };
 }

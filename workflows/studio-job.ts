@@ -185,10 +185,10 @@ async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
   if (settled.verdict !== 'not_reserved') await tellCaller(plan);
   const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;
   outcome(plan, { status, billing, reason: code });
-  const words = `${billingInWords(plan, settled)}: ${code}, ${message}`;
-  progress.job(words);
-  if (status === 'canceled') throw new CancelledFailure(words);
-  throw ApplicationFailure.create({ message: words, type: code, nonRetryable: true });
+  const result = `${billingInWords(plan, settled)}: ${code}, ${message}`;
+  progress.job(result);
+  if (status === 'canceled') throw new CancelledFailure(result);
+  throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });
 }
 
 function billingInWords(plan: JobPlan, settled: SettleVerdict): string {

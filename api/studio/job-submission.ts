@@ -160,7 +160,7 @@ async function admit(
     const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
     const draft = await measurePrices({ storage, copies }, drafted);
     const planned = { requestId, caller, capability, request, metadata, draft };
-    const plan = completePlan(config, { ...planned, jobId, tells: url !== null });
+    const plan = completePlan(config, { ...planned, jobId, hasWebhook: url !== null });
     // The webhook is recorded before the start, so that no accepted job lacks it.
     if (url !== null) await webhooks.add({ subjectId: jobId, organizationId, url });
     const updates = await admission.admit(plan, hold);

@@ -29,7 +29,7 @@ export interface Planned {
   draft: DraftPlan;
   metadata: Record<string, string> | null;
   /** Whether a webhook is sent when the job ends. */
-  tells: boolean;
+  hasWebhook: boolean;
 }
 
 /** Price of one credit in USD. */
@@ -93,7 +93,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     typicalSeconds: typicalSecondsOf(planned.draft.calls),
-    webhook: planned.tells ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
+    webhook: planned.hasWebhook ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };

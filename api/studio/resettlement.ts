@@ -1,5 +1,5 @@
 /**
- * Settles a job whose workflow no longer exists. The provider is asked for the status of the recorded operations. If the
+ * Settles a job whose workflow no longer exists. The status of the recorded provider operations is requested from the provider. If the
  * provider certainly does not deliver, the job is released. Otherwise a new run of the same plan continues the job; each of
  * its steps is idempotent by the job's id.
  */

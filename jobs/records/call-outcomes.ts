@@ -17,7 +17,7 @@ import {
 type CallVerdict =
   /** Certainly never accepted by the provider. */
   | 'not_sent'
-  /** Possibly accepted; the provider cannot be asked, because its request id is unknown. */
+  /** Possibly accepted; its status cannot be requested, because the provider request id is unknown. */
   | 'unknown'
   /** The provider could not be reached. */
   | 'unreachable'
@@ -78,7 +78,10 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
   }
   if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
   if (!provider?.queue || !operation) {
-    return found('unknown', `${call.provider} never named it, so it cannot be asked for it`);
+    return found(
+      'unknown',
+      `${call.provider} returned no request id, so its status cannot be requested`,
+    );
   }
   try {
     const checked = await provider.queue.check(operation, {

@@ -99,7 +99,8 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
   if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
   const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
-  if (owner === null) reasons.push('Temporal cannot be asked for its workflow');
+  if (owner === null)
+    reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
   else if (owner.state === 'missing') reasons.push('workflow gone: Temporal knows none of this id');
   else if (owner.state === 'closed') {
     reasons.push(`workflow ended (${owner.status}) without settling`);
@@ -139,7 +140,7 @@ function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) =>
       return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
     case 'accepted':
       return verifying
-        ? `call ${number}, outcome unknown: ${provider}${named} gave no verdict; last asked ${ago(call.updatedAtMs)}`
+        ? `call ${number}, outcome unknown: ${provider}${named} gave no verdict; last checked ${ago(call.updatedAtMs)}`
         : `call ${number} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
       return `call ${number}: ${call.state}`;
