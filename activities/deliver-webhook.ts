@@ -3,17 +3,23 @@
  * current representation with newly signed URLs, signed by every active secret, sent once, and
  * recorded.
  */
-import { Webhook } from 'standardwebhooks';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
-import { OutboundError, type Outbound } from '../platform/outbound.ts';
+import type { Outbound } from '../platform/outbound.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/provider-http.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
+import {
+  sendMessage,
+  signMessage,
+  type Sent,
+  type WebhookEvent,
+  type WebhookMessage,
+} from '../webhooks/message.ts';
 import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
-import type { AttemptEnd, WebhookName, Webhooks } from '../webhooks/webhooks.ts';
+import type { WebhookName, Webhooks } from '../webhooks/webhooks.ts';
 
 /** Services and settings of deliveries. */
 export interface DeliveryDeps {
@@ -28,9 +34,6 @@ export interface DeliveryDeps {
   retryDelaysMs: readonly number[];
 }
 
-/** Bytes of a response that are recorded, enough to see the cause of a failure. */
-const responseBytesMax = 1024;
-
 /** Makes the activities of the webhook queue. */
 export function createDeliveries(deps: DeliveryDeps) {
   return {
@@ -44,7 +47,11 @@ export function createDeliveries(deps: DeliveryDeps) {
       if (!begun) return;
       const message = await messageOf(deps, name);
       const startedAtMs = performance.now();
-      const { retryAfter, ...sent } = await send(deps, begun.url, message);
+      const { retryAfter, ...sent } = await sendMessage(deps.outbound, {
+        url: begun.url,
+        message,
+        timeoutMs: deps.timeoutMs,
+      });
       const delayMs = deps.retryDelaysMs[begun.failures];
       const retryInMs =
         sent.outcome !== 'failed' || delayMs === undefined
@@ -61,8 +68,6 @@ export function createDeliveries(deps: DeliveryDeps) {
 /** Activities of the webhook queue. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
-type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
-
 /** Makes the failure of an attempt. Temporal retries it after `retryInMs`; null: never. */
 function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
   return ApplicationFailure.create({
@@ -75,19 +80,7 @@ function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null
   });
 }
 
-interface Message {
-  headers: Record<string, string>;
-  body: string;
-}
-
-/** Event of a webhook's body. */
-interface Event {
-  type: string;
-  timestamp: string;
-  data: Record<string, unknown>;
-}
-
-async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
+async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookEvent> {
   if (isId('notice', name.subjectId)) {
     const { type, createdAtMs, data } = await deps.accountNotices.read(name.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
@@ -101,48 +94,10 @@ async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
   };
 }
 
-async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message> {
-  const body = JSON.stringify(await eventOf(deps, name));
+async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookMessage> {
+  const event = await eventOf(deps, name);
   // A job ends once, so the message id depends on the job only, and receivers can discard
   // duplicates.
   const id = `msg_${name.subjectId.replace(/^(job|ntc)_/, '')}`;
-  const now = new Date();
-  const live = await deps.signingSecrets.live(name.organizationId);
-  return {
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-      'webhook-signature': live
-        .map(({ secret }) => new Webhook(secret).sign(id, now, body))
-        .join(' '),
-    },
-    body,
-  };
-}
-
-async function send(
-  deps: DeliveryDeps,
-  url: string,
-  message: Message,
-): Promise<Sent & { retryAfter: string | string[] | undefined }> {
-  try {
-    const { status, text, retryAfter } = await deps.outbound.post(url, {
-      ...message,
-      timeoutMs: deps.timeoutMs,
-      answerBytesMax: responseBytesMax,
-    });
-    return {
-      outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
-      status,
-      error: null,
-      // Postgres text cannot contain NUL.
-      response: text.replaceAll('\0', ''),
-      retryAfter,
-    };
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    const why = `${error.reason}: ${error.message}`;
-    return { outcome: 'failed', status: null, error: why, response: null, retryAfter: undefined };
-  }
+  return signMessage(deps.signingSecrets, name.organizationId, { id, event });
 }

@@ -1,4 +1,4 @@
-/** The console: the page to sign in, or the pages of who is signed in. */
+/** The console: the page to sign in, or the pages of the session. */
 import { useQuery } from '@tanstack/react-query';
 import { Suspense, lazy, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
@@ -19,7 +19,7 @@ const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
 const Operator = lazy(() => import('./pages/operator/operator.tsx'));
 const Models = lazy(() => import('./pages/models/models.tsx'));
 
-/** Draws the page of the current address. */
+/** Shows the page of the current address. */
 export function App() {
   return (
     <Router base="/console">
@@ -72,7 +72,7 @@ function Followed({ children }: { children: ReactNode }) {
   );
 }
 
-/** Whoever has not signed in as a caller finds no pages of callers. */
+/** Shows only the pages of operators, because no caller is signed in. */
 function OperatorOnly() {
   return (
     <LiveJobs keyId={null} enabled={false}>

@@ -1,4 +1,4 @@
-/** `npm run dev -- console-build`: builds the console into console/dist, unless what it is made of is unchanged. */
+/** `npm run dev -- console-build`: builds the console into console/dist, unless its sources are unchanged. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -6,9 +6,9 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 
 const own = import.meta.dirname;
 const project = join(own, '..');
-const madeOf = join(own, 'dist', '.made-of');
+const digestFile = join(own, 'dist', '.made-of');
 
-/** The console's sources, what it takes of the client, and the versions of everything else. */
+/** Lists the sources of the console, the files of the client that it imports, and the lockfile. */
 function sources(): string[] {
   const inside = readdirSync(own, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -32,11 +32,11 @@ function compress(): void {
 const content = createHash('sha256');
 for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
 const digest = content.digest('hex');
-if (!existsSync(madeOf) || readFileSync(madeOf, 'utf8') !== digest) {
+if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
   // A test run has another value.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
   await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });
   compress();
-  writeFileSync(madeOf, digest);
+  writeFileSync(digestFile, digest);
 }

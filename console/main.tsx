@@ -1,4 +1,4 @@
-/** The console's entry. */
+/** Entry of the console. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -16,7 +16,7 @@ import './styles/webhooks.css';
 import './styles/models.css';
 import './styles/operator.css';
 
-/** Whoever is signed out finds the page to sign in, whatever was asked. */
+/** Shows the page to sign in after a response 401. */
 function onError(error: Error): void {
   if (!(error instanceof ApiError) || error.status !== 401) return;
   checkSession(client);
@@ -27,10 +27,10 @@ const client = new QueryClient({
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     queries: {
-      // What changes is told (gateway/live.tsx), or is of no hurry.
+      // Jobs are updated by events (gateway/live.tsx); other data may be half a minute old.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
-      // A gateway that went away comes back; a refusal stays one.
+      // Only failures that may pass are retried.
       retry: (_, error) => error instanceof ApiError && error.isPassing,
       retryDelay: (attempt, error) =>
         error instanceof ApiError && error.retryAtMs !== null

@@ -166,6 +166,14 @@ const ledgerEntry = z.object({
 /** Entry of the ledger. */
 export type LedgerEntry = z.infer<typeof ledgerEntry>;
 
+/** Filter and page of a list of entries. */
+interface EntryListing {
+  kind: LedgerEntry['kind'] | undefined;
+  /** Sequence of the last entry of the page before. */
+  before: number | undefined;
+  limit: number;
+}
+
 /** Schema of an open reservation. */
 const openReservation = z.object({
   id: z.string(),
@@ -190,14 +198,15 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
 /** Makes the reads of the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
-    /** Lists entries, newest first; `before` is the sequence of the last entry of the page before. */
+    /** Lists entries, newest first. */
     entries: (
       organizationId: string,
-      { before, limit }: { before: number | undefined; limit: number },
+      { kind, before, limit }: EntryListing,
     ): Promise<readonly LedgerEntry[]> =>
       pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
         WHERE organization_id = ${organizationId}
+          AND (${kind ?? null}::text IS NULL OR kind = ${kind ?? null}::text)
           AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
         ORDER BY sequence DESC LIMIT ${limit}`),
     /** Lists the entries of a job or chat, oldest first. */

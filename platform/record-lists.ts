@@ -13,10 +13,16 @@ export interface RecordFilter {
   metadata?: Record<string, string> | undefined;
 }
 
-/** Makes the conditions on the rows `x` of an organization. */
-export function recordConditions(organizationId: string, filter: RecordFilter): FragmentSqlToken[] {
+/** Makes the conditions on the rows `x` of an organization; null: of all organizations. */
+export function recordConditions(
+  organizationId: string | null,
+  filter: RecordFilter,
+): FragmentSqlToken[] {
   const { keyId, model, afterMs, beforeMs, metadata = {} } = filter;
-  const found = [sql.fragment`x.organization_id = ${organizationId}`];
+  const found =
+    organizationId === null
+      ? [sql.fragment`true`]
+      : [sql.fragment`x.organization_id = ${organizationId}`];
   if (keyId !== undefined) found.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) found.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
@@ -30,7 +36,7 @@ export function recordConditions(organizationId: string, filter: RecordFilter): 
   // rows.
   for (const [name, value] of Object.entries(metadata)) {
     found.push(sql.fragment`EXISTS (SELECT FROM tag t
-      WHERE t.organization_id = ${organizationId} AND t.name = ${name} AND t.value = ${value}
+      WHERE t.organization_id = x.organization_id AND t.name = ${name} AND t.value = ${value}
         AND t.created_at = x.created_at AND t.id = x.id)`);
   }
   return found;

@@ -195,7 +195,7 @@ async function signedUrls(
 const promptLineMax = 140;
 
 /** Returns the first line of a request's text, by which people recognize a job; null if the request has no text. */
-function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
+export function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
   const [first] = Array.isArray(inputs) ? inputs : [];
   const spoken = isRecord(first) ? first['text'] : undefined;
   const found = [prompt, text, spoken, title].find((each) => typeof each === 'string');

@@ -41,6 +41,7 @@ import { uploads } from './uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookSecret } from './webhook-secret.ts';
+import { webhookTest } from './webhook-test.ts';
 
 /** All endpoints of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
@@ -54,6 +55,7 @@ export const endpoints: readonly Endpoint[] = [
   ...jobEvents,
   ...studioJobs,
   ...callerWebhooks,
+  ...webhookTest,
   ...openai,
   ...webhookSecret,
   ...noticeEndpoints,

@@ -107,6 +107,21 @@ export function listOrganizations(
     ORDER BY o.id DESC LIMIT ${limit}`);
 }
 
+const named = z.object({ id: z.string(), name: z.string() });
+
+/** Adds the names of their organizations to rows. */
+export async function withNames<Row extends { organizationId: string }>(
+  connection: CommonQueryMethods,
+  rows: readonly Row[],
+): Promise<(Row & { organizationName: string })[]> {
+  const ids = [...new Set(rows.map(({ organizationId }) => organizationId))];
+  const names = await connection.any(
+    sql.type(named)`SELECT id, name FROM organization WHERE id = ANY(${sql.array(ids, 'text')})`,
+  );
+  const byId = new Map(names.map(({ id, name }) => [id, name]));
+  return rows.map((row) => ({ ...row, organizationName: byId.get(row.organizationId) ?? '' }));
+}
+
 /** Reads an organization. @throws GatewayError NOT_FOUND */
 export async function readOrganization(
   connection: CommonQueryMethods,

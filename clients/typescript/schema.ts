@@ -1060,6 +1060,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test webhook, signed like the webhooks of jobs
+         * @description Sends one event of type `webhook.test` and waits for the response. It is not sent again and not recorded.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/responses": {
         parameters: {
             query?: never;
@@ -2099,6 +2121,22 @@ export interface components {
             updatedAt: string;
             lastStatus: number | null;
             lastError: string | null;
+        };
+        WebhookTest: {
+            /** @enum {string} */
+            outcome: "sending" | "delivered" | "gone" | "failed";
+            status: number | null;
+            /** @description The reason for a missing status. */
+            error: string | null;
+            /** @description The beginning of the response body. */
+            response: string | null;
+            durationMs: number | null;
+            /** @description The headers that were sent. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description The body that was sent. */
+            body: string;
         };
         OpenAIImages: {
             created: number;
@@ -4167,6 +4205,18 @@ export interface components {
             data: components["schemas"]["ListedWebhook"][];
             hasMore: boolean;
             nextCursor: string | null;
+        };
+        TestWebhookRequest: {
+            /**
+             * Format: uri
+             * @description https URL that receives the webhook.
+             */
+            url: string;
+        };
+        TestWebhookAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookTest"];
         };
         CreateResponseRequest: {
             model: string;
@@ -6608,6 +6658,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListWebhookDeliveriesAnswer"];
+                };
+            };
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://shop.example/hooks/studio"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TestWebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestWebhookAnswer"];
                 };
             };
         };

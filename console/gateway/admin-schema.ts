@@ -693,9 +693,12 @@ export interface components {
         JobLine: {
             jobId: string;
             organizationId: string;
+            organizationName: string;
             keyId: string;
             type: string;
             model: string | null;
+            /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
+            prompt: string | null;
             provider: string;
             /** @enum {string} */
             status: "open" | "completed" | "failed" | "canceled";
@@ -991,6 +994,7 @@ export interface components {
             /** @enum {string} */
             kind: "studio" | "chat";
             organizationId: string;
+            organizationName: string;
             type: string | null;
             model: string | null;
             credits: number;
@@ -1006,6 +1010,7 @@ export interface components {
         UnknownOutcome: {
             jobId: string;
             organizationId: string;
+            organizationName: string;
             type: string;
             model: string | null;
             errorCode: string;
@@ -1671,6 +1676,7 @@ export interface operations {
     listLedgerEntries: {
         parameters: {
             query?: {
+                kind?: "grant" | "reserve" | "charge" | "release";
                 limit?: number;
                 /** @description `sequence` of the last entry of the previous page. */
                 cursor?: number;
@@ -1769,8 +1775,16 @@ export interface operations {
                 organizationId?: string;
                 status?: "open" | "completed" | "failed" | "canceled";
                 type?: string;
+                provider?: string;
+                errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
                 search?: string;
+                /** @description Only this model. */
+                model?: string;
+                /** @description Only items created strictly after this time. */
+                after?: string;
+                /** @description Only items created strictly before this time. */
+                before?: string;
                 limit?: number;
                 cursor?: string;
             };

@@ -1,26 +1,26 @@
-/** The public API, as the console asks it: with the session's cookie, typed by the API's own description. */
+/** Client of the public API with the session's cookie, typed by the API's description. */
 import createClient from 'openapi-fetch';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
-/** Bodies of the API by their names. */
+/** Schemas of the API by their names. */
 export type Schemas = components['schemas'];
-/** A job, as lists and events show it. */
+/** Job resource. */
 export type Job = Schemas['Job'];
 
 /** Client of the API with the cookie of the session. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
-/** A field of a request that was refused. */
+/** Field of a request that was rejected. */
 export interface RefusedField {
   path: string;
   message: string;
 }
 
-/** A refusal of the API, or `AWAY` where no answer came. */
+/** Error response of the API, or `AWAY` if there was no response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: string;
-  /** 0 where no answer came. */
+  /** HTTP status; 0 if there was no response. */
   readonly status: number;
   readonly fields: readonly RefusedField[];
   readonly requestId: string | null;
@@ -29,17 +29,17 @@ export class ApiError extends Error {
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
-    const told: Record<string, unknown> = isRecord(body) ? body : {};
-    const code = textOf(told['error']) ?? codeOf(told['error']) ?? `HTTP ${status}`;
-    super(textOf(told['message']) ?? (code === 'Unauthorized' ? 'You are signed out.' : code));
+    const fields: Record<string, unknown> = isRecord(body) ? body : {};
+    const code = textOf(fields['error']) ?? codeOf(fields['error']) ?? `HTTP ${status}`;
+    super(textOf(fields['message']) ?? (code === 'Unauthorized' ? 'You are signed out.' : code));
     this.code = code;
     this.status = status;
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
-    this.fields = Array.isArray(told['details']) ? told['details'].filter(isField) : [];
-    this.requestId = textOf(told['requestId']) ?? null;
+    this.fields = Array.isArray(fields['details']) ? fields['details'].filter(isField) : [];
+    this.requestId = textOf(fields['requestId']) ?? null;
   }
 
-  /** Whether the same request may pass later. */
+  /** Returns whether the same request may succeed later. */
   get isPassing(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
@@ -47,7 +47,7 @@ export class ApiError extends Error {
 
 const away = { error: 'AWAY', message: 'The gateway does not respond.' };
 
-/** The answer of a request. @throws ApiError */
+/** Returns the body of a response. @throws ApiError */
 export async function answered<Data>(
   asked: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
@@ -59,7 +59,7 @@ export async function answered<Data>(
   return data;
 }
 
-/** A request to a path that is only known while the console runs. @throws ApiError */
+/** Sends a request to a path that is known only at run time, and returns the body. @throws ApiError */
 export async function ask<Data>(
   path: string,
   { method = 'GET', body }: { method?: string; body?: unknown } = {},
@@ -68,7 +68,7 @@ export async function ask<Data>(
   return response.json();
 }
 
-/** The same, with the answer as it comes. @throws ApiError */
+/** Sends a request and returns the response before its body has arrived. @throws ApiError */
 export async function send(
   path: string,
   { signal, method = 'GET', body }: { method?: string; body?: unknown; signal?: AbortSignal },
@@ -99,7 +99,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Of an error in OpenAI's shape. */
+/** Returns the code of an error in OpenAI's format. */
 function codeOf(value: unknown): string | undefined {
   return isRecord(value) ? textOf(value['code']) : undefined;
 }

@@ -34,7 +34,7 @@ const freshMs = 2000;
 interface LiveJobsProps {
   /** Key of the session; tabs share a stream only while they are signed in with the same key. */
   keyId: string | null;
-  /** Whether the key may read jobs. */
+  /** True if the key may read jobs. */
   enabled: boolean;
   children: ReactNode;
 }

@@ -1,4 +1,4 @@
-/** The operators' API, as the console asks it: with the operator's session. */
+/** Client of the operators' API with the operator's session. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import createClient from 'openapi-fetch';
 import type { components, paths } from './admin-schema.ts';
@@ -10,12 +10,12 @@ export type OperatorSchemas = components['schemas'];
 /** Client of the admin API with the cookie of the operator. */
 export const operatorApi = createClient<paths>({ baseUrl: location.origin });
 
-/** Whether an operator is signed in. */
+/** Returns whether an operator is signed in. */
 export function useIsOperator(): boolean {
   return (useQuery(sessionQuery).data?.operator ?? null) !== null;
 }
 
-/** What operators are shown is asked again after each action. */
+/** Returns a function that reads all operators' data again, after an action. */
 export function useOperatorRefresh(): () => Promise<void> {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: ['operator'] });

@@ -1,4 +1,4 @@
-/** Who is signed in, and what the key may do. */
+/** The session: its key and operator, and the permissions of the key. */
 import {
   queryOptions,
   useMutation,
@@ -10,7 +10,7 @@ import { answered, api, ask, type Schemas } from './client.ts';
 
 const askForSession = () => answered(api.GET('/api/v1/session'));
 
-/** Whether there is a session. */
+/** State of the session. */
 export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: askForSession });
 
 /** Key of the session. */
@@ -48,10 +48,10 @@ function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): str
   return scope === 'keys:write' ? 'A viewer may not create keys.' : null;
 }
 
-/** Why nobody is signed in, in words; null: the person knows. Absent while somebody is. */
+/** Query key of the reason why the session ended; null if the user ended it, absent during a session. */
 const endedKey = [...sessionQuery.queryKey, 'ended'];
 
-/** Shows who is signed in from now on, and forgets what was shown to whoever was before. @throws ApiError */
+/** Reads the new session and removes all cached data of the previous one. @throws ApiError */
 export async function changeSession(client: QueryClient): Promise<void> {
   const now = await askForSession();
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });

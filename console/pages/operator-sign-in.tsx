@@ -52,7 +52,7 @@ export function OperatorSignIn() {
   );
 }
 
-/** @throws Error in words */
+/** Starts the session. @throws Error with a message for the user */
 async function begin(key: string, name: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}` };
   const body = name === '' ? {} : { actor: name };

@@ -1,4 +1,4 @@
-/** The page to sign in: with an API key, or by a link that was made with one. */
+/** The page to sign in with an API key, or by a link that was created with one. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
@@ -7,7 +7,7 @@ import { changeSession, keyQuery, sessionQuery, useWhyEnded } from '../gateway/s
 import { Loading, Refusal } from '../parts/states.tsx';
 import { OperatorSignIn } from './operator-sign-in.tsx';
 
-/** What a link has behind its number sign. */
+/** Fragment of a sign-in link. */
 const linkForm = /^#link=([\w-]+)$/;
 
 /** Signs a caller in. */
@@ -26,9 +26,7 @@ export function SignIn() {
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
         {why && <p role="status">{why}</p>}
-        <p className="dim">
-          Sign in with an API key. It is exchanged for a session; your browser does not keep it.
-        </p>
+        <p className="dim">Sign in with an API key. The browser keeps a session, not the key.</p>
         <form onSubmit={submit} className="stack" aria-label="Sign in">
           <label>
             API key

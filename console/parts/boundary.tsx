@@ -1,11 +1,11 @@
-/** Keeps a fault in one part of a page from taking the rest along. */
+/** Limits an error in one part of a page to that part. */
 import { Component, type ReactNode } from 'react';
 
 interface State {
   error: Error | null;
 }
 
-/** Shows what went wrong in the place of its children, with a way to try again. */
+/** Shows the error in place of its children, with a button to try again. */
 export class Boundary extends Component<{ children: ReactNode }, State> {
   override state: State = { error: null };
 
@@ -18,7 +18,7 @@ export class Boundary extends Component<{ children: ReactNode }, State> {
     if (!error) return this.props.children;
     return (
       <section className="empty" role="alert">
-        <h1>This could not be shown</h1>
+        <h1>This part could not be shown</h1>
         <p>{error.message}</p>
         <button type="button" onClick={() => this.setState({ error: null })}>
           Try again

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 interface CountdownProps {
   /** Time in milliseconds since 1970. */
   untilMs: number;
-  /** Words before the seconds. */
+  /** Text before the seconds. */
   children: string;
 }
 

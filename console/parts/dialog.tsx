@@ -5,12 +5,12 @@ import { Refusal } from './states.tsx';
 
 interface DialogProps {
   title: string;
-  /** It was closed, by a button or by Escape. */
+  /** Called when the dialog was closed, by a button or by Escape. */
   onClose: () => void;
   children: ReactNode;
 }
 
-// Open as long as it is there.
+// The dialog is open while it is rendered.
 function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -24,16 +24,16 @@ function Dialog({ title, onClose, children }: DialogProps) {
 }
 
 interface AskProps extends DialogProps {
-  /** On the button that does it. */
+  /** Label of the button that confirms. */
   verb: string;
   isDangerous?: boolean;
-  /** Why it cannot be done as it stands. */
+  /** True if a required choice is missing. */
   isIncomplete?: boolean;
-  /** What is done. The dialog stays open, with what was typed, until it has succeeded. */
+  /** Does the action. The dialog keeps its input and stays open until the action has succeeded. */
   act: () => Promise<unknown>;
 }
 
-/** Asks before something is done. */
+/** Asks for a confirmation before an action. */
 export function Ask({ title, verb, isDangerous, isIncomplete, act, onClose, children }: AskProps) {
   const { mutate, isPending, error } = useMutation({ mutationFn: act, onSuccess: onClose });
   return (
@@ -67,7 +67,7 @@ interface SecretProps extends DialogProps {
   secret: string;
 }
 
-/** Shows what is shown once; Escape closes it too. */
+/** Shows a secret that is not shown again; Escape closes the dialog too. */
 export function ShownOnce({ title, secret, onClose, children }: SecretProps) {
   return (
     <Dialog title={title} onClose={onClose}>
@@ -84,13 +84,13 @@ export function ShownOnce({ title, secret, onClose, children }: SecretProps) {
   );
 }
 
-/** A secret with a button that copies it. */
+/** Shows a secret with a button that copies it. */
 export function Secret({ text }: { text: string }) {
-  const [told, setTold] = useState('');
+  const [message, setMessage] = useState('');
   const copy = (): void => {
     navigator.clipboard.writeText(text).then(
-      () => setTold('Copied'),
-      () => setTold('Your browser does not allow it: select the text and copy it.'),
+      () => setMessage('Copied'),
+      () => setMessage('The browser does not allow this. Select the text and copy it.'),
     );
   };
   return (
@@ -99,7 +99,7 @@ export function Secret({ text }: { text: string }) {
       <button type="button" onClick={copy}>
         Copy
       </button>
-      <output>{told}</output>
+      <output>{message}</output>
     </div>
   );
 }

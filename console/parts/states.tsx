@@ -27,7 +27,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** A refusal in words, with its fields and the request's id. */
+/** Shows an error with its rejected fields and its request id. */
 export function Refusal({ error }: { error: Error | null }) {
   if (!error) return null;
   const known = error instanceof ApiError ? error : undefined;

@@ -1,4 +1,4 @@
-/** Amounts, times, ids and states, each shown alike everywhere. */
+/** Amounts, times, ids and states in one format. */
 import { useEffect, useState } from 'react';
 import { useUsdOf } from '../gateway/pricing.ts';
 import { idTail, wordsOf } from './names.ts';
@@ -47,7 +47,7 @@ function moneyText(amount: number): string {
 
 const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** `0 bytes`, `4.2 MB`. */
+/** Formats a size: `0 bytes`, `4.2 MB`. */
 export function bytesText(bytes: number): string {
   const power = Math.min(sizes.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${rounded.format(bytes / 1000 ** power)} ${sizes[power]}`;
@@ -59,7 +59,7 @@ const steps = [
   ['minute', 60_000],
 ] as const;
 
-/** How long ago; the time itself where a pointer rests. `at`: ISO 8601, or Unix milliseconds. */
+/** Shows the time since or until `at` (ISO 8601, or Unix ms); the time itself is in the tooltip. */
 export function Ago({ at }: { at: string | number }) {
   const now = useNow(30_000);
   const time = new Date(at);
@@ -73,13 +73,13 @@ export function Ago({ at }: { at: string | number }) {
   );
 }
 
-/** A moment in full. */
+/** Shows a date and time. */
 export function Moment({ at }: { at: string | number }) {
   const time = new Date(at);
   return <time dateTime={time.toISOString()}>{moments.format(time)}</time>;
 }
 
-/** Unix milliseconds, again at each interval while it is shown. */
+/** Returns the time in Unix ms, updated at each interval. */
 export function useNow(intervalMs: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -89,7 +89,7 @@ export function useNow(intervalMs: number): number {
   return now;
 }
 
-/** `820 ms`, `4.2 s`, `3 min 5 s`. */
+/** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
@@ -130,7 +130,7 @@ export function Tail({ of }: { of: string }) {
   );
 }
 
-/** An id that can be copied. */
+/** Shows an id with a button that copies it. */
 export function Id({ of }: { of: string }) {
   const [copied, setCopied] = useState(false);
   return (

@@ -167,7 +167,7 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
   await take(page, {
     name: 'console-jobs',
     url: `${apiUrl}/console/jobs`,
-    texts: ['Changes appear by themselves.'],
+    texts: ['Live'],
     height: 800,
   });
   await take(page, { name: 'console-usage', url: `${apiUrl}/console/usage`, texts: ['Records'] });

@@ -29,6 +29,8 @@ interface JobFilter extends RecordFilter {
   /** `open`: queued or in progress. */
   status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type?: string | undefined;
+  provider?: string | undefined;
+  errorCode?: string | undefined;
   /** Only jobs with this id or text (job-search.ts). */
   search?: string | undefined;
 }
@@ -98,11 +100,13 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
 }
 export type JobReads = ReturnType<typeof createJobReads>;
 
-function conditions(organizationId: string, filter: JobFilter): FragmentSqlToken[] {
-  const { status, type, search } = filter;
+function conditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
+  const { status, type, provider, errorCode, search } = filter;
   const found = recordConditions(organizationId, filter);
   if (status !== undefined) found.push(...statusConditions(status));
   if (type !== undefined) found.push(sql.fragment`x.type = ${type}`);
+  if (provider !== undefined) found.push(sql.fragment`x.provider = ${provider}`);
+  if (errorCode !== undefined) found.push(sql.fragment`x.error->>'code' = ${errorCode}`);
   if (search !== undefined) found.push(matchesSearch(organizationId, search));
   return found;
 }
@@ -211,30 +215,17 @@ const jobCaller = z.object({
 });
 export type JobCaller = z.infer<typeof jobCaller>;
 
-/** Filter of a list of jobs; newest first. */
-interface OversightListing {
+/** Filter and page of the operators' list, newest first. */
+interface OversightListing extends JobListing {
   organizationId?: string | undefined;
-  status?: JobRecord['status'] | undefined;
-  type?: string | undefined;
-  /** Only jobs with this id or text (job-search.ts). */
-  search?: string | undefined;
-  /** Only jobs before this id. */
-  beforeId?: string | undefined;
-  limit: number;
 }
 
 /** Makes operators' reads of the jobs of all organizations, without documents. */
 export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {
-      const { organizationId, status, type, search, beforeId, limit } = listing;
-      const where = [sql.fragment`true`];
-      if (organizationId !== undefined) {
-        where.push(sql.fragment`x.organization_id = ${organizationId}`);
-      }
-      if (status !== undefined) where.push(sql.fragment`x.status = ${status}`);
-      if (type !== undefined) where.push(sql.fragment`x.type = ${type}`);
-      if (search !== undefined) where.push(matchesSearch(organizationId ?? null, search));
+      const { organizationId = null, beforeId, limit } = listing;
+      const where = conditions(organizationId, listing);
       // Job ids are ordered by time.
       if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
       return pool.any(

@@ -112,6 +112,40 @@ describe.concurrent('a webhook', () => {
     });
   });
 
+  it('is sent as a test on request, once, and shows what was sent and received', async () => {
+    const test = (url: string) =>
+      gateway.call<{ data: { outcome: string; body: string }; error: string }>(
+        '/api/v1/webhooks/test',
+        { body: { url } },
+      );
+    const accepted = await test(
+      receiver.at('/test', (response) => response.writeHead(200).end('thank you')),
+    );
+    const hook = only(receiver.received('/test'));
+    const { secret } = await secretOf(gateway.caller);
+    expect(verify(secret, hook)).toMatchObject({ type: 'webhook.test' });
+    expect(accepted.body.data).toEqual({
+      outcome: 'delivered',
+      status: 200,
+      error: null,
+      response: 'thank you',
+      durationMs: expect.any(Number),
+      headers: expect.objectContaining({ 'webhook-id': hook.headers['webhook-id'] }),
+      body: hook.text,
+    });
+    const failed = await test(receiver.at('/broken', (response) => response.writeHead(500).end()));
+    expect(failed.body.data).toMatchObject({ outcome: 'failed', status: 500 });
+    expect(receiver.received('/broken')).toHaveLength(1);
+    for (const url of ['http://10.0.0.1/', 'ftp://shop.example/', 'no URL'])
+      expect((await test(url)).body.error, url).toBe('INVALID_REQUEST');
+    const { key } = await gateway.newCaller({ credits: 1, scopes: ['studio:read'] });
+    const refused = await gateway.call('/api/v1/webhooks/test', {
+      key,
+      body: { url: receiver.at('/test') },
+    });
+    expect(refused.status).toBe(403);
+  });
+
   it('tells of a job that failed, and of one that was canceled', async () => {
     await start(receiver.at('/failed'), '[[fail:422]] a tree');
     const failed = only(await receiver.untilReceived('/failed'));

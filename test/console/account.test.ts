@@ -217,6 +217,14 @@ describeInBrowser('the account in the console', () => {
     await page.getByLabel('Alert below').fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
+    await page
+      .getByLabel('Receiver')
+      .fill(receiver.at('/test', (response) => response.writeHead(202).end('thank you')));
+    await page.getByRole('button', { name: 'Send test' }).click();
+    const test = page.getByRole('region', { name: 'Test' });
+    await test.getByText('thank you').waitFor();
+    await test.getByText('Request').click();
+    await test.getByText(/webhook-signature: v1,/).waitFor();
     await expectAccessible(page);
     expect(problems).toEqual([]);
   });

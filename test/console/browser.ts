@@ -17,6 +17,11 @@ export const describeInBrowser = describe.skipIf(executablePath === null);
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Script that lists the tables that are wider than their place: their last columns would be cut off. */
+export const cutOff = `[...document.querySelectorAll('.scroll')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+  .map((region) => region.getAttribute('aria-label'))`;
+
 /** A browser without windows. */
 export function openBrowser(): Promise<Browser> {
   // Chromium refuses its sandbox to root, which containers and CI are.

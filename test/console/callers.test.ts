@@ -4,12 +4,14 @@ import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { describeInBrowser, expectAccessible, openBrowser, openPage, signIn } from './browser.ts';
-
-/** Tables that are wider than their place: their last columns would be cut off. */
-const cutOff = `[...document.querySelectorAll('.scroll')]
-  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
-  .map((region) => region.getAttribute('aria-label'))`;
+import {
+  cutOff,
+  describeInBrowser,
+  expectAccessible,
+  openBrowser,
+  openPage,
+  signIn,
+} from './browser.ts';
 
 /** An address that stays while the process behind it is another one. */
 async function openPlace(port: number) {

@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { describeInBrowser, expectAccessible, openBrowser, openPage } from './browser.ts';
+import { cutOff, describeInBrowser, expectAccessible, openBrowser, openPage } from './browser.ts';
 
 describeInBrowser('the console of an operator', () => {
   const gateway = useGateway();
@@ -79,13 +79,15 @@ describeInBrowser('the console of an operator', () => {
         return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
       })
       .toBe('completed');
-    await page.getByLabel('Job', { exact: true }).fill(jobId);
-    await page.getByRole('button', { name: 'Explain' }).click();
+    await page.getByLabel('Search jobs').fill(jobId.slice(-8));
+    const found = page.getByRole('region', { name: 'Jobs', exact: true }).getByRole('row');
+    await expect.poll(() => found.count()).toBe(2);
+    await found.getByRole('link', { name: 'an orphaned owl' }).click();
     const timeline = page.getByRole('list', { name: 'Timeline' });
     for (const kind of ['job', 'ledger', 'call', 'operator']) {
       await timeline.locator(`[data-kind=${kind}]`).first().waitFor();
     }
-    await timeline.getByText('Olga: job.resettled').waitFor();
+    await timeline.getByText('Olga: job resettled').waitFor();
     await timeline.getByText('charge').waitFor();
     await expectAccessible(page);
     expect(await actions(jobId)).toContainEqual({
@@ -106,8 +108,8 @@ describeInBrowser('the console of an operator', () => {
     await fal.getByRole('button', { name: 'Resume' }).click();
     await confirm(page, 'Resume', 'fal is back');
     await fal.getByText('active').waitFor();
-    await page.getByRole('button', { name: 'Compare now' }).click();
-    await page.getByText('Nothing was found').waitFor();
+    await page.getByRole('button', { name: 'Run audit' }).click();
+    await page.getByText('No findings').waitFor();
     await expectAccessible(page);
     expect((await actions('fal')).map(({ reason }) => reason)).toEqual([
       'fal is down',
@@ -142,8 +144,31 @@ describeInBrowser('the console of an operator', () => {
     await confirm(page, 'Suspend', 'unpaid');
     await page.getByText('suspended').waitFor();
     await expectAccessible(page);
-    await visit(page, 'Action');
+    await visit(page, 'Audit log');
     await page.getByText('unpaid').waitFor();
+    await visit(page, 'Operators');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Paul');
+    await page.getByRole('dialog').getByLabel('Reason').fill('joins the team');
+    await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+    await page.getByText(/^gk_oper_/).waitFor();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    const paul = page.locator('[data-operator]').filter({ hasText: 'Paul' });
+    await paul.getByRole('button', { name: 'Revoke' }).click();
+    await confirm(page, 'Revoke', 'left the team');
+    await paul.getByText('revoked').waitFor();
+    await expectAccessible(page);
+    for (const width of [1440, 1024, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const name of ['Health', 'Jobs', 'Organizations', 'Operators', 'Audit log']) {
+        await visit(page, name);
+        await page.getByRole('heading', { level: 2 }).first().waitFor();
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+        expect(await page.evaluate(cutOff), `${name} at ${width}`).toEqual([]);
+        await expectAccessible(page);
+      }
+    }
+    await page.setViewportSize({ width: 1280, height: 900 });
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor();
     expect(problems).toEqual([]);

@@ -3,11 +3,12 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
-import { GatewayError } from '../../../domain/errors.ts';
-import { isoTime } from '../../../domain/json.ts';
-import { jobSchema } from '../../../studio/job-view.ts';
+import { GatewayError, errorTable } from '../../../domain/errors.ts';
+import { isoTime, keysOf } from '../../../domain/json.ts';
+import { jobSchema, promptLineOf } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
+import { withNames } from '../../identity/organizations.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import {
   authority,
@@ -21,9 +22,11 @@ import {
   jobType,
   bareWrite,
   pathId,
+  recordFilter,
+  recordFilterOf,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
 import { jobSearch } from '../job-filter.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['open', 'completed', 'failed', 'canceled']);
@@ -33,9 +36,11 @@ const jobLine = z
   .object({
     jobId: z.string(),
     organizationId: z.string(),
+    organizationName: z.string(),
     keyId: z.string(),
     type: z.string(),
     model: z.string().nullable(),
+    prompt: jobSchema.shape.prompt,
     provider: z.string(),
     status,
     verifying: z.boolean(),
@@ -47,13 +52,14 @@ const jobLine = z
   })
   .meta({ id: 'JobLine' });
 
-function lineView(job: JobRecord): z.infer<typeof jobLine> {
+function lineView(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
   return {
     jobId: job.id,
     organizationId: job.organization_id,
     keyId: job.key_id,
     type: job.type,
     model: job.model,
+    prompt: promptLineOf(job.request),
     provider: job.provider,
     status: job.status,
     verifying: job.verifying,
@@ -126,15 +132,22 @@ const listing = {
         organizationId: idField('organization').optional(),
         status: status.optional(),
         type: jobType.optional(),
+        provider: z.string().max(64).optional(),
+        errorCode: z.enum(keysOf(errorTable)).optional(),
         search: jobSearch,
+        model: recordFilter.model,
+        after: recordFilter.after,
+        before: recordFilter.before,
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
     },
     answer: pageOf(jobLine),
-    async handle({ query: { limit, cursor, ...filter } }, { oversight }) {
+    async handle({ query: { limit, cursor, ...query } }, { pool, oversight }) {
+      const filter = { ...query, ...recordFilterOf(query) };
       const rows = await oversight.list({ ...filter, beforeId: cursor, limit: limit + 1 });
-      return foundPage(rows, { limit, cursor: 'id', show: lineView });
+      const page = foundPage(rows, { limit, cursor: 'id', show: lineView });
+      return { ...page, data: await withNames(pool, page.data) };
     },
   }),
 };

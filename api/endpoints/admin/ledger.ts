@@ -79,6 +79,7 @@ export const ledger = section('Credits', {
     request: {
       params,
       query: z.strictObject({
+        kind: entrySchema.shape.kind.optional(),
         limit: pageLimit,
         cursor: z.coerce
           .number()
@@ -91,9 +92,13 @@ export const ledger = section('Credits', {
     },
     answer: pageOf(entrySchema),
     errors: ['NOT_FOUND'],
-    async handle({ params: names, query: { limit, cursor } }, { pool, ledgerReads }) {
+    async handle({ params: names, query: { kind, limit, cursor } }, { pool, ledgerReads }) {
       const { organizationId } = await readOrganization(pool, names.organizationId);
-      const rows = await ledgerReads.entries(organizationId, { before: cursor, limit: limit + 1 });
+      const rows = await ledgerReads.entries(organizationId, {
+        kind,
+        before: cursor,
+        limit: limit + 1,
+      });
       return foundPage(rows, { limit, cursor: 'sequence', show: entryView });
     },
   }),

@@ -4,6 +4,7 @@ import type { UnknownOutcome } from '../../../jobs/records/call-outcomes.ts';
 import type { StuckLine } from '../../../jobs/records/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { isoTime, isoTimes } from '../../../domain/json.ts';
+import { withNames } from '../../identity/organizations.ts';
 import { found, foundPage, idField, listOf, pageLimit, pageOf, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
@@ -12,6 +13,7 @@ const stuckSchema = z
     id: z.string(),
     kind: z.enum(['studio', 'chat']),
     organizationId: z.string(),
+    organizationName: z.string(),
     type: z.string().nullable(),
     model: z.string().nullable(),
     credits: z.number(),
@@ -22,7 +24,7 @@ const stuckSchema = z
   })
   .meta({ id: 'StuckWork' });
 
-function stuckView(line: StuckLine): z.infer<typeof stuckSchema> {
+function stuckView(line: StuckLine & { organizationName: string }): z.infer<typeof stuckSchema> {
   const { reserved, owner: workflow, ...rest } = isoTimes(line);
   return stuckSchema.parse({ ...rest, credits: creditsFromMicro(reserved), workflow });
 }
@@ -31,6 +33,7 @@ const unknownSchema = z
   .object({
     jobId: z.string(),
     organizationId: z.string(),
+    organizationName: z.string(),
     type: z.string(),
     model: z.string().nullable(),
     errorCode: z.string(),
@@ -48,7 +51,9 @@ const unknownSchema = z
   })
   .meta({ id: 'UnknownOutcome' });
 
-function unknownView(line: UnknownOutcome): z.infer<typeof unknownSchema> {
+function unknownView(
+  line: UnknownOutcome,
+): Omit<z.infer<typeof unknownSchema>, 'organizationName'> {
   const { id, reserved, completedAtMs, calls, ...rest } = line;
   return {
     jobId: id,
@@ -88,9 +93,10 @@ export const outcomes = section('Outcomes', {
       }),
     },
     answer: listOf(stuckSchema),
-    async handle({ query: { organizationId, olderThanSeconds, limit } }, { stuckJobs }) {
+    async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
-      return found((await stuckJobs.list({ organizationId, olderThanMs, limit })).map(stuckView));
+      const lines = await stuckJobs.list({ organizationId, olderThanMs, limit });
+      return found((await withNames(pool, lines)).map(stuckView));
     },
   }),
 
@@ -110,7 +116,8 @@ export const outcomes = section('Outcomes', {
     async handle({ query: { limit, cursor } }, services) {
       const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
       const page = foundPage(rows, { limit, cursor: 'id', show: unknownView });
-      return { ...page, counts: await services.outcomes.counts() };
+      const data = await withNames(services.pool, page.data);
+      return { ...page, data, counts: await services.outcomes.counts() };
     },
   }),
 

@@ -1,4 +1,4 @@
-/** The billing of a job in words. */
+/** The billing of a job. */
 import type { Job } from '../../gateway/client.ts';
 import { Credits, Money } from '../../parts/values.tsx';
 

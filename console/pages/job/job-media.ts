@@ -1,7 +1,7 @@
 /** The media in a job's result. Each capability has its own shape; every URL of a file is one. */
 import type { Job } from '../../gateway/client.ts';
 
-/** A piece of media. */
+/** File of a result. */
 export interface Media {
   url: string;
   kind: 'image' | 'video' | 'audio';
@@ -23,7 +23,7 @@ const kinds: Record<string, Media['kind']> = {
   ogg: 'audio',
 };
 
-/** All of them, each once. */
+/** Lists the files of a result, each once. */
 export function mediaOf({ result }: Pick<Job, 'result'>): Media[] {
   const found = new Map<string, Media>();
   visit(result, (holder, value) => {
@@ -53,8 +53,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function kindOf(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const end = new URL(text).pathname.split('.').at(-1) ?? '';
-  const told = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
-  if (told === 'image' || told === 'video' || told === 'audio') return told;
+  const medium = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
+  if (medium === 'image' || medium === 'video' || medium === 'audio') return medium;
   return kinds[end.toLowerCase()];
 }
 
@@ -63,7 +63,7 @@ function captionOf({ width, height, durationSeconds }: Record<string, unknown>):
   return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }
 
-/** The text of a transcription. */
+/** Returns the text of a transcription; null if the result has none. */
 export function textIn(result: Record<string, unknown>): string | null {
   const { text } = result;
   return typeof text === 'string' ? text : null;

@@ -1,11 +1,12 @@
 /** The webhook of a job and the attempts to deliver it. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { ApiError, answered, api, type Schemas } from '../../gateway/client.ts';
+import { ApiError, answered, api, type Job, type Schemas } from '../../gateway/client.ts';
 import { Refusal } from '../../parts/states.tsx';
 import { Moment, State, durationText } from '../../parts/values.tsx';
 
-/** Nothing where the job has none. */
-export function JobWebhook({ jobId }: { jobId: string }) {
+/** Shows the webhook; nothing if the job has none. */
+export function JobWebhook({ job }: { job: Job }) {
+  const { jobId } = job;
   const client = useQueryClient();
   const params = { path: { jobId } };
   const queryKey = ['timeline', jobId, 'webhook'];
@@ -27,10 +28,24 @@ export function JobWebhook({ jobId }: { jobId: string }) {
       </div>
       <code>{data.url}</code>
       <Deliveries deliveries={data.deliveries} />
+      {job.done && (
+        <details>
+          <summary>Request body</summary>
+          <p className="hint">Each attempt has newly signed URLs.</p>
+          <pre className="code">{JSON.stringify(eventOf(job), null, 2)}</pre>
+        </details>
+      )}
       <Refusal error={redeliver.error} />
     </section>
   );
 }
+
+/** Returns the body of the webhook (docs/webhooks.md). */
+const eventOf = (job: Job) => ({
+  type: `studio.job.${job.status}`,
+  timestamp: job.completedAt,
+  data: job,
+});
 
 /** @throws ApiError */
 async function webhookOf(jobId: string): Promise<Schemas['Webhook'] | null> {

@@ -40,7 +40,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
             <JobSteps job={job} />
           </section>
           <Facts job={job} />
-          <JobWebhook jobId={jobId} />
+          <JobWebhook job={job} />
         </div>
       </div>
     </>

@@ -1,4 +1,4 @@
-/** Prices and limits of a Studio model in words. */
+/** Descriptions of the prices and limits of a Studio model. */
 import type { Schemas } from '../../gateway/client.ts';
 import { exactText } from '../../parts/values.tsx';
 import { titleOf } from '../playground/capability.ts';

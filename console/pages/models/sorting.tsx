@@ -1,14 +1,14 @@
-/** Tables that a click on a column's head sorts. */
+/** Sorting of tables by a click on the head of a column. */
 import { useState } from 'react';
 
-/** A column. `value`: what rows are sorted by. */
+/** Column; rows are sorted by `value`. */
 export interface Column<Row> {
   title: string;
   value: (row: Row) => string | number;
   isNumber?: boolean;
 }
 
-/** The rows in the chosen order, the column they are sorted by, and how to choose another. */
+/** Sorted rows, their column and order, and the function that sorts by another column. */
 export interface Sorted<Row> {
   rows: Row[];
   by: Column<Row> | null;
@@ -16,7 +16,7 @@ export interface Sorted<Row> {
   sortBy: (column: Column<Row>) => void;
 }
 
-/** Unsorted until a column is chosen; the same once more turns the order around. */
+/** Sorts rows by a column; the same column again reverses the order. */
 export function useSorted<Row>(rows: readonly Row[]): Sorted<Row> {
   const [by, setBy] = useState<Column<Row> | null>(null);
   const [isDescending, setDescending] = useState(false);
@@ -43,7 +43,7 @@ interface HeadsProps<Row> {
   sorted: Sorted<Row>;
 }
 
-/** The heads of the columns. */
+/** Shows the heads of the columns. */
 export function Heads<Row>({ columns, sorted: { by, isDescending, sortBy } }: HeadsProps<Row>) {
   return columns.map((column) => {
     const order = isDescending ? 'descending' : 'ascending';

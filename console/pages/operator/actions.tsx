@@ -1,7 +1,9 @@
-/** Operators’ actions, newest first. */
+/** The recorded actions of operators, newest first. */
 import { useInfiniteQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
+import { idTail, wordsOf } from '../../parts/names.ts';
 import { Moment } from '../../parts/values.tsx';
 import { Panel } from './panel.tsx';
 
@@ -19,33 +21,39 @@ export function Actions() {
     getNextPageParam: ({ nextCursor }) => (nextCursor === null ? null : Number(nextCursor)),
   });
   return (
-    <div className="stack">
-      <Panel
-        title="Action"
-        heads={['Time', 'Who', 'What', 'To', 'Why']}
-        rows={data?.pages.flatMap((page) =>
-          page.data.map(({ id, createdAt, actor, action, subject, reason }) => (
-            <tr key={id}>
-              <td>
-                <Moment at={createdAt} />
-              </td>
-              <td>{actor}</td>
-              <td>{action.replaceAll('_', ' ')}</td>
-              <td>
-                <code>{subject}</code>
-              </td>
-              <td>{reason}</td>
-            </tr>
-          )),
-        )}
-        error={error}
-        none="Nothing was done yet"
-      />
-      {hasNextPage && (
-        <button type="button" onClick={() => void fetchNextPage()}>
-          Show older ones
-        </button>
+    <Panel
+      title="Audit log"
+      columns={['Time', 'Operator', 'Action', 'Subject', 'Reason']}
+      rows={data?.pages.flatMap((page) =>
+        page.data.map(({ id, createdAt, actor, action, subject, reason }) => ({
+          id: String(id),
+          cells: [
+            <Moment key="time" at={createdAt} />,
+            actor,
+            wordsOf(action),
+            <Subject key="subject" id={subject} />,
+            reason,
+          ],
+        })),
       )}
-    </div>
+      error={error}
+      none="No actions yet"
+      more={hasNextPage ? () => void fetchNextPage() : null}
+    />
+  );
+}
+
+const pages = [
+  ['job_', 'jobs'],
+  ['org_', 'organizations'],
+] as const;
+
+function Subject({ id }: { id: string }) {
+  const page = pages.find(([prefix]) => id.startsWith(prefix))?.[1];
+  if (page === undefined) return <code>{id.includes('_') ? idTail(id) : id}</code>;
+  return (
+    <Link href={`/operator/${page}/${id}`} title={id}>
+      <code>{idTail(id)}</code>
+    </Link>
   );
 }

@@ -1,8 +1,9 @@
-/** Health: providers, and whether the ledger agrees with everything that moves it. */
+/** Health: providers, and the audit of the ledger. */
 import { useQuery } from '@tanstack/react-query';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Empty, Refusal } from '../../parts/states.tsx';
+import type { TableRow } from '../../parts/table.tsx';
 import { Ago, State, durationText } from '../../parts/values.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
@@ -28,10 +29,8 @@ function Providers() {
   return (
     <Panel
       title="Providers"
-      heads={['Provider', 'State', 'Open calls', 'Last 15 minutes', 'Median', '95 %', 'Do']}
-      rows={data?.data.map((each) => (
-        <Provider key={each.provider} of={each} />
-      ))}
+      columns={['Provider', 'State', 'Open calls', 'Last 15 minutes', 'Median', '95 %', 'Actions']}
+      rows={data?.data.map(rowOf)}
       error={error}
       none="No provider is configured"
     />
@@ -41,31 +40,33 @@ function Providers() {
 const secondsText = (seconds: number | null): string =>
   seconds === null ? '–' : durationText(seconds * 1000);
 
-function Provider({ of }: { of: OperatorSchemas['ProviderWithFigures'] }) {
-  const { provider, paused, waiting, open, recent } = of;
+function rowOf(line: OperatorSchemas['ProviderWithFigures']): TableRow {
+  const { provider, paused, waiting, open, recent } = line;
   const { calls, failed, medianSeconds, slowSeconds } = recent;
   const share = calls === 0 ? 0 : Math.round((failed / calls) * 100);
-  return (
-    <tr data-provider={provider}>
-      <th scope="row">{provider}</th>
-      <td>
+  return {
+    id: provider,
+    attributes: { 'data-provider': provider },
+    cells: [
+      <strong key="name">{provider}</strong>,
+      <>
         <State of={paused ? 'paused' : 'active'} />
         {paused && (
           <p className="dim">
             by {paused.actor}, <Ago at={paused.since} />: {paused.reason}
           </p>
         )}
-      </td>
-      <td>
+      </>,
+      <>
         {open}
-        {waiting > 0 && <span className="dim"> · {waiting} wait</span>}
-      </td>
-      <td>{calls === 0 ? 'no calls' : `${calls} ended, ${failed} failed (${share} %)`}</td>
-      <td>{secondsText(medianSeconds)}</td>
-      <td>{secondsText(slowSeconds)}</td>
-      <td>{paused ? <Resume provider={provider} /> : <Pause provider={provider} />}</td>
-    </tr>
-  );
+        {waiting > 0 && <span className="dim"> · {waiting} waiting</span>}
+      </>,
+      calls === 0 ? 'no calls' : `${calls} ended, ${failed} failed (${share} %)`,
+      secondsText(medianSeconds),
+      secondsText(slowSeconds),
+      paused ? <Resume provider={provider} /> : <Pause provider={provider} />,
+    ],
+  };
 }
 
 function Pause({ provider }: { provider: string }) {
@@ -84,7 +85,7 @@ function Pause({ provider }: { provider: string }) {
         )
       }
     >
-      <p>It is sent nothing until it is resumed. Jobs for it wait, up to their deadlines.</p>
+      <p>No calls are sent to it until it is resumed. Its jobs wait until their deadlines.</p>
     </ReasonedAction>
   );
 }
@@ -113,7 +114,7 @@ function Audit() {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['operator-audit'],
     queryFn: () => answered(operatorApi.GET('/api/admin/v1/audit')),
-    // It reads the whole ledger: when it is asked for.
+    // The audit reads the whole ledger, so it runs only on request.
     enabled: false,
   });
   return (
@@ -122,30 +123,27 @@ function Audit() {
         <h2>Audit</h2>
         {data && <State of={data.clean ? 'clean' : 'not clean'} />}
         <button type="button" disabled={isFetching} onClick={() => void refetch()}>
-          {isFetching ? 'Comparing…' : 'Compare now'}
+          {isFetching ? 'Running…' : 'Run audit'}
         </button>
       </div>
       <Refusal error={error} />
       {!data && (
         <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
       )}
-      {data?.clean && (
-        <Empty title="Nothing was found">
-          All {data.checks.length} promises hold of everything there is.
-        </Empty>
-      )}
-      {data && data.findings.length > 0 && (
-        <ul>
-          {data.findings.map(({ finding, subject }) => (
-            <li key={finding + subject}>
-              {finding}: <code>{subject}</code>
-            </li>
-          ))}
-        </ul>
-      )}
+      {data?.clean && <Empty title="No findings">All {data.checks.length} checks passed.</Empty>}
+      {data?.checks
+        .filter(({ found }) => found > 0)
+        .map(({ name, found }) => (
+          <Finding
+            key={name}
+            name={name}
+            count={found}
+            subjects={data.findings.filter(({ finding }) => finding === name)}
+          />
+        ))}
       {data && (
         <details>
-          <summary>Check</summary>
+          <summary>Checks</summary>
           <ul>
             {data.checks.map(({ name, examined, found }) => (
               <li key={name}>
@@ -156,5 +154,32 @@ function Audit() {
         </details>
       )}
     </section>
+  );
+}
+
+/** Number of subjects that are shown of each finding. */
+const subjectsShownMax = 100;
+
+interface FindingProps {
+  name: string;
+  count: number;
+  subjects: readonly { subject: string }[];
+}
+
+function Finding({ name, count, subjects }: FindingProps) {
+  return (
+    <details open={count <= 10}>
+      <summary>
+        {count.toLocaleString()} × {name}
+      </summary>
+      <ul>
+        {subjects.slice(0, subjectsShownMax).map(({ subject }) => (
+          <li key={subject}>
+            <code>{subject}</code>
+          </li>
+        ))}
+      </ul>
+      {count > subjectsShownMax && <p className="hint">The first {subjectsShownMax} are shown.</p>}
+    </details>
   );
 }

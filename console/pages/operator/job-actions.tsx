@@ -1,4 +1,4 @@
-/** What an operator can do to a job: ask the provider again, settle by evidence, cancel. */
+/** Actions of operators on a job: check with the provider, settle by its outcome, cancel. */
 import { useState } from 'react';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
@@ -18,7 +18,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
     <div className="row">
       <ReasonedAction
         verb="Reverify"
-        title="Ask the provider again"
+        title="Check with the provider"
         act={(reason) =>
           answered(
             operatorApi.POST('/api/admin/v1/jobs/{jobId}/reverify', { params, body: { reason } }),
@@ -26,8 +26,8 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
         }
       >
         <p>
-          The provider is asked what became of each call. Nothing is charged or released by this; a
-          workflow that waits is told to look.
+          Checks each call with its provider. Nothing is charged or released; a waiting workflow
+          receives a signal to check its calls.
         </p>
       </ReasonedAction>
       <Resettle jobId={jobId} refusal={refusal} />
@@ -42,10 +42,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
           )
         }
       >
-        <p>
-          The provider is asked to stop. What it has certainly not made is not charged; what is made
-          by then may be.
-        </p>
+        <p>Sends a cancel to the provider. Calls that the provider has completed may be charged.</p>
       </ReasonedAction>
     </div>
   );
@@ -57,7 +54,7 @@ function Resettle({ jobId, refusal }: { jobId: string; refusal: string | null })
   return (
     <ReasonedAction
       verb="Resettle"
-      title="Settle by evidence"
+      title="Settle by the outcome at the provider"
       isDangerous
       refusal={refusal}
       act={(reason) =>
@@ -70,8 +67,9 @@ function Resettle({ jobId, refusal }: { jobId: string; refusal: string | null })
       }
     >
       <p>
-        For a job whose workflow is gone. What the provider has is taken up by a new run; where
-        nothing was made, the credits are released. A job that runs is refused.
+        For a job whose workflow no longer exists. If the provider has accepted a call, a new run of
+        the workflow completes the job; otherwise the credits are released. A running job is
+        rejected.
       </p>
       <label className="check">
         <input

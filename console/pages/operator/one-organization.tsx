@@ -1,12 +1,14 @@
-/** One organization: its state and balance, what can be done, and its ledger. */
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+/** One organization: its state, balance, actions, ledger, users and keys. */
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link } from 'wouter';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
-import { Credits, Id, Moment, State } from '../../parts/values.tsx';
+import { Credits, Id, Money, State } from '../../parts/values.tsx';
+import { Ledger } from './ledger.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
-import { Panel } from './panel.tsx';
+import { Users } from './users.tsx';
 
 type Organization = OperatorSchemas['Organization'];
 
@@ -31,10 +33,12 @@ export function OneOrganization({ id }: { id: string }) {
         <Actions organization={organization} />
       </div>
       <p className="balance">
-        <Credits amount={balance.available} /> credits available,{' '}
-        <Credits amount={balance.reserved} /> reserved
+        <Credits amount={balance.available} /> credits available{' '}
+        <Money credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
+        <Link href={`/operator/jobs?organizationId=${id}`}>View jobs</Link>
       </p>
       <Ledger id={id} />
+      <Users id={id} />
     </div>
   );
 }
@@ -63,7 +67,7 @@ function Actions({
             )
           }
         >
-          <p>All its keys are refused until it is activated again. Jobs that run go on.</p>
+          <p>All its keys are rejected until it is activated. Running jobs continue.</p>
         </ReasonedAction>
       ) : (
         <ReasonedAction
@@ -78,7 +82,7 @@ function Actions({
             )
           }
         >
-          <p>Its keys work again immediately.</p>
+          <p>Its keys are accepted again immediately.</p>
         </ReasonedAction>
       )}
     </div>
@@ -128,7 +132,10 @@ function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways 
       </label>
       <label>
         <span>
-          Id <span className="hint">such as the invoice’s; the same id never moves twice</span>
+          Id{' '}
+          <span className="hint">
+            for example of the invoice; the same id moves credits only once
+          </span>
         </span>
         <input
           required
@@ -142,58 +149,3 @@ function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways 
 }
 
 const newMoveId = (): string => `console-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`;
-
-function Ledger({ id: organizationId }: { id: string }) {
-  const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
-    queryKey: ['operator', 'ledger', organizationId],
-    initialPageParam: null as number | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
-        operatorApi.GET('/api/admin/v1/organizations/{organizationId}/ledger', {
-          params: { path: { organizationId }, query: { ...(cursor && { cursor }) } },
-        }),
-      ),
-    getNextPageParam: ({ nextCursor }) => (nextCursor === null ? null : Number(nextCursor)),
-  });
-  return (
-    <>
-      <Panel
-        title="Ledger"
-        heads={['Entry', 'Time', 'Kind', 'Of', 'Posted', 'Reserved', 'Actor and reason']}
-        rows={data?.pages.flatMap((page) =>
-          page.data.map((entry) => <Entry key={entry.sequence} entry={entry} />),
-        )}
-        error={error}
-        none="No entries yet"
-      />
-      {hasNextPage && (
-        <button type="button" onClick={() => void fetchNextPage()}>
-          Show older ones
-        </button>
-      )}
-    </>
-  );
-}
-
-function Entry({ entry }: { entry: OperatorSchemas['LedgerEntry'] }) {
-  const { sequence, createdAt, kind, reservationId, actor, reason } = entry;
-  return (
-    <tr>
-      <td className="number">{sequence}</td>
-      <td>
-        <Moment at={createdAt} />
-      </td>
-      <td>{kind}</td>
-      <td>
-        <code>{reservationId ?? '–'}</code>
-      </td>
-      <td className="number">
-        <Credits amount={entry.postedChange} />
-      </td>
-      <td className="number">
-        <Credits amount={entry.reservedChange} />
-      </td>
-      <td>{actor && `${actor}: ${reason ?? ''}`}</td>
-    </tr>
-  );
-}

@@ -6,6 +6,7 @@ import { Actions } from './actions.tsx';
 import { Health } from './health.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
+import { Operators } from './operators.tsx';
 import { JobStory } from './story.tsx';
 import { Work } from './work.tsx';
 
@@ -13,7 +14,8 @@ const pages = [
   ['/operator', 'Health'],
   ['/operator/jobs', 'Jobs'],
   ['/operator/organizations', 'Organizations'],
-  ['/operator/actions', 'Action'],
+  ['/operator/operators', 'Operators'],
+  ['/operator/actions', 'Audit log'],
 ] as const;
 
 /** Shows the pages of operators. */
@@ -51,6 +53,9 @@ export default function Operator() {
           <Organizations />
         </Route>
         <Route path="/operator/organizations/:id">{({ id }) => <OneOrganization id={id} />}</Route>
+        <Route path="/operator/operators">
+          <Operators />
+        </Route>
         <Route path="/operator/actions">
           <Actions />
         </Route>

@@ -1,73 +1,83 @@
-/** The organizations, and a new one. */
+/** The organizations, and the form of a new one. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link } from 'wouter';
 import { answered } from '../../gateway/client.ts';
-import { operatorApi } from '../../gateway/operator.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { useSettled } from '../../parts/settled.ts';
+import type { TableRow } from '../../parts/table.tsx';
 import { Credits, Moment, State } from '../../parts/values.tsx';
+import { OrganizationLink } from './links.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
+const number = (title: string) => ({ title, isNumber: true });
+const columns = [
+  'Name',
+  'State',
+  number('Available'),
+  number('Reserved'),
+  number('6-hour window'),
+  'Created',
+];
+
 /** Lists the organizations. */
 export function Organizations() {
+  const [name, setName] = useState('');
+  const searched = useSettled(name.trim(), 400);
   const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
-    queryKey: ['operator', 'organizations'],
+    queryKey: ['operator', 'organizations', searched],
     initialPageParam: null as string | null,
     queryFn: ({ pageParam: cursor }) =>
       answered(
         operatorApi.GET('/api/admin/v1/organizations', {
-          params: { query: { ...(cursor && { cursor }) } },
+          params: { query: { ...(searched && { name: searched }), ...(cursor && { cursor }) } },
         }),
       ),
     getNextPageParam: ({ nextCursor }) => nextCursor,
   });
   return (
-    <div className="stack">
-      <Panel
-        title="Organizations"
-        heads={['Name', 'State', 'Available', 'Reserved', 'In six hours', 'Made']}
-        rows={data?.pages.flatMap((page) =>
-          page.data.map(({ organizationId, name, status, balance, window, createdAt }) => (
-            <tr key={organizationId}>
-              <th scope="row">
-                <Link href={`/operator/organizations/${organizationId}`}>{name}</Link>
-              </th>
-              <td>
-                <State of={status} />
-              </td>
-              <td>
-                <Credits amount={balance.available} />
-              </td>
-              <td>
-                <Credits amount={balance.reserved} />
-              </td>
-              <td>
-                <Credits amount={window.used} />
-                {window.limit !== null && (
-                  <span className="dim">
-                    {' of '}
-                    <Credits amount={window.limit} />
-                  </span>
-                )}
-              </td>
-              <td>
-                <Moment at={createdAt} />
-              </td>
-            </tr>
-          )),
-        )}
-        error={error}
-        none="No organizations yet"
-      >
-        <NewOrganization />
-      </Panel>
-      {hasNextPage && (
-        <button type="button" onClick={() => void fetchNextPage()}>
-          Show older ones
-        </button>
-      )}
-    </div>
+    <Panel
+      title="Organizations"
+      columns={columns}
+      rows={data?.pages.flatMap((page) => page.data.map(rowOf))}
+      error={error}
+      none={name === '' ? 'No organizations yet' : 'No organizations match'}
+      more={hasNextPage ? () => void fetchNextPage() : null}
+    >
+      <input
+        type="search"
+        className="narrow"
+        aria-label="Search organizations"
+        placeholder="Search by name"
+        value={name}
+        onChange={({ target }) => setName(target.value)}
+      />
+      <NewOrganization />
+    </Panel>
   );
+}
+
+function rowOf(organization: OperatorSchemas['Organization']): TableRow {
+  const { organizationId, name, status, balance, window, createdAt } = organization;
+  return {
+    id: organizationId,
+    cells: [
+      <OrganizationLink key="name" id={organizationId} name={name} />,
+      <State key="state" of={status} />,
+      <Credits key="available" amount={balance.available} />,
+      <Credits key="reserved" amount={balance.reserved} />,
+      <>
+        <Credits amount={window.used} />
+        {window.limit !== null && (
+          <span className="dim">
+            {' of '}
+            <Credits amount={window.limit} />
+          </span>
+        )}
+      </>,
+      <Moment key="created" at={createdAt} />,
+    ],
+  };
 }
 
 function NewOrganization() {
@@ -92,7 +102,7 @@ function NewOrganization() {
       </label>
       <label>
         <span>
-          Studio credits in six hours <span className="hint">empty: no limit</span>
+          Studio credits per 6 hours <span className="hint">empty: no limit</span>
         </span>
         <input
           type="number"

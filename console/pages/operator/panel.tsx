@@ -1,21 +1,24 @@
-/** A list of an operator's page: its head, and a table that is loading, refused, empty or there. */
+/** A list of an operator's page: its head, and a table or the reason why there is none. */
 import type { ReactNode } from 'react';
 import { Empty, Loading, Refusal } from '../../parts/states.tsx';
+import { Table, type TableColumn, type TableRow } from '../../parts/table.tsx';
 
 interface PanelProps {
   title: string;
-  heads: readonly string[];
-  /** Undefined: on their way. Each is a row of the table. */
-  rows: readonly ReactNode[] | undefined;
+  columns: readonly (TableColumn | string)[];
+  /** Undefined while they load. */
+  rows: readonly TableRow[] | undefined;
   error: Error | null;
-  /** Said where there are none. */
+  /** Title of the empty list. */
   none: string;
-  /** Beside the title. */
+  /** Loads the next page; null if there is none. */
+  more?: (() => void) | null;
+  /** Controls beside the title. */
   children?: ReactNode;
 }
 
 /** Shows a table under a title. */
-export function Panel({ title, heads, rows, error, none, children }: PanelProps) {
+export function Panel({ title, columns, rows, error, none, more = null, children }: PanelProps) {
   return (
     <section className="card stack">
       <div className="head">
@@ -25,22 +28,13 @@ export function Panel({ title, heads, rows, error, none, children }: PanelProps)
       <Refusal error={error} />
       {!rows && !error && <Loading />}
       {rows?.length === 0 && <Empty title={none} />}
-      {rows && rows.length > 0 && (
-        // oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys
-        <div className="scroll" tabIndex={0} role="region" aria-label={title}>
-          <table>
-            <thead>
-              <tr>
-                {heads.map((head) => (
-                  <th key={head} scope="col">
-                    {head}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>{rows}</tbody>
-          </table>
-        </div>
+      {rows && rows.length > 0 && <Table label={title} columns={columns} rows={rows} />}
+      {more && (
+        <p>
+          <button type="button" onClick={more}>
+            Show more
+          </button>
+        </p>
       )}
     </section>
   );

@@ -1,4 +1,4 @@
-/** Something an operator does: a button that asks first, and wants a reason, which is written down. */
+/** A button for an action of an operator, which requires a reason that is recorded. */
 import { useState, type ReactNode } from 'react';
 import { useOperatorRefresh } from '../../gateway/operator.ts';
 import { Ask } from '../../parts/dialog.tsx';
@@ -7,12 +7,12 @@ interface ReasonedActionProps {
   /** On the button, and on that of the dialog. */
   verb: string;
   title: string;
-  /** Why it cannot be done; null: it can. */
+  /** Reason why the action is not possible; null if it is. */
   refusal?: string | null;
   isDangerous?: boolean;
-  /** Given why. */
+  /** Does the action with the reason. */
   act: (reason: string) => Promise<unknown>;
-  /** What will happen, and further fields. */
+  /** Description of the effect, and further fields. */
   children: ReactNode;
 }
 
@@ -33,7 +33,7 @@ export function ReasonedAction({
       await act(reason.trim());
       setReason('');
     } finally {
-      // What was refused may have changed something, too.
+      // A rejected action may also have changed something.
       await refresh();
     }
   };
@@ -60,7 +60,7 @@ export function ReasonedAction({
           {children}
           <label>
             <span>
-              Reason <span className="hint">written down with your name</span>
+              Reason <span className="hint">recorded with your name</span>
             </span>
             <input
               required

@@ -1,10 +1,11 @@
-/** What happened to a job, from wherever it was written down, in one order. */
+/** The events of a job from all records, in one order. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
+import { wordsOf } from '../../parts/names.ts';
 import { amountText } from '../../parts/values.tsx';
 
 type Story = OperatorSchemas['ExplainedJob'];
 
-/** Something that happened. */
+/** Event of a job. */
 export interface StoryEvent {
   id: string;
   /** ISO 8601. */
@@ -14,7 +15,7 @@ export interface StoryEvent {
   detail?: string;
 }
 
-/** The oldest first; of the same moment, in the order of their kinds. */
+/** Lists the events, oldest first; events of the same time in the order of their kinds. */
 export function eventsOf(story: Story): StoryEvent[] {
   const { createdAt, completedAt, status, error } = story;
   const events: StoryEvent[] = [
@@ -43,7 +44,7 @@ export function eventsOf(story: Story): StoryEvent[] {
       id: `action ${id}`,
       at,
       kind: 'operator',
-      text: `${actor}: ${action.replaceAll('_', ' ')}`,
+      text: `${actor}: ${wordsOf(action)}`,
       detail: `“${reason}”`,
     })),
   ];

@@ -1,10 +1,12 @@
-/** The whole story of a job: why it stands where it stands, what can be done, and all that happened in order. */
+/** The history of a job: the reason of its state, the next actions, and all events in order. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
-import { Credits, Id, Moment, State } from '../../parts/values.tsx';
+import { typeText } from '../../parts/names.ts';
+import { Id, Moment, State } from '../../parts/values.tsx';
+import { Billing } from '../job/billing.tsx';
 import { JobActions } from './job-actions.tsx';
 import { eventsOf } from './story-events.ts';
 
@@ -26,7 +28,7 @@ export function JobStory({ jobId }: { jobId: string }) {
   return (
     <>
       <div className="head">
-        <h2>{data.type}</h2>
+        <h2>{typeText(data.type)}</h2>
         <State of={data.status} />
         <JobActions jobId={jobId} isDone={data.done} />
       </div>
@@ -55,19 +57,22 @@ function Why({ story: { why, next } }: { story: Story }) {
     <section className="card stack">
       <p className="why">{why}</p>
       {next.length > 0 && (
-        <ul className="stack">
-          {next.map(({ message, command }) => (
-            <li key={message}>
-              {message}
-              {command && (
-                <>
-                  {' '}
-                  <code className="dim">npm run studio -- {command}</code>
-                </>
-              )}
-            </li>
-          ))}
-        </ul>
+        <>
+          <h3>To do</h3>
+          <ul className="stack">
+            {next.map(({ message, command }) => (
+              <li key={message}>
+                {message}
+                {command && (
+                  <>
+                    {' '}
+                    <code className="dim">npm run studio -- {command}</code>
+                  </>
+                )}
+              </li>
+            ))}
+          </ul>
+        </>
       )}
     </section>
   );
@@ -76,7 +81,7 @@ function Why({ story: { why, next } }: { story: Story }) {
 function Timeline({ story }: { story: Story }) {
   return (
     <section className="card">
-      <h2>All that happened</h2>
+      <h2>Timeline</h2>
       <ol className="events" aria-label="Timeline">
         {eventsOf(story).map(({ id, at, kind, text, detail }) => (
           <li key={id} data-kind={kind}>
@@ -114,10 +119,9 @@ function Facts({ story }: { story: Story }) {
         </dd>
         <dt>Billing</dt>
         <dd>
-          {billing.state}: <Credits amount={billing.charged} /> of{' '}
-          <Credits amount={billing.reserved} /> credits
+          <Billing billing={billing} />
         </dd>
-        <dt>Ends by</dt>
+        <dt>Deadline</dt>
         <dd>
           <Moment at={deadlineAt} />
         </dd>
@@ -133,7 +137,7 @@ function Facts({ story }: { story: Story }) {
         {calls.map(({ index, provider, providerRequestId }) => (
           <div key={index} className="same">
             <dt>{provider}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not checked yet'}</dd>
+            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'no request id'}</dd>
           </div>
         ))}
         <dt>Job</dt>

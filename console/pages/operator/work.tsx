@@ -1,71 +1,35 @@
-/** Jobs of all organizations: what hangs, what was released without the provider's word, and any by its id. */
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
-import { Link, useLocation } from 'wouter';
+/** Jobs of all organizations: stuck ones, those with an unknown outcome, and all by filters. */
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { Ago, Credits, State } from '../../parts/values.tsx';
+import { wordsOf } from '../../parts/names.ts';
+import type { TableRow } from '../../parts/table.tsx';
+import { Ago, Credits, Tail } from '../../parts/values.tsx';
+import { AllJobs } from './all-jobs.tsx';
 import { JobActions } from './job-actions.tsx';
+import { JobLink, OrganizationLink, TypeAndModel } from './links.tsx';
 import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
 
-/** Shows the jobs in progress, the stuck and the unknown ones. */
+/** Shows the jobs. */
 export function Work() {
   return (
     <div className="stack">
-      <Find />
       <Stuck />
       <Unknown />
-      <Newest />
+      <AllJobs />
     </div>
-  );
-}
-
-function Find() {
-  const [jobId, setJobId] = useState('');
-  const [, go] = useLocation();
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    go(`/operator/jobs/${jobId.trim()}`);
-  };
-  return (
-    <form className="row" role="search" aria-label="Jobs" onSubmit={submit}>
-      <label className="check">
-        Job
-        <input
-          required
-          placeholder="job_…"
-          value={jobId}
-          onChange={({ target }) => setJobId(target.value)}
-        />
-      </label>
-      <button type="submit">Explain</button>
-    </form>
-  );
-}
-
-function JobLink({ id }: { id: string }) {
-  return (
-    <Link href={`/operator/jobs/${id}`}>
-      <code>{id}</code>
-    </Link>
-  );
-}
-
-function OrganizationLink({ id }: { id: string }) {
-  return (
-    <Link href={`/operator/organizations/${id}`}>
-      <code>{id.slice(0, 16)}…</code>
-    </Link>
   );
 }
 
 const ages = [
   [0, 'any time'],
   [300, '5 minutes'],
-  [3600, 'an hour'],
+  [3600, '1 hour'],
 ] as const;
+const credits = { title: 'Credits', isNumber: true };
 
 function Stuck() {
   const [olderThanSeconds, setAge] = useState(300);
@@ -78,12 +42,10 @@ function Stuck() {
   return (
     <Panel
       title="Stuck jobs"
-      heads={['Work', 'Organization', 'Why', 'Credits', 'Since', 'Do']}
-      rows={data?.data.map((each) => (
-        <StuckLine key={each.id} of={each} />
-      ))}
+      columns={['Job', 'Organization', 'Reason', credits, 'Since', 'Actions']}
+      rows={data?.data.map(stuckRow)}
       error={error}
-      none="Nothing hangs"
+      none="No stuck jobs"
     >
       <label className="check">
         Open for
@@ -99,31 +61,27 @@ function Stuck() {
   );
 }
 
-function StuckLine({ of }: { of: OperatorSchemas['StuckWork'] }) {
-  const { id, kind, organizationId, type, model, credits, createdAt, workflow, reasons } = of;
-  return (
-    <tr data-job={id}>
-      <td>
-        {kind === 'studio' ? <JobLink id={id} /> : <code>{id}</code>}
+function stuckRow(work: OperatorSchemas['StuckWork']): TableRow {
+  const { id, kind, organizationId, organizationName, type, model, workflow, reasons } = work;
+  return {
+    id,
+    attributes: { 'data-job': id },
+    cells: [
+      <>
+        {kind === 'studio' ? <JobLink id={id} /> : <Tail of={id} />}
         <br />
-        <span className="dim">{[type ?? kind, model].filter(Boolean).join(' · ')}</span>
-      </td>
-      <td>
-        <OrganizationLink id={organizationId} />
-      </td>
-      <td>
-        {reasons.map((reason) => reason.replaceAll('_', ' ')).join(', ')}
-        {workflow && <p className="dim">workflow: {workflow.status ?? workflow.state}</p>}
-      </td>
-      <td className="number">
-        <Credits amount={credits} />
-      </td>
-      <td>
-        <Ago at={createdAt} />
-      </td>
-      <td>{kind === 'studio' && <JobActions jobId={id} isDone={false} />}</td>
-    </tr>
-  );
+        <TypeAndModel type={type} model={model} />
+      </>,
+      <OrganizationLink key="organization" id={organizationId} name={organizationName} />,
+      <>
+        {reasons.map(wordsOf).join(', ')}
+        {workflow && <p className="dim">Workflow: {workflow.status ?? workflow.state}</p>}
+      </>,
+      <Credits key="credits" amount={work.credits} />,
+      <Ago key="since" at={work.createdAt} />,
+      kind === 'studio' && <JobActions jobId={id} isDone={false} />,
+    ],
+  };
 }
 
 function Unknown() {
@@ -133,96 +91,37 @@ function Unknown() {
   });
   return (
     <Panel
-      title="Released without the provider’s answer"
-      heads={['Job', 'Organization', 'Error', 'Calls', 'Credits', 'Released', 'Do']}
-      rows={data?.data.map(({ jobId, organizationId, errorCode, calls, credits, releasedAt }) => (
-        <tr key={jobId}>
-          <td>
-            <JobLink id={jobId} />
-          </td>
-          <td>
-            <OrganizationLink id={organizationId} />
-          </td>
-          <td>{errorCode}</td>
-          <td>{calls.map(({ provider, state }) => `${provider}: ${state}`).join(', ')}</td>
-          <td className="number">
-            <Credits amount={credits} />
-          </td>
-          <td>
-            <Ago at={releasedAt} />
-          </td>
-          <td>
-            <JobActions jobId={jobId} isDone />
-          </td>
-        </tr>
-      ))}
+      title="Unknown outcomes"
+      columns={['Job', 'Organization', 'Error', 'Calls', credits, 'Released', 'Actions']}
+      rows={data?.data.map(unknownRow)}
       error={error}
-      none="None"
+      none="No unknown outcomes"
     >
       {data && (
         <p className="dim">
-          {data.counts.verifying} in doubt, {data.counts.released} released
+          {data.counts.verifying} in verification, {data.counts.released} released
         </p>
       )}
     </Panel>
   );
 }
 
-function Newest() {
-  const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
-    queryKey: ['operator', 'jobs'],
-    initialPageParam: null as string | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
-        operatorApi.GET('/api/admin/v1/jobs', {
-          params: { query: { limit: 20, ...(cursor && { cursor }) } },
-        }),
-      ),
-    getNextPageParam: ({ nextCursor }) => nextCursor,
-  });
-  return (
-    <>
-      <Panel
-        title="Newest jobs"
-        heads={['Job', 'Organization', 'Kind', 'Provider', 'Status', 'Credits', 'Begun']}
-        rows={data?.pages.flatMap((page) =>
-          page.data.map((job) => <NewestLine key={job.jobId} job={job} />),
-        )}
-        error={error}
-        none="No jobs yet"
-      />
-      {hasNextPage && (
-        <button type="button" onClick={() => void fetchNextPage()}>
-          Show older ones
-        </button>
-      )}
-    </>
-  );
-}
-
-function NewestLine({ job }: { job: OperatorSchemas['JobLine'] }) {
-  const { jobId, organizationId, type, model, provider, status, billing, createdAt } = job;
-  return (
-    <tr>
-      <td>
+function unknownRow(outcome: OperatorSchemas['UnknownOutcome']): TableRow {
+  const { jobId, organizationId, organizationName, type, model, calls } = outcome;
+  return {
+    id: jobId,
+    cells: [
+      <>
         <JobLink id={jobId} />
-      </td>
-      <td>
-        <OrganizationLink id={organizationId} />
-      </td>
-      <td>
-        {type} <span className="dim">{model}</span>
-      </td>
-      <td>{provider}</td>
-      <td>
-        <State of={status} />
-      </td>
-      <td className="number">
-        <Credits amount={billing.state === 'reserved' ? billing.reserved : billing.charged} />
-      </td>
-      <td>
-        <Ago at={createdAt} />
-      </td>
-    </tr>
-  );
+        <br />
+        <TypeAndModel type={type} model={model} />
+      </>,
+      <OrganizationLink key="organization" id={organizationId} name={organizationName} />,
+      <code key="error">{outcome.errorCode}</code>,
+      calls.map(({ provider, state }) => `${provider}: ${state}`).join(', '),
+      <Credits key="credits" amount={outcome.credits} />,
+      <Ago key="released" at={outcome.releasedAt} />,
+      <JobActions key="actions" jobId={jobId} isDone />,
+    ],
+  };
 }

@@ -1,11 +1,11 @@
-/** What a Studio endpoint takes, as the API describes it: fields, and what the chosen model says of each. */
+/** The fields of a Studio endpoint and the limits of the chosen model, as the API describes them. */
 import type { Schemas } from '../../gateway/client.ts';
 
 /** An endpoint with its models. */
 export type Capability = Schemas['ListStudioModelsAnswer']['data'][number];
 type Model = Capability['models'][number];
 
-/** JSON Schema, as far as requests use it. */
+/** Part of JSON Schema that requests use. */
 export interface FieldSchema {
   type?: string;
   enum?: (string | number)[];
@@ -25,7 +25,7 @@ export interface FieldSchema {
   maxItems?: number;
 }
 
-/** The values of a form; what is not set is absent. */
+/** Values of a form; a field that is not set is absent. */
 export type Values = Record<string, unknown>;
 
 /** A field of a form. */
@@ -35,10 +35,10 @@ export interface Field {
   isRequired: boolean;
 }
 
-/** The path of an endpoint below /studio, and how it is called: `image/generate`. */
+/** Returns the path of an endpoint below /studio: `image/generate`. */
 export const nameOf = ({ endpoint }: Capability): string => endpoint.replace(/^.*\/studio\//, '');
 
-/** The model that the values ask for. */
+/** Returns the model that the values select. */
 function modelOf({ models, request }: Capability, values: Values): Model | undefined {
   const { properties = {} }: FieldSchema = request;
   return models.find(({ selectedBy }) =>
@@ -48,7 +48,7 @@ function modelOf({ models, request }: Capability, values: Values): Model | undef
   );
 }
 
-/** Fields that the chosen model takes, with its own limits. `async` is the console's to say. */
+/** Lists the fields that the chosen model accepts, with its limits. The console sets `async` itself. */
 export function fieldsOf(capability: Capability, values: Values): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
   const model = modelOf(capability, values);
@@ -63,7 +63,7 @@ export function fieldsOf(capability: Capability, values: Values): Field[] {
     .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
 }
 
-/** What only other models know, this one refuses. */
+/** Returns whether a model accepts a field; a field of other models only is rejected. */
 function takes({ models }: Capability, model: Model | undefined, name: string): boolean {
   if (!model || name in model.parameters || name in model.selectedBy) return true;
   return !models.some(({ parameters }) => name in parameters);
@@ -83,7 +83,7 @@ function narrowed(schema: FieldSchema, rule: Schemas['ParameterRule'] | undefine
   };
 }
 
-/** The body that the form asks for: fields that are shown and set. */
+/** Makes the body of a request from the fields that are shown and set. */
 export function bodyOf(capability: Capability, values: Values): Values {
   const names = fieldsOf(capability, values).map(({ name }) => name);
   return Object.fromEntries(
@@ -95,7 +95,7 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0);
 }
 
-/** Whether a field is the URL or the id of media. */
+/** Returns whether a field is the URL or the id of media. */
 export function isMedia({ anyOf, format }: FieldSchema): boolean {
   return format === 'uri' || (anyOf?.every((each) => isMedia(each) || isFileId(each)) ?? false);
 }
@@ -104,14 +104,14 @@ function isFileId({ pattern }: FieldSchema): boolean {
   return pattern?.startsWith('^file_') ?? false;
 }
 
-/** The list among several forms of a field. */
+/** Returns the list among the alternatives of a field. */
 export function listIn(schema: FieldSchema): FieldSchema | undefined {
   return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
 }
 
 const shortWords: Record<string, string> = { url: 'URL', urls: 'URLs', id: 'ID', ms: '(ms)' };
 
-/** `imageUrls` → `Image URLs`. */
+/** Converts a field name to a title: `imageUrls` → `Image URLs`. */
 export function titleOf(name: string): string {
   const words = name
     .replaceAll(/([A-Z])/g, ' $1')

@@ -1,4 +1,4 @@
-/** The request of a form as a program would send it. */
+/** The request of a form as code. */
 import { useState } from 'react';
 import type { Values } from './capability.ts';
 
@@ -11,7 +11,7 @@ interface CopyAsProps {
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
-/** Offers a request as code. */
+/** Shows a request as code in several languages. */
 export function CopyAs({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [copied, setCopied] = useState(false);
@@ -72,12 +72,12 @@ const spelled: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** How both clients call it. */
+/** Returns the call of both clients. */
 function callOf(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }
 
-/** A literal of Python. */
+/** Converts a value to a Python literal. */
 function pythonText(value: unknown): string {
   const words: Record<string, string> = { true: 'True', false: 'False', null: 'None' };
   return JSON.stringify(value, null, 4).replaceAll(

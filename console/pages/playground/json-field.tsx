@@ -7,7 +7,7 @@ interface JsonFieldProps {
   change: (value: unknown) => void;
 }
 
-/** Tells of a text that is not JSON, and keeps it. */
+/** Keeps a text that is not JSON, and shows that it is not. */
 export function JsonField({ id, value, change }: JsonFieldProps) {
   const [text, setText] = useState(() =>
     value === undefined ? '' : JSON.stringify(value, null, 2),

@@ -4,7 +4,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import type { DailySums } from './usage-sums.ts';
 
-/** How the days are drawn. */
+/** Form of the chart. */
 export type Shape = 'stacked' | 'lines';
 
 interface UsageChartProps {

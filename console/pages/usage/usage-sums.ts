@@ -1,9 +1,9 @@
-/** What was used, day by day, as the chart and its table show it. */
+/** Usage by day for the chart and its table. */
 import type { Schemas } from '../../gateway/client.ts';
 
 type Row = Schemas['UsageSummary']['rows'][number];
 
-/** What the days are split by; null: they are not. */
+/** Property by which the days are split; null if they are not split. */
 export type Split = 'model' | 'key' | 'type' | null;
 
 /** Credits and requests of one model, key or type; a number for each day. */
@@ -23,17 +23,17 @@ export interface DailySums {
 }
 
 const dayMs = 86_400_000;
-/** As there are colours; the last is for the rest. */
+/** Number of colors; the last one is for all other series. */
 const seriesMax = 8;
 
-/** The first moment of a period that ends today. */
+/** Returns the start of a period of `days` days that ends today. */
 export function beginOf(days: number): string {
   const today = Math.floor(Date.now() / dayMs) * dayMs;
-  // What is asked for is strictly later.
+  // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
 }
 
-/** Rows of GET /usage/summary, grouped by day and by what they are split by. */
+/** Groups rows of GET /usage/summary by day and by the split. */
 export function dailySums({ after, before, rows }: Schemas['UsageSummary'], by: Split): DailySums {
   const days: string[] = [];
   for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {
@@ -66,6 +66,6 @@ function seriesOf(id: string, days: readonly string[], rows: readonly Row[]): Se
   };
 }
 
-/** Of numbers. */
+/** Adds numbers. */
 export const sum = (numbers: readonly number[]): number =>
   numbers.reduce((total, each) => total + each, 0);

@@ -5,6 +5,7 @@ import { Empty } from '../../parts/states.tsx';
 import { DeliveryList } from './deliveries.tsx';
 import { Notices } from './notices.tsx';
 import { SigningSecret } from './signing-secret.tsx';
+import { TestWebhook } from './test-webhook.tsx';
 
 const filters = [
   ['', 'All'],
@@ -33,6 +34,7 @@ export default function Webhooks() {
         {reading ? <Empty title="Deliveries">{reading}</Empty> : <Deliveries />}
         <div className="halves">
           <SigningSecret refusal={secrets} />
+          <TestWebhook refusal={secrets} />
           <Notices refusal={secrets} />
         </div>
       </div>

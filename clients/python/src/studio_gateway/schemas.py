@@ -272,6 +272,16 @@ class ListedWebhook(TypedDict):
     lastError: str | None
 
 
+class WebhookTest(TypedDict):
+    outcome: Literal['sending', 'delivered', 'gone', 'failed']
+    status: int | None
+    error: str | None
+    response: str | None
+    durationMs: int | None
+    headers: dict[str, str]
+    body: str
+
+
 class Datum(TypedDict):
     url: NotRequired[str]
     b64_json: NotRequired[str]
@@ -1890,6 +1900,15 @@ class ListWebhookDeliveriesAnswer(TypedDict):
     data: list[ListedWebhook]
     hasMore: bool
     nextCursor: str | None
+
+
+class TestWebhookRequest(TypedDict):
+    url: str
+
+
+class TestWebhookAnswer(TypedDict):
+    success: Literal[True]
+    data: WebhookTest
 
 
 class Content36(TypedDict):

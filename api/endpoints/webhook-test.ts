@@ -1,0 +1,58 @@
+/** POST /api/v1/webhooks/test: sends a test webhook to a URL and returns what was sent and received. */
+import { z } from 'zod';
+import { assert } from '../../domain/errors.ts';
+import { sendMessage, signMessage } from '../../webhooks/message.ts';
+import { webhookAttempt } from '../../webhooks/webhooks.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
+import { found, oneOf } from './fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+/** `type` of the event. */
+const testType = 'webhook.test';
+
+const result = webhookAttempt
+  .pick({ outcome: true, status: true, error: true, response: true, durationMs: true })
+  .extend({
+    headers: z.record(z.string(), z.string()).meta({ description: 'The headers that were sent.' }),
+    body: z.string().meta({ description: 'The body that was sent.' }),
+  })
+  .meta({ id: 'WebhookTest' });
+
+/** Endpoint that sends a test webhook. */
+export const webhookTest = section('Webhooks', {
+  testWebhook: defineEndpoint({
+    route: 'POST /api/v1/webhooks/test',
+    scope: 'keys:write',
+    refusesViewers: 'A viewer may not send test webhooks.',
+    summary: 'Send a test webhook, signed like the webhooks of jobs',
+    description: `Sends one event of type \`${testType}\` and waits for the response. It is not sent again and not recorded.`,
+    request: {
+      body: z.strictObject({
+        url: z
+          .string()
+          .max(webhookUrlLengthMax)
+          .meta({ format: 'uri', description: 'https URL that receives the webhook.' }),
+      }),
+      example: { url: 'https://shop.example/hooks/studio' },
+    },
+    answer: oneOf(result),
+    errors: ['INVALID_REQUEST'],
+    async handle(
+      { caller: { organizationId }, body, requestId },
+      { config, outbound, signingSecrets },
+    ) {
+      const url = parseWebhookUrl(body.url, outbound, 'url');
+      assert(url !== null, 'a required URL is not null');
+      const data = { message: 'This is a test webhook.', organizationId };
+      const event = { type: testType, timestamp: new Date().toISOString(), data };
+      const id = `msg_${requestId.replace(/^req_/, '')}`;
+      const message = await signMessage(signingSecrets, organizationId, { id, event });
+      const startedAtMs = performance.now();
+      const timeoutMs = config.WEBHOOK_TIMEOUT_MS;
+      const sent = await sendMessage(outbound, { url, message, timeoutMs });
+      const { outcome, status, error, response } = sent;
+      const durationMs = Math.round(performance.now() - startedAtMs);
+      return found({ outcome, status, error, response, durationMs, ...message });
+    },
+  }),
+});

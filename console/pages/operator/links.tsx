@@ -1,0 +1,30 @@
+/** Links to the operators' pages of a job and of an organization. */
+import { Link } from 'wouter';
+import { idTail, typeText } from '../../parts/names.ts';
+
+/** Links to a job by its prompt, or by the end of its id. */
+export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
+  return (
+    <Link href={`/operator/jobs/${id}`} title={id}>
+      {prompt ?? <code>{idTail(id)}</code>}
+    </Link>
+  );
+}
+
+/** Links to an organization by its name. */
+export function OrganizationLink({ id, name }: { id: string; name: string }) {
+  return (
+    <Link href={`/operator/organizations/${id}`} title={id}>
+      {name}
+    </Link>
+  );
+}
+
+/** Shows the type and the model of a job. */
+export function TypeAndModel({ type, model }: { type: string | null; model: string | null }) {
+  return (
+    <>
+      {typeText(type ?? 'chat')} <span className="dim">{model}</span>
+    </>
+  );
+}

@@ -1,0 +1,78 @@
+/** The message of a webhook (Standard Webhooks): its signed request, and one attempt to send it. */
+import { Webhook } from 'standardwebhooks';
+import { OutboundError, type Outbound } from '../platform/outbound.ts';
+import type { SigningSecrets } from './signing-secrets.ts';
+import type { AttemptEnd } from './webhooks.ts';
+
+/** Event of a webhook's body; `timestamp` in ISO 8601. */
+export interface WebhookEvent {
+  type: string;
+  timestamp: string;
+  data: Record<string, unknown>;
+}
+
+/** Request of a webhook. */
+export interface WebhookMessage {
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** Result of an attempt without its times. */
+export type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
+
+/** Bytes of a response that are recorded, enough to see the cause of a failure. */
+const responseBytesMax = 1024;
+
+/** Makes the message of an event, signed by every active secret of the organization. `id` is the `webhook-id`. */
+export async function signMessage(
+  signingSecrets: Pick<SigningSecrets, 'live'>,
+  organizationId: string,
+  { id, event }: { id: string; event: WebhookEvent },
+): Promise<WebhookMessage> {
+  const body = JSON.stringify(event);
+  const now = new Date();
+  const live = await signingSecrets.live(organizationId);
+  return {
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': live
+        .map(({ secret }) => new Webhook(secret).sign(id, now, body))
+        .join(' '),
+    },
+    body,
+  };
+}
+
+interface Sending {
+  url: string;
+  message: WebhookMessage;
+  timeoutMs: number;
+}
+
+/** Sends a message once. `retryAfter` is the header of the response. */
+export async function sendMessage(
+  outbound: Pick<Outbound, 'post'>,
+  { url, message, timeoutMs }: Sending,
+): Promise<Sent & { retryAfter: string | string[] | undefined }> {
+  try {
+    const { status, text, retryAfter } = await outbound.post(url, {
+      ...message,
+      timeoutMs,
+      answerBytesMax: responseBytesMax,
+    });
+    return {
+      outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
+      status,
+      error: null,
+      // Postgres text cannot contain NUL.
+      response: text.replaceAll('\0', ''),
+      retryAfter,
+    };
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    const why = `${error.reason}: ${error.message}`;
+    return { outcome: 'failed', status: null, error: why, response: null, retryAfter: undefined };
+  }
+}
