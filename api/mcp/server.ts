@@ -20,6 +20,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idForm } from '../../domain/ids.ts';
+import type { JobResource } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';
 import { type OwnAnswer, type OwnApi, findTool, toolsFor } from './tools.ts';
@@ -159,8 +160,7 @@ async function followJob(
     const isOver = job.status !== 'open' || signal.aborted || services.admission.isDraining();
     if (isOver || performance.now() - startedAtMs >= waitMaxMs) return jobResult(job, services);
     if (progressToken !== undefined) {
-      const { phase } = await services.view.resource(job);
-      const message = `${jobId} ${phase}`;
+      const message = progressMessage(await services.view.resource(job));
       // An error is ignored, because the client may have disconnected.
       await sendNotification({
         method: 'notifications/progress',
@@ -168,6 +168,14 @@ async function followJob(
       }).catch(() => {});
     }
   }
+}
+
+/** Describes the state of a running job. */
+function progressMessage({ jobId, phase, progress }: JobResource): string {
+  const { queuePosition = null, etaSeconds = null } = progress ?? {};
+  const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;
+  const left = etaSeconds === null ? '' : `, usually ${etaSeconds} s more`;
+  return `${jobId} ${phase}${position}${left}`;
 }
 
 /** Largest image that a result contains as base64, in bytes, because clients reject larger ones. */

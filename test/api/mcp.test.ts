@@ -142,7 +142,8 @@ describe('a picture', () => {
     const { content, job, isError } = await call(client, 'imageGenerate', given, { onprogress });
     expect(isError).toBeUndefined();
     expect(told.length).toBeGreaterThan(0);
-    expect(told[0]).toMatch(/^job_\w+ \w+$/);
+    expect(told[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, usually \d+ s more)?$/);
+    expect(told.join('\n')).toMatch(/ generating.*, usually \d+ s more/);
     expect(job).toMatchObject({ status: 'completed', billing: { state: 'charged', charged: 3.9 } });
     const link = content.find(({ type }) => type === 'resource_link');
     const bytes = await download(link?.type === 'resource_link' ? link.uri : '');

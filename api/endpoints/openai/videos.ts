@@ -71,7 +71,7 @@ const unix = (ms: number): number => Math.floor(ms / 1000);
 
 /** Returns a job in the format of OpenAI's videos. */
 async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
-  const { status, error } = await view.resource(job);
+  const { status, error, progress } = await view.resource(job);
   const model = videoModels.find(({ id }) => id === job.model);
   const parameters = storedRequest.parse({
     ...job.request,
@@ -83,7 +83,8 @@ async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise
     object: 'video',
     model: job.model,
     status: status === 'canceled' ? 'failed' : status,
-    progress: status === 'completed' ? 100 : 0,
+    // A running job is at most at 99 percent, also when its usual time is over.
+    progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
     created_at: unix(job.created_at),
     completed_at: job.completed_at === null ? null : unix(job.completed_at),
     expires_at: null,
