@@ -1,41 +1,45 @@
-/** Commands that send one request and show what it is answered with; estimates of others. */
+/** Commands that send one request and show its response, and price estimates. */
 import type { Command } from 'commander';
 import { fields, oneAnswer, cellsOf, listIn, list, table, type Fields } from './output.ts';
 import { sessionOf, type Session } from './session.ts';
 
-/** What a command sends and shows. */
+/** Command with its request and the text of its response. */
 export interface Action<Options> {
   command: Command;
-  /** With the operator's key; absent: with the caller's. */
+  /** `admin`: the request is sent with the operator's key; absent: with the caller's key. */
   as?: 'admin';
-  /** Absent: POST with a body, GET without. */
+  /** HTTP method; absent: POST if there is a body, else GET. */
   method?: 'POST' | 'PUT' | 'DELETE';
-  /** The words of the command, fit for a URL, as the path. */
-  path: (...words: string[]) => string;
-  body?: (options: Options, words: string[]) => object;
-  /** The answer is the thing itself, not an object around `data`. */
+  /** Returns the path of the request; the arguments of the command are percent-encoded. */
+  path: (...args: string[]) => string;
+  /** Returns the body of the request; absent: no body. */
+  body?: (options: Options, args: string[]) => object;
+  /** True if the response body is the data without the envelope `{ data }`. */
   bare?: true;
-  /** What people see of it. */
-  text: (data: Fields, words: string[]) => string;
+  /** Formats the data of the response for people. */
+  text: (data: Fields, args: string[]) => string;
 }
 
-/** Has a command do so. */
+/** Registers the action of a command: send the request, print the response. */
 export function addAction<Options extends object>(action: Action<Options>): void {
   const { command, as = 'api', method, path, body, bare, text } = action;
   const schema = bare ? fields.transform((data) => ({ data })) : oneAnswer;
   command.action(async () => {
     const session = sessionOf(command);
-    const words = command.args;
+    const { args } = command;
     const { body: answer, raw } = await session[as]().send(
-      path(...words.map(encodeURIComponent)),
+      path(...args.map(encodeURIComponent)),
       schema,
-      { ...(method && { method }), ...(body && { body: body(command.opts<Options>(), words) }) },
+      { ...(method && { method }), ...(body && { body: body(command.opts<Options>(), args) }) },
     );
-    session.output.show(raw, () => text(answer.data, words));
+    session.output.show(raw, () => text(answer.data, args));
   });
 }
 
-/** Shows the price of a request to this path below /api/v1. @throws StudioError, CliError */
+/**
+ * Requests the price of a request and prints it. `path` is the path of the endpoint below /api/v1.
+ * @throws StudioError, CliError
+ */
 export async function showEstimate(
   session: Session,
   path: string,

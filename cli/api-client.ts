@@ -1,9 +1,9 @@
-/** Requests of the command line with one key, through the transport of clients/typescript. */
+/** HTTP client of the command line, which uses the transport of clients/typescript. */
 import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 import { createSend } from '../clients/typescript/transport.ts';
 
-/** A command that misses what it needs, or an answer that it cannot read. */
+/** Error of a command: a missing setting, an unreadable file or an unexpected response. */
 export class CliError extends Error {
   override readonly name = 'CliError';
 }
@@ -14,39 +14,39 @@ interface RequestOptions {
   body?: object;
   form?: FormData;
   headers?: Record<string, string>;
-  /** The request is sent with an Idempotency-Key, and again when no answer came. */
+  /** True: the request has an Idempotency-Key, and is sent again if no response arrives. */
   repeatable?: boolean;
 }
 
-/** An answer with its body parsed, and as it came. */
+/** Response: its parsed body, and its body as received (`raw`). */
 export interface Answer<Body> {
   status: number;
   body: Body;
   raw: unknown;
 }
 
-/** Sends requests with one key. */
+/** Client for one address and one key. */
 export interface ApiClient {
-  /** @throws StudioError, CliError */
+  /** Sends a request and parses the response body. @throws StudioError, CliError */
   send: <Body>(
     path: string,
     schema: z.ZodType<Body>,
     options?: RequestOptions,
   ) => Promise<Answer<Body>>;
-  /** The answer; a stream of events is unread. @throws StudioError */
+  /** Sends a request and returns the response with an unread body. @throws StudioError */
   open: (path: string, options?: RequestOptions) => Promise<Response>;
 }
 
-/** A whole answer of a chat model may take minutes. */
+/** Time limit of a request; a complete answer of a chat model may take minutes. */
 const timeoutMs = 600_000;
 
-/** Fetches without following redirects, which could carry the key to another address. */
+/** Fetches without following redirects, which could send the key to another address. */
 const fetch = (url: string, init: RequestInit): Promise<Response> =>
   globalThis.fetch(url, { ...init, redirect: 'error' });
 const sendAgain = createSend({ fetch, timeoutMs });
 const sendOnce = createSend({ fetch, timeoutMs, retries: 0 });
 
-/** A client for one address and one key. */
+/** Makes a client for one address and one key. */
 export function createApiClient(apiUrl: string, key: string): ApiClient {
   function open(path: string, options: RequestOptions = {}): Promise<Response> {
     const { body, form, query = {}, repeatable = false } = options;
@@ -77,7 +77,7 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
       const raw: unknown = await response.json();
       const parsed = schema.safeParse(raw);
       if (!parsed.success) {
-        throw new CliError(`${path}: the answer has another form (${parsed.error.message})`);
+        throw new CliError(`${path}: unexpected response body (${parsed.error.message})`);
       }
       return { status: response.status, body: parsed.data, raw };
     },

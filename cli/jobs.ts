@@ -1,4 +1,4 @@
-/** Studio jobs: submitting, watching until the end, showing the result. */
+/** Studio jobs: functions that submit a job, wait for its end and print its result. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createWriteStream } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import type { Session } from './session.ts';
 
 const credits = z.looseObject({ used: z.number(), cost: z.number(), remaining: z.number() });
 
-/** A job as far as commands read it. */
+/** Schema of the fields of a job that commands read. */
 export const jobResource = z.looseObject({
   jobId: z.string(),
   type: z.string(),
@@ -29,19 +29,20 @@ const jobAnswer = z.looseObject({ data: jobResource });
 const studioAnswer = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
 const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
-/** A job with the answer it came in. */
+/** Job, with the body of the response that contained it. */
 interface SeenJob {
   job: z.infer<typeof jobResource>;
   raw: unknown;
 }
 
-/** Seconds a poll waits for a change at the server. */
+/** Time for which the server may delay the response to a poll until the job changes. */
 const pollWaitSeconds = 2;
 
-/** Polls a job until it is done, telling its phase. */
+/** Polls a job until it has ended, and prints each change of its phase. */
 export async function watchJob(api: ApiClient, jobId: string, output: Output): Promise<SeenJob> {
   const startedAt = performance.now();
-  // The first look tells the phase at once; those after it wait for a change.
+  // The first poll returns at once, so that the phase is printed immediately; later polls wait for
+  // a change.
   for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
     const { body, raw } = await api.send(
       `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
@@ -56,7 +57,7 @@ export async function watchJob(api: ApiClient, jobId: string, output: Output): P
       output.progressDone();
       return { job: body.data, raw };
     }
-    // A server that does not wait must not be hammered.
+    // A pause between polls, in case the server responds at once.
     await sleep(100);
   }
 }
@@ -66,7 +67,7 @@ function progressLine(job: SeenJob['job'], seconds: number | null): string {
   return `${job.jobId}  ${state}${seconds === null ? '' : `  ${seconds} s`}`;
 }
 
-/** What becomes of a finished or unfinished job at the terminal; false when it failed. */
+/** Prints a job, and saves its media if `out` is set. Returns false if the job failed. */
 export async function showJob(
   output: Output,
   { job, raw }: SeenJob,
@@ -86,7 +87,7 @@ export async function showJob(
       ...resultFields(job.result, urls, saved),
     }),
   );
-  // Programs read standard output; where the files are is still worth a word.
+  // With --json, standard output contains only JSON, so the paths are printed to standard error.
   if (output.json) for (const path of saved) output.note(`saved ${path}`);
   return job.error === null;
 }
@@ -107,25 +108,29 @@ function resultFields(
 }
 
 interface Submission {
+  /** Path of the endpoint below /api/v1/studio. */
   path: string;
   body?: object;
   form?: FormData;
-  /** Wait for the end, or only print which job it is. */
+  /** True: wait for the end of the job. False: print the job id. */
   wait: boolean;
-  /** Where to save the media. */
+  /** File name or directory for the media; undefined: they are not saved. */
   out?: string | undefined;
 }
 
-/** Submits a Studio request and, when asked to, sees it through; false when the job failed. */
+/**
+ * Submits a Studio request and prints its result or, without `wait`, the job id. Returns false if
+ * the job failed.
+ */
 export async function submitJob(session: Session, submission: Submission): Promise<boolean> {
   const api = session.api();
   const { output } = session;
   const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioAnswer, {
     ...(submission.body && { body: submission.body }),
     ...(submission.form && { form: submission.form }),
-    // The progress line is ours: the server need not hold the answer back.
+    // The server responds at once, because this process polls the job and prints its progress.
     headers: { prefer: 'respond-async' },
-    // A form cannot be sent twice: its body is a stream.
+    // A form cannot be sent again, because its body is a stream.
     repeatable: submission.form === undefined,
   });
   const accepted = ticket.safeParse(body.data);
@@ -135,7 +140,7 @@ export async function submitJob(session: Session, submission: Submission): Promi
   }
   const { jobId } = accepted.data;
   if (!submission.wait) {
-    output.show(raw, () => `${list({ job: jobId })}watch it: studio jobs watch ${jobId}\n`);
+    output.show(raw, () => `${list({ job: jobId })}To watch the job: studio jobs watch ${jobId}\n`);
     return true;
   }
   return showJob(output, await watchJob(api, jobId, output), submission.out);
@@ -156,10 +161,10 @@ async function showResult(
   });
 }
 
-/** Fields of results that hold the URL of a file (spec §4.7–4.10). */
+/** Fields of results that contain the URL of a file (spec §4.7–4.10). */
 const urlFields = new Set(['url', 'coverUrl']);
 
-/** The URLs of the files in a result, each once, in their order. */
+/** Lists the URLs of the files in a result, each once, in their order. */
 function mediaUrls(result: unknown): string[] {
   const found: string[] = [];
   const visit = (value: unknown, field: string): void => {
@@ -178,9 +183,9 @@ function mediaUrls(result: unknown): string[] {
 }
 
 /**
- * Saves files. `out` is a directory (or ends in a slash), or the name of the file; several files get
- * numbers before the extension.
- * @returns the paths written
+ * Downloads files. `out` is a directory (it exists, or `out` ends in a slash) or a file name; the
+ * names of several files have a number before the extension.
+ * @returns the paths of the files
  */
 async function saveMedia(urls: readonly string[], out: string): Promise<string[]> {
   const isDirectory = out.endsWith('/') || (await stat(out).catch(() => null))?.isDirectory();
@@ -206,7 +211,7 @@ function numberedPath(path: string, number: number | null): string {
 async function download(url: string, path: string): Promise<void> {
   const response = await fetch(url);
   if (!response.ok || !response.body) {
-    throw new CliError(`a result could not be fetched: HTTP ${response.status}`);
+    throw new CliError(`download of a result failed: HTTP ${response.status}`);
   }
   await pipeline(Readable.fromWeb(response.body), createWriteStream(path));
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run studio -- …`: the gateway at the terminal, for callers and operators. It speaks only HTTP,
- * as every other client does. Exit status: 0 done, 1 refused or failed, 2 not understood.
+ * `npm run studio -- …`: command line of the gateway, for callers and operators. It uses only the
+ * HTTP API. Exit status: 0 success, 1 rejected or failed, 2 invalid command line.
  */
 import { Command, CommanderError } from 'commander';
 import { StudioError } from '../clients/typescript/errors.ts';
@@ -15,13 +15,13 @@ import { usageCommand } from './commands/usage.ts';
 
 const program = new Command('studio')
   .description('Chat, images, video, voice, music and sound through the gateway')
-  .option('--api-url <url>', 'the gateway (STUDIO_API_URL, else the local stack)')
-  .option('--api-key <key>', 'your key (STUDIO_API_KEY, else that of the local stack)')
+  .option('--api-url <url>', 'URL of the gateway (default: STUDIO_API_URL, else the local stack)')
+  .option('--api-key <key>', 'API key (default: STUDIO_API_KEY, else the key of the local stack)')
   .option(
     '--admin-key <key>',
-    'the operators’ key (STUDIO_ADMIN_KEY, else that of the local stack)',
+    'key of an operator (default: STUDIO_ADMIN_KEY, else the key of the local stack)',
   )
-  .option('--json', 'print answers as JSON');
+  .option('--json', 'print responses as JSON');
 
 const commands = [
   modelsCommand(),
@@ -35,7 +35,7 @@ const commands = [
   adminCommand(),
 ];
 for (const command of commands) program.addCommand(command);
-settle(program);
+configure(program);
 
 try {
   await program.parseAsync();
@@ -44,20 +44,20 @@ try {
 }
 
 /**
- * What all commands share: the global options in their help, and an exception where commander would
- * exit, so that a pending write to a pipe still gets out.
+ * Configures a command and its subcommands: their help shows the global options, and an error is
+ * thrown instead of ending the process, so that a pending write to a pipe is completed.
  */
-function settle(command: Command): void {
+function configure(command: Command): void {
   command
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError('(--help says more)');
-  for (const inner of command.commands) settle(inner);
+    .showHelpAfterError('(add --help for the usage)');
+  for (const inner of command.commands) configure(inner);
 }
 
-/** Says what went wrong; returns the exit status. */
+/** Prints an error and returns the exit status. */
 function report(error: unknown): number {
-  // Commander has already said it; help and version are no errors.
+  // Commander has already printed its message. Help has exit code 0 and is no error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof StudioError) {
     if (program.opts<{ json?: boolean }>().json && error.body !== undefined) {
@@ -71,7 +71,7 @@ function report(error: unknown): number {
   return 1;
 }
 
-/** Describes a refusal in a line, and each field at fault in one more. */
+/** Formats an error response: one line, and a line for each invalid field. */
 function textOf({ code, message, requestId, details }: StudioError): string {
   const request = requestId === null ? '' : ` (request ${requestId})`;
   const fields = details.map((detail) => `\n  ${detail.path}: ${detail.message}`);

@@ -1,17 +1,20 @@
-/** What the terminal shows: tables, lists and progress for people, JSON for programs; which field of an answer stands under which name. */
+/**
+ * Output at the terminal: tables, lists and progress for people, JSON for programs; also the
+ * conversion of response fields to cells.
+ */
 import { z } from 'zod';
 import { shortTime } from './fields.ts';
 
 /** A cell of a table; null and undefined are shown as `-`. */
 export type Cell = string | number | boolean | null | undefined;
 
-/** Text of others' making, without what could steer the terminal. */
+/** Formats a cell without control characters, because the text may come from other users. */
 function plain(value: Cell): string {
   if (value === null || value === undefined || value === '') return '-';
   return String(value).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** Rows under their column names, aligned; columns of numbers to the right. */
+/** Formats rows as a table with column names; columns of numbers are aligned to the right. */
 export function table(rows: Record<string, Cell>[]): string {
   const [first] = rows;
   if (!first) return '(none)\n';
@@ -34,7 +37,7 @@ export function table(rows: Record<string, Cell>[]): string {
   return `${[names.map((name) => name.toUpperCase()), ...cells].map(line).join('\n')}\n`;
 }
 
-/** Names and values, one a line. */
+/** Formats names and values, one pair per line. */
 export function list(values: Record<string, Cell>): string {
   const width = Math.max(...Object.keys(values).map((name) => name.length));
   return Object.entries(values)
@@ -42,22 +45,23 @@ export function list(values: Record<string, Cell>): string {
     .join('');
 }
 
-/** Output of this process: results go to standard output. */
+/** Makes the output of this process; `json`: results are printed as JSON. */
 export function createOutput(json: boolean) {
   let shown = '';
   const redraws = process.stderr.isTTY;
   return {
     json,
-    /** The answer as it came for programs; `human` for people. */
+    /** Prints a result to standard output: `raw` as JSON, or the text of `human`. */
     show(raw: unknown, human: () => string): void {
       process.stdout.write(json ? `${JSON.stringify(raw, null, 2)}\n` : human());
     },
     text: (text: string): void => void process.stdout.write(text),
-    /** To standard error: for the eye, never for a pipe. */
+    /** Prints a line to standard error, so that standard output contains only results. */
     note: (text: string): void => void process.stderr.write(`${text}\n`),
+    /** Prints the progress to standard error; on a terminal it replaces the previous line. */
     progress(text: string): void {
       if (text === shown) return;
-      // Clears to the end of the line: the new text may be shorter.
+      // The rest of the line is cleared, because the new text may be shorter.
       process.stderr.write(redraws ? `\r${text}\u001B[K` : `${text}\n`);
       shown = text;
     },
@@ -70,18 +74,18 @@ export function createOutput(json: boolean) {
 }
 export type Output = ReturnType<typeof createOutput>;
 
-/** An object of an answer, as it came. */
+/** Schema of a response object with any fields. */
 export const fields = z.looseObject({});
 export type Fields = z.infer<typeof fields>;
-/** A list in an answer. */
+/** Schema of a response with a page of a list. */
 export const listAnswer = z.looseObject({
   data: z.array(fields),
   nextCursor: z.string().nullish(),
 });
-/** One thing in an answer. */
+/** Schema of a response with one object in `data`. */
 export const oneAnswer = z.looseObject({ data: fields });
 
-/** A field by its path, e.g. `window.used`, or what is made of several. */
+/** Columns by name: the path of a field, e.g. `window.used`, or a function of the row. */
 export type Columns = Record<string, string | ((row: Fields) => Cell)>;
 
 /** Makes a column that shows an index from 0 as a number from 1. */
@@ -92,7 +96,9 @@ export function numberOf(path: string): (row: Fields) => Cell {
   };
 }
 
-/** What stands under a path: times to the second, lists in one line; null when there is nothing. */
+/**
+ * Returns the cell of a field: times without milliseconds, lists in one line; null if it is absent.
+ */
 export function cellOf(row: Fields, path: string): Cell {
   let value: unknown = row;
   for (const name of path.split('.')) value = fields.safeParse(value).data?.[name];
@@ -103,12 +109,12 @@ export function cellOf(row: Fields, path: string): Cell {
   return /(?:At|since)$/.test(path) ? shortTime(value) : value;
 }
 
-/** The list that stands in an answer; empty when there is none. */
+/** Returns a list of objects in a response; empty if it is absent. */
 export function listIn(row: Fields, name: string): Fields[] {
   return z.array(fields).safeParse(row[name]).data ?? [];
 }
 
-/** A row, or a list, of an answer. */
+/** Converts a response object to the cells of its columns. */
 export function cellsOf(row: Fields, columns: Columns): Record<string, Cell> {
   return Object.fromEntries(
     Object.entries(columns).map(([name, column]) => [

@@ -1,4 +1,7 @@
-/** A command at work: where the gateway is and who asks (flags, then the environment, then the local stack), its clients, its output. */
+/**
+ * Settings, clients and output of a command. The address and the keys are read from the options,
+ * then from the environment, then from the local stack.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +10,7 @@ import { z } from 'zod';
 import { createApiClient, CliError, type ApiClient } from './api-client.ts';
 import { createOutput } from './output.ts';
 
-/** What a command is given. */
+/** Makes the clients and the output of a command. */
 export function sessionOf(command: Command) {
   const settings = settingsOf(command.optsWithGlobals<GlobalOptions>(), process.env);
   const clientWith = (key: string | undefined, needed: string): ApiClient => {
@@ -16,10 +19,10 @@ export function sessionOf(command: Command) {
   };
   return {
     output: createOutput(settings.json),
-    /** With the caller's key. @throws CliError when there is none */
+    /** Makes a client with the caller's key. @throws CliError if there is none */
     api: () =>
       clientWith(settings.apiKey, 'No API key: set STUDIO_API_KEY, or run `npm start` first.'),
-    /** With the operator's key. @throws CliError when there is none */
+    /** Makes a client with the operator's key. @throws CliError if there is none */
     admin: () =>
       clientWith(
         settings.adminKey,
@@ -29,7 +32,7 @@ export function sessionOf(command: Command) {
 }
 export type Session = ReturnType<typeof sessionOf>;
 
-/** Options that every command takes; `json`: answers are printed as JSON, for programs. */
+/** Options of every command; `json`: responses are printed as JSON. */
 interface GlobalOptions {
   apiUrl?: string;
   apiKey?: string;
@@ -46,7 +49,7 @@ const stackDescription = z.object({
 function settingsOf(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   const stack = readStack(env);
   const apiUrl = options.apiUrl ?? env['STUDIO_API_URL'] ?? stack.apiUrl ?? 'http://127.0.0.1:4000';
-  // The keys of the local stack are for the local stack: they go to no other address.
+  // The keys of the local stack are sent to no other address.
   const local = apiUrl === stack.apiUrl ? stack : {};
   return {
     apiUrl: apiUrl.replace(/\/+$/, ''),
@@ -56,7 +59,7 @@ function settingsOf(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   };
 }
 
-/** What a running local stack says of itself; nothing when none runs. */
+/** Reads the address and the keys of the running local stack; empty if none is running. */
 function readStack(env: NodeJS.ProcessEnv): z.infer<typeof stackDescription> {
   const project = fileURLToPath(new URL('../', import.meta.url));
   const directory = env['DATA_DIR'] || join(project, '.data');

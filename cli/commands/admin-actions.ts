@@ -1,4 +1,4 @@
-/** `studio admin stuck|unknown|reverify|…`: what operators do about jobs that hang and providers that fail. */
+/** `studio admin stuck|unknown|reverify|…`: commands for stuck jobs and failing providers. */
 import type { Command } from 'commander';
 import {
   cellOf,
@@ -15,7 +15,7 @@ import { numeric } from '../fields.ts';
 import { addListing } from './admin-reads.ts';
 import { addWrite } from './admin-writes.ts';
 
-/** Adds the commands. */
+/** Adds the commands to `studio admin`. */
 export function addActionCommands(admin: Command): void {
   addOutcomeLists(admin);
   addNotificationList(admin);
@@ -27,9 +27,9 @@ function addOutcomeLists(admin: Command): void {
   addListing({
     command: admin
       .command('stuck')
-      .description('reservations open for too long, with the reason; oldest first')
-      .option('--org <organizationId>', 'only of this organization')
-      .option('--older-than-seconds <n>', 'open for longer than this (default 300)', numeric),
+      .description('list reservations that are open for too long, with the reason; oldest first')
+      .option('--org <organizationId>', 'only reservations of this organization')
+      .option('--older-than-seconds <n>', 'minimum age in seconds (default 300)', numeric),
     path: () => '/stuck',
     columns: {
       reservation: 'id',
@@ -42,7 +42,7 @@ function addOutcomeLists(admin: Command): void {
   addListing({
     command: admin
       .command('unknown')
-      .description('jobs released without the provider’s answer, newest first'),
+      .description('list jobs that were released with an unknown provider outcome, newest first'),
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -65,7 +65,7 @@ function addNotificationList(admin: Command): void {
   addListing({
     command: admin
       .command('notifications')
-      .description('stored notifications of providers, newest first')
+      .description('list stored provider notifications, newest first')
       .option('--state <state>', 'received (not signaled to its workflow yet), delivered or late'),
     path: () => '/notifications',
     columns: {
@@ -79,8 +79,8 @@ function addNotificationList(admin: Command): void {
   });
 }
 
-const settled = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
-const evidence = {
+const jobColumns = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
+const findingColumns = {
   call: numberOf('callIndex'),
   provider: 'provider',
   verdict: 'verdict',
@@ -88,9 +88,9 @@ const evidence = {
 };
 
 function settledText(job: Fields, extra: Record<string, Cell>): string {
-  const state = list({ ...cellsOf(job, settled), ...extra });
-  const looks = listIn(job, 'findings').map((finding) => cellsOf(finding, evidence));
-  return looks.length === 0 ? state : `${state}\n${table(looks)}`;
+  const state = list({ ...cellsOf(job, jobColumns), ...extra });
+  const findings = listIn(job, 'findings').map((finding) => cellsOf(finding, findingColumns));
+  return findings.length === 0 ? state : `${state}\n${table(findings)}`;
 }
 
 function addJobCommands(admin: Command): void {
@@ -107,7 +107,9 @@ function addJobCommands(admin: Command): void {
   addWrite<{ release?: boolean }>({
     command: admin
       .command('resettle <jobId>')
-      .description('settle a job whose workflow no longer exists, by the provider’s outcome')
+      .description(
+        'settle a job whose workflow no longer exists, according to the provider’s outcome',
+      )
       .option(
         '--release',
         'also release a job that the provider may still deliver, if it cannot be continued',
@@ -129,7 +131,7 @@ function addProviderCommands(admin: Command): void {
     open: 'open',
   };
   addListing({
-    command: admin.command('providers').description('providers, and which of them are paused'),
+    command: admin.command('providers').description('list providers with their calls and pauses'),
     path: () => '/providers',
     columns: {
       ...columns,
@@ -139,12 +141,12 @@ function addProviderCommands(admin: Command): void {
       '95% s': 'recent.slowSeconds',
     },
   });
-  for (const [verb, does] of [
+  for (const [verb, description] of [
     ['pause', 'send no new call to a provider; accepted calls are still delivered'],
     ['resume', 'send calls to a provider again'],
   ] as const) {
     addWrite({
-      command: admin.command(`${verb} <provider>`).description(does),
+      command: admin.command(`${verb} <provider>`).description(description),
       path: (provider) => `/providers/${provider}/${verb}`,
       text: (provider) => list(cellsOf(provider, columns)),
     });

@@ -1,4 +1,7 @@
-/** `studio admin job|why <jobId>`: all that is known of a job of any organization; in one sentence. */
+/**
+ * `studio admin job|why <jobId>`: all records of a job of any organization, or its state in one
+ * sentence.
+ */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import {
@@ -15,14 +18,14 @@ import {
 import { root } from './admin-writes.ts';
 import { webhookText } from './jobs.ts';
 
-/** Adds the commands. */
+/** Adds the commands to `studio admin`. */
 export function addJobStory(admin: Command): void {
-  for (const [name, does, text] of [
+  for (const [name, description, text] of [
     ['job', 'show all records of a job of any organization, and the next action', storyText],
     ['why', 'explain a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
   ] as const) {
     addAction({
-      command: admin.command(`${name} <jobId>`).description(does),
+      command: admin.command(`${name} <jobId>`).description(description),
       as: 'admin',
       path: (jobId) => `${root}/jobs/${jobId}`,
       text,
@@ -36,7 +39,7 @@ const head: Columns = {
     `${cellOf(job, 'organization.name')} (${cellOf(job, 'organizationId')}, ${cellOf(job, 'organization.status')})`,
   key: (job) =>
     `${cellOf(job, 'key.name')} (${cellOf(job, 'keyId')}) of ${cellOf(job, 'key.userName')}`,
-  asked: (job) => `${cellOf(job, 'type')}, ${cellOf(job, 'model') ?? 'no model'}`,
+  type: (job) => `${cellOf(job, 'type')}, ${cellOf(job, 'model') ?? 'no model'}`,
   request: 'requestId',
   'request body': (job) => JSON.stringify(job['request']),
   accepted: 'createdAt',

@@ -1,4 +1,4 @@
-/** `studio admin ledger|jobs|reservations|audit|actions`: what operators look at. */
+/** `studio admin ledger|jobs|reservations|webhooks|actions|audit`: commands that only read. */
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { cellOf, cellsOf, fields, listAnswer, type Columns, table } from '../output.ts';
@@ -6,22 +6,24 @@ import { numeric } from '../fields.ts';
 import { sessionOf } from '../session.ts';
 import { root } from './admin-writes.ts';
 
-/** Options of a listing; those without a name of their own go into the query as they are. */
+/**
+ * Options of a list command. `org` becomes `organizationId`; other options are query parameters.
+ */
 interface PageOptions {
   org?: string;
   [field: string]: string | number | undefined;
 }
 
-/** A list of the operators': its path and what is shown of a row. */
+/** List command: its path below the operators' API, and the columns of its table. */
 export interface Listing {
   command: Command;
-  path: (...words: string[]) => string;
+  path: (...args: string[]) => string;
   columns: Columns;
-  /** It has no pages. */
+  /** True if the response contains the complete list, without pages. */
   isWhole?: true;
 }
 
-/** Adds the commands that only read. */
+/** Adds the commands to `studio admin`. */
 export function addReadCommands(admin: Command): void {
   addLedger(admin);
   addJobs(admin);
@@ -35,7 +37,7 @@ function addLedger(admin: Command): void {
   addListing({
     command: admin
       .command('ledger <organizationId>')
-      .description('entries of the ledger, newest first'),
+      .description('list ledger entries, newest first'),
     path: (organizationId) => `/organizations/${organizationId}/ledger`,
     columns: {
       '#': 'sequence',
@@ -55,8 +57,8 @@ function addJobs(admin: Command): void {
   addListing({
     command: admin
       .command('jobs')
-      .description('jobs of all organizations, newest first')
-      .option('--org <organizationId>', 'only of this organization')
+      .description('list jobs of all organizations, newest first')
+      .option('--org <organizationId>', 'only jobs of this organization')
       .option('--status <status>', 'open, completed, failed or canceled')
       .option('--type <type>', 'for example imageGenerate')
       .option(
@@ -81,8 +83,8 @@ function addReservations(admin: Command): void {
   addListing({
     command: admin
       .command('reservations')
-      .description('open reservations, oldest first')
-      .option('--org <organizationId>', 'only of this organization'),
+      .description('list open reservations, oldest first')
+      .option('--org <organizationId>', 'only reservations of this organization'),
     path: () => '/reservations',
     columns: {
       reservation: 'id',
@@ -99,8 +101,8 @@ function addWebhooks(admin: Command): void {
   addListing({
     command: admin
       .command('webhooks')
-      .description('callers’ webhooks that do not get through, newest job first')
-      .option('--org <organizationId>', 'only of this organization')
+      .description('list caller webhooks that could not be delivered, newest job first')
+      .option('--org <organizationId>', 'only webhooks of this organization')
       .option('--status <status>', 'waiting, delivering, delivered, gone or failed'),
     path: () => '/webhooks',
     columns: {
@@ -119,8 +121,8 @@ function addActions(admin: Command): void {
   addListing({
     command: admin
       .command('actions')
-      .description('operators’ actions, newest first')
-      .option('--org <organizationId>', 'only to this organization'),
+      .description('list operators’ actions, newest first')
+      .option('--org <organizationId>', 'only actions on this organization'),
     path: () => '/actions',
     columns: {
       at: 'createdAt',
@@ -132,12 +134,12 @@ function addActions(admin: Command): void {
   });
 }
 
-/** Adds a command that lists. */
+/** Registers the action of a list command: request a page, print it as a table. */
 export function addListing({ command, path, columns, isWhole }: Listing): void {
   if (!isWhole) {
     command
-      .option('--limit <n>', 'how many', numeric)
-      .option('--cursor <cursor>', 'continue where the last page ended');
+      .option('--limit <n>', 'maximum number of rows', numeric)
+      .option('--cursor <cursor>', 'cursor of the next page');
   }
   command.action(async () => {
     const session = sessionOf(command);
@@ -154,7 +156,7 @@ export function addListing({ command, path, columns, isWhole }: Listing): void {
 function addAudit(admin: Command): void {
   admin
     .command('audit')
-    .description('audit the ledger; exits with 1 if a promise is broken')
+    .description('audit the ledger; exits with 1 if an invariant is violated')
     .action(async (_options: object, command: Command) => {
       const session = sessionOf(command);
       const schema = z.looseObject({
@@ -164,13 +166,13 @@ function addAudit(admin: Command): void {
         checks: z.array(z.looseObject({ found: z.number() })),
       });
       const { body, raw } = await session.admin().send(`${root}/audit`, schema);
-      const broken = body.checks.filter(({ found }) => found > 0);
+      const violated = body.checks.filter(({ found }) => found > 0);
       const counts = { found: 'found', name: 'finding' };
       const columns = { finding: 'finding', subject: 'subject' };
       session.output.show(raw, () =>
         body.clean
           ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
-          : `${table(broken.map((each) => cellsOf(each, counts)))}\n${table(body.findings.map((each) => cellsOf(each, columns)))}`,
+          : `${table(violated.map((each) => cellsOf(each, counts)))}\n${table(body.findings.map((each) => cellsOf(each, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;
     });

@@ -1,4 +1,7 @@
-/** What the operators' writing commands share: who and why. */
+/**
+ * Options and requests of the operators' commands that write: the actor and the reason are
+ * recorded.
+ */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { addAction, type Action } from '../actions.ts';
@@ -6,16 +9,16 @@ import { addAction, type Action } from '../actions.ts';
 /** Path of the operators' API. */
 export const root = '/api/admin/v1';
 
-/** Who writes, and why. */
+/** Options of every command that writes. */
 export interface WriteOptions {
   actor: string;
   reason: string;
 }
 
-/** A command that writes: it must say why, and may say who. */
+/** Adds the options for the reason, which is required, and for the actor. */
 function writing(command: Command): Command {
   return command
-    .requiredOption('--reason <text>', 'why; recorded')
+    .requiredOption('--reason <text>', 'reason of the action, recorded with it')
     .option(
       '--actor <name>',
       'your name, recorded with the action unless the key has a name',
@@ -27,12 +30,14 @@ function loginName(): string {
   try {
     return userInfo().username;
   } catch {
-    // A user id without a name, as containers have them.
+    // In a container, the user id may have no name.
     return 'operator';
   }
 }
 
-/** Adds a command that writes; its path is one below the operators' API. */
+/**
+ * Registers the action of a command that writes; `path` returns the path below the operators' API.
+ */
 export function addWrite<Options extends object>({
   command,
   path,
@@ -44,10 +49,10 @@ export function addWrite<Options extends object>({
     ...action,
     command: writing(command),
     as: 'admin',
-    path: (...words) => root + path(...words),
-    body: (options, words) => {
+    path: (...args) => root + path(...args),
+    body: (options, args) => {
       const { actor, reason } = options;
-      return { ...body?.(options, words), actor, reason };
+      return { ...body?.(options, args), actor, reason };
     },
   });
 }

@@ -1,4 +1,6 @@
-/** `studio admin …`: what operators do; every write says who and why. */
+/**
+ * `studio admin …`: commands of operators. Every command that writes records its actor and reason.
+ */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { CliError } from '../api-client.ts';
@@ -24,7 +26,7 @@ function organizationText(data: Fields): string {
 
 const userColumns = { user: 'userId', name: 'name', role: 'role' };
 
-/** `studio admin`. */
+/** Makes the command `studio admin`. */
 export function adminCommand(): Command {
   const admin = new Command('admin').description('operate the gateway, with an operator’s key');
   addOrganizationCommands(admin.command('org').description('organizations'));
@@ -66,7 +68,7 @@ function addOrganizationCommands(org: Command): void {
       .command('ls')
       .description('list organizations, newest first')
       .option('--status <status>', 'active or suspended')
-      .option('--name <text>', 'only those whose name holds this'),
+      .option('--name <text>', 'only organizations whose name contains this text'),
     path: () => '/organizations',
     columns: {
       organization: 'organizationId',
@@ -84,7 +86,7 @@ function addUserCommands(users: Command): void {
   addWrite<{ role: string }>({
     command: users
       .command('create <organizationId> <name>')
-      .description('add a user')
+      .description('add a user to an organization')
       .option('--role <role>', 'owner, admin, member or viewer', 'member'),
     path: (id) => `/organizations/${id}/users`,
     body: ({ role }, [, name]) => ({ name, role }),
@@ -123,22 +125,22 @@ function addKeyCommands(keys: Command): void {
 }
 
 const creditMoves = [
-  { name: 'grant', path: 'grants', does: 'add credits', done: 'granted' },
+  { name: 'grant', path: 'grants', description: 'add credits', done: 'granted' },
   {
     name: 'take-back',
     path: 'take-backs',
-    does: 'take back credits that are not reserved',
+    description: 'take back credits that are not reserved',
     done: 'taken back',
   },
 ];
 
 function addCreditCommands(admin: Command): void {
-  for (const { name, path, does, done } of creditMoves) {
+  for (const { name, path, description, done } of creditMoves) {
     addWrite<{ id: string }>({
       command: admin
         .command(`${name} <organizationId>`)
         .argument('<credits>', '', numeric)
-        .description(`${does}; the same --id never moves them twice`)
+        .description(`${description}; a repeated --id has no effect`)
         .requiredOption('--id <id>', 'for example the number of the invoice'),
       path: (id) => `/organizations/${id}/${path}`,
       body: ({ id }, [, credits]) => ({ id, credits: Number(credits) }),
@@ -153,7 +155,7 @@ function addCreditCommands(admin: Command): void {
   addWrite({
     command: admin
       .command('window <organizationId> <credits>')
-      .description('set the allowance per six hours; `none` = no limit'),
+      .description('set the allowance per six hours; `none`: no limit'),
     method: 'PUT',
     path: (id) => `/organizations/${id}/window-allowance`,
     body: (_, [, credits = '']) => ({ credits: creditsOrNone(credits) }),
@@ -175,11 +177,13 @@ function addCreditCommands(admin: Command): void {
 
 function creditsOrNone(text: string): number | null {
   if (text === 'none') return null;
-  if (!/^\d+(\.\d+)?$/.test(text)) throw new CliError('credits: a number, or `none`');
+  if (!/^\d+(\.\d+)?$/.test(text)) {
+    throw new CliError(`credits: must be a number or none (received ${JSON.stringify(text)})`);
+  }
   return Number(text);
 }
 
-/** Adds the commands; those that write need the admin key of the deployment. */
+/** Adds the commands of `studio admin operator`. Those that write require the ADMIN_API_KEY. */
 function addOperatorCommands(operators: Command): void {
   addWrite({
     command: operators
@@ -197,7 +201,7 @@ function addOperatorCommands(operators: Command): void {
     text: (_, [operatorId]) => `revoked ${operatorId}\n`,
   });
   addAction({
-    command: operators.command('whoami').description('the operator of this key'),
+    command: operators.command('whoami').description('show the operator of this key'),
     as: 'admin',
     path: () => `${root}/operator`,
     text: (operator) => `${cellOf(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,

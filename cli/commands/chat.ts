@@ -1,4 +1,4 @@
-/** `studio models`, `studio chat`. */
+/** Commands `studio models` and `studio chat`. */
 import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
@@ -19,25 +19,25 @@ const modelList = z.looseObject({
   ),
 });
 
-/** `studio models`. */
+/** Makes the command `studio models`. */
 export function modelsCommand(): Command {
   return new Command('models')
-    .description('list the chat models, or those of the Studio, with their prices')
-    .argument('[words...]', 'only models whose id or name contains this text')
-    .option('--studio', 'the Studio models: images, video and sound')
-    .action(async (words: string[], { studio }: { studio?: boolean }, command: Command) => {
+    .description('list the chat models or the Studio models, with their prices')
+    .argument('[terms...]', 'only models whose id or name contains all terms')
+    .option('--studio', 'list the Studio models: images, video and sound')
+    .action(async (terms: string[], { studio }: { studio?: boolean }, command: Command) => {
       const session = sessionOf(command);
       if (studio) {
-        await showStudioModels(session, words);
+        await showStudioModels(session, terms);
         return;
       }
       const { body, raw } = await session.api().send('/api/v1/models', modelList);
-      const wanted = body.models.filter(({ id, name }) =>
-        words.every((word) => `${id} ${name}`.toLowerCase().includes(word.toLowerCase())),
+      const matching = body.models.filter(({ id, name }) =>
+        terms.every((term) => `${id} ${name}`.toLowerCase().includes(term.toLowerCase())),
       );
-      session.output.show(words.length > 0 ? wanted : raw, () =>
+      session.output.show(terms.length > 0 ? matching : raw, () =>
         table(
-          wanted.map(({ id, name, cost, limit }) => ({
+          matching.map(({ id, name, cost, limit }) => ({
             id,
             name,
             'usd/m in': cost.input,
@@ -57,7 +57,7 @@ const studioColumns: Columns = {
   example: (model) => JSON.stringify(fields.safeParse(model['example']).data?.['request'] ?? {}),
 };
 
-async function showStudioModels(session: Session, words: readonly string[]): Promise<void> {
+async function showStudioModels(session: Session, terms: readonly string[]): Promise<void> {
   const { body, raw } = await session.api().send('/api/v1/studio/models', listAnswer);
   session.output.show(raw, () =>
     table(
@@ -65,7 +65,7 @@ async function showStudioModels(session: Session, words: readonly string[]): Pro
         listIn(kind, 'models')
           .map((model) => ({ type: cellOf(kind, 'type'), ...cellsOf(model, studioColumns) }))
           .filter((row) =>
-            words.every((word) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase())),
+            terms.every((term) => JSON.stringify(row).toLowerCase().includes(term.toLowerCase())),
           ),
       ),
     ),
@@ -89,29 +89,29 @@ const chatAnswer = z.looseObject({
   usage,
   creditsConsumed: z.number(),
 });
-/** Events of the service-style stream (design §6). */
+/** Events of the stream of POST /api/v1/chat (design §6). */
 const chatEvent = z.union([
   z.looseObject({ type: z.literal('delta'), delta: z.string() }),
   z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),
   z.looseObject({ type: z.literal('error'), error: z.string(), message: z.string().optional() }),
 ]);
 
-/** `studio chat`. */
+/** Makes the command `studio chat`. */
 export function chatCommand(): Command {
   return new Command('chat')
-    .description('ask a chat model; the answer streams to the terminal')
+    .description('send a prompt to a chat model and print the answer as it arrives')
     .argument('<prompt...>')
-    .requiredOption('-m, --model <id>', 'an id of `studio models`')
+    .requiredOption('-m, --model <id>', 'a model id from `studio models`')
     .option('-s, --system <text>', 'system prompt')
-    .option('--image <url>', 'an image to look at (repeatable)', several)
-    .option('--max-tokens <n>', 'longest answer', numeric)
+    .option('--image <url>', 'URL of an input image (repeatable)', several)
+    .option('--max-tokens <n>', 'maximum number of tokens of the answer', numeric)
     .option('--temperature <n>', 'sampling temperature', numeric)
-    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
+    .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
-    .option('--estimate', 'show the price and start nothing')
-    .action(async (words: string[], options: ChatOptions, command: Command) => {
+    .option('--estimate', 'only show the price; send no request to a provider')
+    .action(async (prompt: string[], options: ChatOptions, command: Command) => {
       const session = sessionOf(command);
-      const body = requestOf(words.join(' '), options);
+      const body = requestOf(prompt.join(' '), options);
       if (options.estimate) await showEstimate(session, '/chat', { body });
       else if (options.stream && !session.output.json) await streamAnswer(session, body);
       else {

@@ -14,7 +14,7 @@ const jobList = z.looseObject({
 });
 const oneJob = z.looseObject({ data: jobResource });
 
-const step = {
+const stepColumns = {
   step: 'name',
   call: 'call',
   state: 'state',
@@ -43,9 +43,11 @@ interface OutOption {
 
 const pathOf = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
-/** `studio jobs`. */
+/** Makes the command `studio jobs`. */
 export function jobsCommand(): Command {
-  const jobs = new Command('jobs').description('Studio jobs of the organization');
+  const jobs = new Command('jobs').description(
+    'list, watch and cancel Studio jobs of the organization',
+  );
   jobs
     .command('ls', { isDefault: true })
     .description('list jobs, newest first')
@@ -55,19 +57,19 @@ export function jobsCommand(): Command {
       '--search <text>',
       'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
     )
-    .option('--model <id>', 'only this model')
+    .option('--model <id>', 'only jobs of this model')
     .option('--key <keyId>', 'only jobs of this key')
-    .option('--tag <name=value>', 'only jobs with this pair of metadata (repeatable)', tagged)
-    .option('--after <time>', 'only later than this ISO 8601 time')
-    .option('--before <time>', 'only earlier than this')
-    .option('--limit <n>', 'how many', numeric)
-    .option('--cursor <cursor>', 'continue where the last page ended')
+    .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', tagged)
+    .option('--after <time>', 'only jobs created after this ISO 8601 time')
+    .option('--before <time>', 'only jobs created before this ISO 8601 time')
+    .option('--limit <n>', 'maximum number of jobs', numeric)
+    .option('--cursor <cursor>', 'cursor of the next page')
     .action(listJobs);
   jobs
     .command('get')
     .argument('<jobId>')
     .description('show a job')
-    .option('-o, --out <path>', 'save its media')
+    .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = sessionOf(command);
       const { body, raw } = await session.api().send(pathOf(jobId), oneJob);
@@ -76,8 +78,8 @@ export function jobsCommand(): Command {
   jobs
     .command('watch')
     .argument('<jobId>')
-    .description('wait until a job is done')
-    .option('-o, --out <path>', 'save its media')
+    .description('wait until a job has ended')
+    .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = sessionOf(command);
       const seen = await watchJob(session.api(), jobId, session.output);
@@ -99,7 +101,7 @@ export function jobsCommand(): Command {
       .command('timeline <jobId>')
       .description('show the steps of a job with their times'),
     path: (jobId) => `/api/v1/studio/jobs/${jobId}/timeline`,
-    text: (job) => table(listIn(job, 'steps').map((each) => cellsOf(each, step))),
+    text: (job) => table(listIn(job, 'steps').map((each) => cellsOf(each, stepColumns))),
   });
   addWebhookCommands(jobs);
   return jobs;
@@ -128,17 +130,17 @@ async function listJobs(options: ListOptions, command: Command): Promise<void> {
   if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
 }
 
-/** More of an answer does not fit a line. */
+/** Maximum number of characters of a response that are shown, so that it fits into one line. */
 const responseShownMax = 60;
 
-const webhook = {
+const webhookColumns = {
   job: 'jobId',
   url: 'url',
   state: 'state',
   attempts: 'attempts',
   next: 'nextAttemptAt',
 };
-const delivery: Columns = {
+const deliveryColumns: Columns = {
   '#': 'number',
   at: 'startedAt',
   outcome: 'outcome',
@@ -148,10 +150,10 @@ const delivery: Columns = {
     cellOf(each, 'error') ?? String(cellOf(each, 'response') ?? '').slice(0, responseShownMax),
 };
 
-/** What is shown of a webhook. */
+/** Formats a webhook and its delivery attempts. */
 export function webhookText(data: Fields): string {
-  const head = list(cellsOf(data, webhook));
-  const rows = listIn(data, 'deliveries').map((each) => cellsOf(each, delivery));
+  const head = list(cellsOf(data, webhookColumns));
+  const rows = listIn(data, 'deliveries').map((each) => cellsOf(each, deliveryColumns));
   return rows.length === 0 ? head : `${head}\n${table(rows)}`;
 }
 

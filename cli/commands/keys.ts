@@ -4,7 +4,7 @@ import { addAction } from '../actions.ts';
 import { cellOf, cellsOf, listIn, type Columns, type Fields, list, table } from '../output.ts';
 import { durationMs, given, keyLimit, several } from '../fields.ts';
 
-/** Options that narrow a new key. */
+/** Options that restrict a new key. */
 export interface KeyOptions {
   expiresIn?: number;
   scope?: string[];
@@ -12,20 +12,28 @@ export interface KeyOptions {
   limit?: { credits: number; per: string };
 }
 
-/** Adds the options that narrow a new key. */
+/** Adds the options that restrict a new key. */
 export function withKeyOptions(command: Command): Command {
   return command
-    .option('--expires-in <duration>', 'for example 30d or 12h', durationMs)
+    .option(
+      '--expires-in <duration>',
+      'time until the key expires, for example 30d or 12h',
+      durationMs,
+    )
     .option(
       '--scope <scope>',
       'scope of the key (repeatable; default: all scopes of your key)',
       several,
     )
-    .option('--model <id>', 'a model the key may use (repeatable; default: all of yours)', several)
+    .option(
+      '--model <id>',
+      'model that the key may use (repeatable; default: all models of your key)',
+      several,
+    )
     .option('--limit <credits/period>', 'credit limit, for example 500/month', keyLimit);
 }
 
-/** The body of a request for a key. */
+/** Makes the body of a request that creates a key. */
 export function keyRequest(name: string, options: KeyOptions): Record<string, unknown> {
   return given({
     name,
@@ -36,7 +44,7 @@ export function keyRequest(name: string, options: KeyOptions): Record<string, un
   });
 }
 
-/** What is shown of a key. */
+/** Columns of a key in a list. */
 export const keyColumns: Columns = {
   id: 'keyId',
   key: (key) => `${cellOf(key, 'keyPrefix')}…`,
@@ -52,7 +60,7 @@ function limitText(key: Fields): string | null {
   return credits === null ? null : `${String(credits)}/${String(cellOf(key, 'limit.per'))}`;
 }
 
-/** The key in use, and what is left of its limit. */
+/** Columns of the key in use, with the remaining credits of its limit. */
 const ownColumns: Columns = {
   organization: 'organizationName',
   'organization id': 'organizationId',
@@ -69,7 +77,7 @@ function keyTable(keys: readonly Fields[]): string {
   return table(keys.map((key) => cellsOf(key, keyColumns)));
 }
 
-/** What is shown of a new key, once. */
+/** Formats a new key; its secret is shown only this once. */
 export function newKeyText(made: Fields): string {
   const shown = cellsOf(made, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
   return `${list(shown)}Keep the key now: it is not shown again.\n`;
@@ -79,9 +87,9 @@ const path = '/api/v1/api-keys';
 
 const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
 
-/** `studio keys`. */
+/** Makes the command `studio keys`. */
 export function keysCommand(): Command {
-  const keys = new Command('keys').description('your API keys');
+  const keys = new Command('keys').description('list, create and revoke your API keys');
   addAction({
     command: keys.command('ls').description('list the keys'),
     path: () => path,
@@ -108,7 +116,7 @@ export function keysCommand(): Command {
   addAction<{ to: object }>({
     command: keys
       .command('limit <keyId>')
-      .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
+      .requiredOption('--to <credits/period>', 'for example 500/month; none: no limit', limitOrNone)
       .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
@@ -120,7 +128,11 @@ export function keysCommand(): Command {
     command: keys
       .command('rotate <keyId>')
       .description('replace a key with a new one')
-      .option('--overlap <duration>', 'how long the old key still works (default 1d)', durationMs),
+      .option(
+        '--overlap <duration>',
+        'time for which the old key still works (default 1d)',
+        durationMs,
+      ),
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
       overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },

@@ -1,4 +1,4 @@
-/** `studio image`, `video`, `tts`, `music`, `sfx`: one table of the Studio endpoints; `studio transcribe`: speech to text. */
+/** Commands `studio image|video|tts|music|sfx` (from a table of endpoints) and `studio transcribe`. */
 import { openAsBlob } from 'node:fs';
 import { basename } from 'node:path';
 import { Command } from 'commander';
@@ -8,26 +8,28 @@ import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
 import { CliError } from '../api-client.ts';
 
-/** An option that becomes a field of the request. */
+/** Command-line option that sets a field of the request. */
 interface Field {
   flags: string;
   help: string;
-  /** Name in the request. */
+  /** Name of the field in the request. */
   field: string;
-  /** Text unless said otherwise; a list gathers repetitions. */
+  /** Type of the value: `list` collects repeated options; absent: text. */
   value?: 'number' | 'list';
 }
 
-interface Kind {
+/** Row of the table: one command for one Studio endpoint. */
+interface EndpointCommand {
   name: string;
   help: string;
+  /** Path of the endpoint below /api/v1/studio. */
   path: string;
-  /** Field of the request that the words on the command line are. */
+  /** Field of the request that the arguments of the command set. */
   textField: string;
   fields: Field[];
-  /** Fields that the request needs and that can be made up. */
+  /** Returns defaults for required fields of the request. */
   preset?: (text: string) => Record<string, unknown>;
-  /** Whether to wait for the end unless told otherwise. */
+  /** True if the command waits for the end of the job by default. */
   waits: boolean;
 }
 
@@ -35,7 +37,7 @@ const model: Field = { flags: '-m, --model <id>', help: 'model', field: 'model' 
 const title: Field = { flags: '--title <text>', help: 'title of the recording', field: 'title' };
 const seed: Field = {
   flags: '--seed <n>',
-  help: 'repeatable output',
+  help: 'seed for repeatable output',
   field: 'seed',
   value: 'number',
 };
@@ -56,7 +58,7 @@ const duration: Field = {
   value: 'number',
 };
 
-const kinds: Kind[] = [
+const endpointCommands: EndpointCommand[] = [
   {
     name: 'image',
     help: 'generate images from a prompt',
@@ -65,7 +67,7 @@ const kinds: Kind[] = [
     waits: true,
     fields: [
       model,
-      { flags: '-n, --count <n>', help: 'how many', field: 'numImages', value: 'number' },
+      { flags: '-n, --count <n>', help: 'number of images', field: 'numImages', value: 'number' },
       aspectRatio,
       resolution,
       { flags: '--format <format>', help: 'jpeg, png or webp', field: 'outputFormat' },
@@ -81,13 +83,13 @@ const kinds: Kind[] = [
   },
   {
     name: 'video',
-    help: 'generate a video from a prompt; --wait waits until it is done',
+    help: 'generate a video from a prompt; --wait waits until it is complete',
     path: '/video/generate',
     textField: 'prompt',
     waits: false,
     fields: [
       model,
-      { flags: '--image-url <url>', help: 'first picture', field: 'imageUrl' },
+      { flags: '--image-url <url>', help: 'first frame of the video', field: 'imageUrl' },
       duration,
       aspectRatio,
       resolution,
@@ -100,11 +102,11 @@ const kinds: Kind[] = [
     path: '/voiceover/generate',
     textField: 'text',
     waits: true,
-    // The title is required (design §7); at the terminal the first words do.
+    // The title is required (design §7); by default it is the start of the text.
     preset: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
     fields: [
       title,
-      { flags: '--voice <name>', help: 'a name of GET /studio/voices', field: 'voice' },
+      { flags: '--voice <name>', help: 'name of a voice (GET /studio/voices)', field: 'voice' },
       { flags: '--stability <n>', help: '0–1', field: 'stability', value: 'number' },
       { flags: '--similarity <n>', help: '0–1', field: 'similarityBoost', value: 'number' },
     ],
@@ -141,46 +143,46 @@ interface StudioOptions extends Record<string, unknown> {
   tag?: Record<string, string>;
 }
 
-/** The commands of the table. */
+/** Makes the commands of the table. */
 export function studioCommands(): Command[] {
-  return kinds.map(commandOf);
+  return endpointCommands.map(commandOf);
 }
 
-function commandOf(kind: Kind): Command {
-  const command = new Command(kind.name)
-    .description(kind.help)
-    .argument(`<${kind.textField}...>`)
+function commandOf(endpoint: EndpointCommand): Command {
+  const command = new Command(endpoint.name)
+    .description(endpoint.help)
+    .argument(`<${endpoint.textField}...>`)
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
-    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
-    .option('--set <field=value>', 'any other field of the request (repeatable)', assignment)
-    .option('--estimate', 'show the price and start nothing');
-  if (kind.waits) command.option('--async', 'only print which job it is');
-  else command.option('-w, --wait', 'wait until it is done');
-  const named = kind.fields.map((field) => {
+    .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
+    .option('--set <field=value>', 'set another field of the request (repeatable)', assignment)
+    .option('--estimate', 'only show the price; start no job');
+  if (endpoint.waits) command.option('--async', 'print the job id and do not wait');
+  else command.option('-w, --wait', 'wait until the job has ended');
+  const named = endpoint.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);
     if (field.value === 'number') option.argParser(numeric);
     if (field.value === 'list') option.argParser(several);
     command.addOption(option);
     return { name: option.attributeName(), field: field.field };
   });
-  return command.action(async (words: string[], options: StudioOptions, self: Command) => {
-    const text = words.join(' ');
+  return command.action(async (args: string[], options: StudioOptions, self: Command) => {
+    const text = args.join(' ');
     const fields = Object.fromEntries(named.map(({ name, field }) => [field, options[name]]));
     const session = sessionOf(self);
     const body = {
-      ...kind.preset?.(text),
-      [kind.textField]: text,
+      ...endpoint.preset?.(text),
+      [endpoint.textField]: text,
       ...given({ ...fields, metadata: options.tag }),
       ...options.set,
     };
     if (options.estimate) {
-      await showEstimate(session, `/studio${kind.path}`, { body });
+      await showEstimate(session, `/studio${endpoint.path}`, { body });
       return;
     }
     const succeeded = await submitJob(session, {
-      path: kind.path,
+      path: endpoint.path,
       body,
-      wait: kind.waits ? !options.async : options.wait === true,
+      wait: endpoint.waits ? !options.async : options.wait === true,
       out: options.out,
     });
     if (!succeeded) process.exitCode = 1;
@@ -194,13 +196,13 @@ interface TranscribeOptions {
 
 const transcribePath = '/audio/transcribe';
 
-/** `studio transcribe`. */
+/** Makes the command `studio transcribe`. */
 export function transcribeCommand(): Command {
   return new Command('transcribe')
     .description('transcribe a recording')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
-    .option('-l, --language <code>', 'language that is spoken')
-    .option('--estimate', 'show the price and start nothing')
+    .option('-l, --language <code>', 'language of the speech, for example en')
+    .option('--estimate', 'only show the price; start no job')
     .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
       const fields = given({ language });
       const submission = /^https?:/.test(source)

@@ -1,4 +1,4 @@
-/** `studio usage`. */
+/** Command `studio usage`. */
 import { Command } from 'commander';
 import { z } from 'zod';
 import {
@@ -18,14 +18,14 @@ const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string()
 
 const usageSums = z.looseObject({ rows: z.array(fields), total: fields });
 const tagsOf = z.record(z.string(), z.string().nullable());
-const sums = {
+const sumColumns = {
   requests: 'requests',
   credits: 'credits',
   'tokens in': 'inputTokens',
   out: 'outputTokens',
 };
 
-const account: Columns = {
+const accountColumns: Columns = {
   available: 'balance.available',
   reserved: 'balance.reserved',
   total: 'balance.total',
@@ -36,7 +36,7 @@ const account: Columns = {
   },
   'window ends': 'window.resetAt',
 };
-const record = {
+const recordColumns = {
   created: 'createdAt',
   type: 'type',
   model: 'model',
@@ -47,9 +47,9 @@ const record = {
   id: 'id',
 };
 
-/** Balance and window, line by line. */
+/** Returns the balance and the six-hour window of an organization as lines of a list. */
 export function accountFields(row: Fields): Record<string, Cell> {
-  return cellsOf(row, account);
+  return cellsOf(row, accountColumns);
 }
 
 interface Filter {
@@ -68,23 +68,23 @@ interface UsageOptions extends Filter {
   cursor?: string;
 }
 
-/** `studio usage`. */
+/** Makes the command `studio usage`. */
 export function usageCommand(): Command {
   return new Command('usage')
-    .description('balance, six-hour window and usage records')
+    .description('show the balance, the six-hour window and usage records')
     .option(
       '--by <groups>',
-      'sum up instead: day, model, key, type, metadata.<name>, comma-separated',
+      'show sums by comma-separated groups: day, model, key, type, metadata.<name>',
     )
-    .option('--after <time>', 'only later than this ISO 8601 time')
-    .option('--before <time>', 'only earlier than this')
+    .option('--after <time>', 'only usage after this ISO 8601 time')
+    .option('--before <time>', 'only usage before this ISO 8601 time')
     .option('--key <keyId>', 'only usage of this key')
-    .option('--model <id>', 'only this model')
-    .option('--type <type>', 'chat, or a type of job')
+    .option('--model <id>', 'only usage of this model')
+    .option('--type <type>', 'chat, or a job type, for example imageGenerate')
     .option('--status <status>', 'reserved, charged or released')
-    .option('--tag <name=value>', 'only items with this metadata pair (repeatable)', tagged)
-    .option('--limit <n>', '1–100', numeric)
-    .option('--cursor <cursor>', 'continue where the last page ended')
+    .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', tagged)
+    .option('--limit <n>', 'maximum number of records, 1–100', numeric)
+    .option('--cursor <cursor>', 'cursor of the next page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = sessionOf(command);
       await (by === undefined
@@ -105,13 +105,13 @@ async function showRecords(
   const query = { ...queryOf(filter), ...page };
   const { body, raw } = await session.api().send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
-    const records = body.usage.map((each) => cellsOf(each, record));
+    const records = body.usage.map((each) => cellsOf(each, recordColumns));
     return `${list(accountFields(body))}\n${table(records)}`;
   });
   if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
 }
 
-/** The name of a tag may have dots. */
+/** Returns the column of a group; the name of a metadata pair may contain dots. */
 function columnOf(group: string): Columns[string] {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag === undefined) return group === 'key' ? 'keyId' : group;
@@ -123,7 +123,7 @@ async function showSums(session: Session, filter: Filter, by: string): Promise<v
   const { body, raw } = await session.api().send('/api/v1/usage/summary', usageSums, { query });
   const columns = Object.fromEntries(by.split(',').map((group) => [group, columnOf(group)]));
   session.output.show(raw, () => {
-    const rows = body.rows.map((row) => cellsOf(row, { ...columns, ...sums }));
-    return `${table(rows)}\n${list(cellsOf(body.total, sums))}`;
+    const rows = body.rows.map((row) => cellsOf(row, { ...columns, ...sumColumns }));
+    return `${table(rows)}\n${list(cellsOf(body.total, sumColumns))}`;
   });
 }
