@@ -1,31 +1,33 @@
 /**
- * The models behind speech, dialogue, music, sound effects and transcription: provider's id, limits and
- * price. Prices are the provider's list prices of 2026 in USD; operators change them here.
+ * Models for speech, dialogue, music, sound effects and transcription, with limits and prices. The
+ * prices are the provider's list prices of 2026 in USD; operators change them here.
  */
 
-/** The bounds of a number or of a text's characters; `preset` where the caller says nothing. */
+/** Bounds of a number, or of the number of characters of a text; `preset` is the default value. */
 export interface Limit {
   min: number;
   max: number;
   preset?: number;
 }
 
-/** A row of the table. */
+/** Row of the table of audio models. */
 export interface AudioModel {
-  /** As answered in `model`; the provider's own id. */
+  /** Id of the model at the provider, which is also its public id. */
   id: string;
   displayName: string;
   provider: string;
-  /** What the price is for. */
+  /** Unit of the price. */
   per: 'character' | 'second' | 'request';
+  /** Price of one unit in USD. */
   usd: number;
+  /** Bounds by request field. */
   limits: Readonly<Record<string, Limit>>;
 }
 
 const share = { min: 0, max: 1, preset: 0.5 };
 const title = { min: 1, max: 255 };
 
-/** By capability: each has one model today. */
+/** Audio models by capability; each capability has one model. */
 export const audioModels = {
   voiceover: {
     id: 'eleven_multilingual_v2',
@@ -90,9 +92,9 @@ export const audioModels = {
     per: 'second',
     usd: 0.000_061_1,
     limits: {
-      /** Ten hours, the provider's limit. */
+      /** Duration of a measured recording; ten hours is the provider's limit. */
       durationSeconds: { min: 0.1, max: 36_000 },
-      /** Seconds that are reserved for a recording whose length only the provider will learn. */
+      /** Seconds that are reserved for a recording whose duration only the provider can measure. */
       unmeasuredSeconds: { min: 0.1, max: 14_400 },
     },
   },

@@ -1,6 +1,6 @@
 /**
- * Chat models of a gateway: the committed catalog (chat-models.json, which dev/catalog generates), the operator's
- * own models and prices, and lookups in both.
+ * Chat models of a gateway: the committed catalog (chat-models.json, which dev/catalog generates),
+ * the operator's own models and prices, and lookups in both.
  */
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
@@ -17,7 +17,8 @@ export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(c
 /** Schema of an operator's models file. */
 export const chatModelsFile = z.strictObject({
   /**
-   * Models that are added or replace the committed model with the same id; the markup does not apply to their prices.
+   * Models that are added or replace the committed model with the same id; the markup does not
+   * apply to their prices.
    */
   models: z
     .array(chatModelSchema)
@@ -51,7 +52,8 @@ export function configureChatModels(
 type TokenPrice = Omit<ChatCost, 'longInput' | 'audioInputUsdPerMillion'>;
 
 function markedUp(cost: ChatCost, markup: number): ChatCost {
-  // Prices are rounded to a millionth of a dollar, so that no binary rounding error appears in a price list.
+  // Prices are rounded to a millionth of a dollar, so that no binary rounding error appears in a
+  // price list.
   const withMarkup = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
   const { longInput, audioInputUsdPerMillion: audio, ...price } = cost;
   const ofTokens = (from: TokenPrice): TokenPrice => {
@@ -72,7 +74,10 @@ function markedUp(cost: ChatCost, markup: number): ChatCost {
   };
 }
 
-/** Makes the lookup of the models that are not retired. `now` returns the current time in Unix milliseconds. */
+/**
+ * Makes the lookup of the models that are not retired. `now` returns the current time in Unix
+ * milliseconds.
+ */
 export function createChatCatalog(models: readonly ChatModel[], now: () => number = Date.now) {
   const ordered = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
   const byId = new Map([
@@ -83,8 +88,8 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
   const current = (): readonly ChatModel[] => ordered.filter((model) => !isRetired(model, now()));
 
   /**
-   * Returns the model with an id, with or without the provider's or maker's name (`openai/gpt-5`); null if there is
-   * none or it is retired.
+   * Returns the model with an id, with or without the provider's or maker's name (`openai/gpt-5`);
+   * null if there is none or it is retired.
    */
   function get(id: string): ChatModel | null {
     const model = byId.get(id);
@@ -105,19 +110,21 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
   return { current, get, find };
 }
 
-/** Returns the ids of a model with the name of its provider or maker, as other gateways use them. */
+/**
+ * Returns the ids of a model with the name of its provider or maker, as other gateways use them.
+ */
 function longIdsOf({ id, provider, ownedBy }: ChatModel): string[] {
   return id.includes('/') ? [] : [`${provider}/${id}`, `${ownedBy}/${id}`];
 }
 
-/** Request for an unknown or retired model. */
+/** Data of the error for an unknown or retired model. */
 interface Miss {
   field: string;
   retired: ChatModel | undefined;
   near: readonly string[];
 }
 
-/** Returns the endpoint of a model of Studio; null for another id. */
+/** Returns the endpoint of a Studio model; null if the id is not that of a Studio model. */
 function studioEndpointOf(id: string): string | null {
   const own = Object.hasOwn(vendorNames, id) ? vendorNames[id] : id;
   const isListed = (rows: readonly { id: string }[]): boolean => rows.some((row) => row.id === own);

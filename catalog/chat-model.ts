@@ -6,14 +6,23 @@ const tokens = z.number().int().positive();
 const tokenPrice = {
   inputUsdPerMillion: usdPerMillion,
   outputUsdPerMillion: usdPerMillion,
-  /** Price of input tokens that the provider reads from its cache of prompts; absent: that of other input. */
+  /**
+   * Price of input tokens that the provider reads from its cache of prompts; absent: the price of
+   * other input.
+   */
   cachedInputUsdPerMillion: usdPerMillion.exactOptional(),
-  /** Price of input tokens that the provider writes to its cache of prompts; absent: that of other input. */
+  /**
+   * Price of input tokens that the provider writes to its cache of prompts; absent: the price of
+   * other input.
+   */
   cacheWriteUsdPerMillion: usdPerMillion.exactOptional(),
 };
 const present = z.literal(true);
 
-/** Price of a request in USD per million tokens; a long input may have a higher price for the complete request. */
+/**
+ * Price of a request in USD per million tokens; a long input may have a higher price for the
+ * complete request.
+ */
 const chatCost = z.strictObject({
   ...tokenPrice,
   /** Price of audio tokens in the input, if it differs from that of other input. */
@@ -34,7 +43,10 @@ export const chatModelSchema = z.strictObject({
   /** Time of the release in Unix seconds. */
   created: z.number().int().positive(),
   description: z.string().min(1).max(500).exactOptional(),
-  /** Provider that serves the model: a name in catalog/chat-providers.ts, or a provider that the operator adds. */
+  /**
+   * Provider that serves the model: a name in catalog/chat-providers.ts, or a provider that the
+   * operator adds.
+   */
   provider: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/),
   protocol: z.enum(['openai', 'anthropic']),
   /** Id of the model at the provider. */
@@ -44,8 +56,9 @@ export const chatModelSchema = z.strictObject({
   limit: z.strictObject({ context: tokens, output: tokens }),
   reasoning: present.exactOptional(),
   /**
-   * Reasoning of a model with Anthropic's protocol: `budget` takes a number of tokens; `adaptive` decides by itself and takes
-   * an effort; `always` is adaptive, cannot be turned off, and cannot be forced to call a tool. Absent: `budget`.
+   * Reasoning of a model with Anthropic's protocol: `budget` takes a number of tokens; `adaptive`
+   * decides by itself and takes an effort; `always` is adaptive, cannot be turned off, and cannot
+   * be forced to call a tool. Absent: `budget`.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
   supportsImages: present.exactOptional(),

@@ -8,20 +8,24 @@ export type ChatProtocol = ChatModel['protocol'];
 /** Provider that serves chat models. */
 export interface ChatProvider {
   /**
-   * Name in `ChatModel.provider`; in capitals, the prefix of the provider's environment variables (`XAI_API_KEY`).
+   * Name in `ChatModel.provider`. Upper-cased, it is the prefix of the provider's environment
+   * variables (`XAI_API_KEY`).
    */
   name: string;
   displayName: string;
   protocol: ChatProtocol;
   /** Base URL of the provider's API; requests append `/chat/completions` or `/v1/messages`. */
   baseUrl: string;
-  /** True if the provider serves models of other makers; their public ids start with the provider's name. */
+  /**
+   * True if the provider serves models of other makers; their public ids start with the provider's
+   * name.
+   */
   hosts?: true;
 }
 
 /**
- * All chat providers, in the order in which the catalog was generated. The URLs are from the providers' API
- * references.
+ * All chat providers, in the order in which the catalog was generated. The URLs are from the
+ * providers' API references.
  */
 export const chatProviders: readonly ChatProvider[] = [
   {

@@ -1,6 +1,6 @@
 /**
- * GPT Image 2 and 2.5, each with two routes: fal, whose parameters the specification uses, and OpenAI,
- * which is only called if fal certainly did not accept the call.
+ * GPT Image 2 and 2.5, each with two routes: fal, whose parameters the specification uses, and
+ * OpenAI, which is called only if fal certainly did not accept the call.
  */
 import {
   anyFormat,
@@ -20,7 +20,7 @@ import {
   type SizeRule,
 } from './model-parameters.ts';
 
-/** Bounds of a free size, the same at both providers. */
+/** Bounds of a custom size; both providers have the same bounds. */
 const freeSize: SizeRule = {
   multipleOf: 16,
   edgeMax: 3840,
@@ -46,7 +46,10 @@ const edit: ParameterRules = {
   maskUrl: {},
 };
 
-/** OpenAI draws no picture below 655,360 pixels: such a named size becomes the next one it draws. */
+/**
+ * OpenAI's sizes for the named sizes. OpenAI supports no size below 655,360 pixels, so a smaller
+ * named size is replaced by the next larger size.
+ */
 const openaiSizes = {
   square_hd: '1024x1024',
   square: '1024x1024',
@@ -66,7 +69,10 @@ function falRoute(operations: { generate: string; edit: string }, perCall: numbe
   };
 }
 
-/** The Images API; `image_urls` and `mask_url` are fetched and sent as files by the adapter. */
+/**
+ * Makes the route to OpenAI's Images API. The provider's adapter fetches `image_urls` and
+ * `mask_url` and sends them as files.
+ */
 function openaiRoute(model: string): ImageRoute {
   return {
     provider: 'openai',
@@ -91,7 +97,7 @@ interface GptImage extends CatalogRow {
 
 function rowOf({ upstream, fal, perCall, usdByQuality, ...row }: GptImage): ImageModel {
   const price: ImagePrice = {
-    // `auto` leaves the choice to the upstream, which may take the dearest.
+    // With `auto`, the provider chooses the quality and may choose the most expensive one.
     usd: usdByQuality.high,
     by: { quality: usdByQuality },
     includedPixels: 1024 * 1024,
@@ -105,7 +111,7 @@ function rowOf({ upstream, fal, perCall, usdByQuality, ...row }: GptImage): Imag
   };
 }
 
-/** In the order of the spec. */
+/** GPT Image models, in the order of the spec. */
 export const gptImageModels: readonly ImageModel[] = [
   rowOf({
     id: 'alpha-image-2',

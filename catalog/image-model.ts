@@ -14,7 +14,10 @@ export interface ImageRoute extends FieldMap {
   /** Provider endpoint that generates images from a prompt and pictures. */
   edit?: string;
   imagesPerCallMax: number;
-  /** Formats that the provider can generate; for other formats, the image is converted when it is stored. */
+  /**
+   * Formats that the provider can generate; for other formats, the image is converted when it is
+   * stored.
+   */
   nativeFormats: readonly string[];
   /** `sentence`: the negative prompt is added to the prompt as a sentence. */
   negativePrompt?: 'sentence';
@@ -25,7 +28,10 @@ export interface ImagePrice {
   usd: number;
   /** Prices by the value of one request field; they override `usd`. */
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Number of pixels that the price includes; the price of a larger picture is proportional to its pixels. */
+  /**
+   * Number of pixels that the price includes; the price of a larger picture is proportional to its
+   * pixels.
+   */
   includedPixels?: number;
   /** Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, for any request. */
   smaller?: { pixelsBelow: number; usd: number };

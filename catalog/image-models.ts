@@ -1,9 +1,10 @@
 /**
  * Image models: public id → limits, parameters, price and routes. Adding a model is one row.
  *
- * Public ids and their parameters: spec §4.7. Upstream endpoints, enums and prices: the providers' own
- * documentation, as gathered in docs/providers.md. A model whose upstream was shut down keeps its
- * public id and is routed to the replacement its maker names (`servedBy` says so to callers).
+ * Public ids and their parameters: spec §4.7. Upstream endpoints, enums and prices: the providers'
+ * own documentation, summarized in docs/providers.md. A model whose upstream was shut down keeps
+ * its public id and is routed to the replacement that its maker names; callers see it in
+ * `servedBy`.
  */
 import { gptImageModels } from './gpt-image-models.ts';
 import {
@@ -17,9 +18,9 @@ import {
 } from './image-model.ts';
 import { seedRule } from './model-parameters.ts';
 
-// Aspect ratios, from the providers’ own enums.
+// The aspect ratios are from the providers’ own enums.
 
-/** Gemini image models. */
+/** Aspect ratios of Gemini image models. */
 const nanoBananaRatios = [
   '21:9',
   '16:9',
@@ -33,20 +34,20 @@ const nanoBananaRatios = [
   '9:16',
 ] as const;
 
-/** Imagen's five ratios, kept for its replacements. */
+/** Aspect ratios of Imagen, which its replacements support too. */
 const imagenRatios = ['1:1', '16:9', '9:16', '4:3', '3:4'] as const;
 
-/** Grok Imagine. */
+/** Aspect ratios of Grok Imagine. */
 const squareToPhoto = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
 
-/** GPT Image 1.x draws three sizes only: public ratio → upstream size. */
+/** Sizes of GPT Image 1.x, which supports only three, by public aspect ratio. */
 const gptImageSizes = {
   '1:1': '1024x1024',
   '3:2': '1536x1024',
   '2:3': '1024x1536',
 } as const;
 
-/** Ids in the order of the spec; the first is the default. */
+/** Image models in the order of the spec; the first is the default. */
 export const imageModels: readonly ImageModel[] = [
   {
     id: 'nano-banana',
@@ -94,10 +95,10 @@ export const imageModels: readonly ImageModel[] = [
         nativeFormats: anyFormat,
       },
     ],
-    // Between the pixels of 2K and those of 4K, whatever the aspect ratio.
     price: {
       usd: 0.15,
       by: { resolution: { '4K': 0.3 } },
+      // For all aspect ratios, 2K has fewer pixels than this, and 4K has more.
       smaller: { pixelsBelow: 8_000_000, usd: 0.15 },
     },
   },
@@ -149,11 +150,11 @@ export const imageModels: readonly ImageModel[] = [
         nativeFormats: anyFormat,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
-        // This upstream has no `auto` quality: leaving the field out means the same.
+        // This provider endpoint has no quality `auto`; without the field it chooses the quality.
         omit: { quality: ['auto'] },
       },
     ],
-    // `auto` leaves the choice to the upstream, which may take the dearest.
+    // With `auto`, the provider chooses the quality and may choose the most expensive one.
     price: { usd: 0.133, by: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
   },
   {
@@ -221,7 +222,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/nano-banana-pro',
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        // The replacement takes no such field but follows the sentence.
+        // The replacement has no field for a negative prompt, but follows a sentence in the prompt.
         negativePrompt: 'sentence',
       },
     ],
@@ -251,5 +252,5 @@ export const imageModels: readonly ImageModel[] = [
   },
 ];
 
-/** The models that image/edit takes (spec §4.7); the first is the default. */
+/** Models of image/edit (spec §4.7); the first is the default. */
 export const editModels: readonly ImageModel[] = imageModels.filter((model) => model.edit);

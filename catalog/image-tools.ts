@@ -1,6 +1,7 @@
 /**
- * Tools that process an existing picture: upscaling and background removal. The prices are set by this project,
- * because no two sources agree on a price per megapixel or per call of these providers (docs/providers.md).
+ * Tools that process an existing picture: upscaling and background removal. The prices are set by
+ * this project, because no two sources agree on a price per megapixel or per call of these
+ * providers (docs/providers.md).
  */
 import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts';
 
@@ -20,8 +21,8 @@ export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /**
-   * Factors of the successive calls, by the requested scale factor; several if the provider does not support it in
-   * one call.
+   * Factors of the successive calls, by the requested scale factor; several if the provider does
+   * not support it in one call.
    */
   steps: Readonly<Record<number, readonly number[]>>;
   /** Price of each step, by the pixels of its result. */
@@ -29,14 +30,18 @@ export interface Upscaler extends CatalogRow {
 }
 
 /**
- * Returns the edge lengths of each step's result as multiples of those of the input: 3 and 6 for the steps 3 and 2.
+ * Returns the edge lengths of each step's result as multiples of those of the input: 3 and 6 for
+ * the steps 3 and 2.
  */
 export function enlargementsOf({ steps }: Upscaler, scaleFactor: number): number[] {
   let enlargement = 1;
   return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
 }
 
-/** Maximum number of pixels of an upscaled picture, which is the maximum for stored and decoded pictures. */
+/**
+ * Maximum number of pixels of an upscaled picture, which is the maximum for stored and decoded
+ * pictures.
+ */
 export const upscaledPixelsMax = 64_000_000;
 
 /** Services of image/upscale, with the ids of the spec; the first is the default. */
@@ -119,7 +124,10 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
   usdByResolution: { '1024x1024': 0.005, '2048x2048': 0.01, '2304x2304': 0.012 },
 }));
 
-/** Largest resolution, and the only provider model that supports it; this model replaces the requested one. */
+/**
+ * Largest resolution, and the only provider model that supports it; this model replaces the
+ * requested one.
+ */
 export const largestResolution = {
   operatingResolution: '2304x2304',
   model: 'General Use (Dynamic)',

@@ -1,8 +1,8 @@
 /**
- * Parameters of models: the supported fields with their limits, as data. Requests are checked with these rules
- * before credits are reserved (design §7), and GET /studio/models publishes them, so the check and the publication
- * agree. This file also has the maps from request fields to the fields of a provider, which only `providerInput`
- * reads.
+ * Parameters of models: the supported fields with their limits, as data. Requests are checked with
+ * these rules before credits are reserved (design §7), and GET /studio/models publishes them, so
+ * the check and the publication agree. This file also contains the maps from request fields to the
+ * fields of a provider, which only `providerInput` reads.
  */
 import { charactersOf, notOneOf, received } from '../domain/field-messages.ts';
 import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
@@ -44,7 +44,9 @@ export interface CatalogRow {
   displayName: string;
   /** Name of the provider's model behind the public id, shown to callers. */
   servedBy: string;
-  /** Typical duration of a call in seconds; the first status check is considerably later. */
+  /**
+   * Typical duration of a call in seconds; the first status check is at three times this duration.
+   */
   typicalSeconds: number;
 }
 
@@ -122,7 +124,10 @@ export function refuseUnsupported(
   if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);
 }
 
-/** Returns the requirement that a value violates, for the error message; undefined if the value is allowed. */
+/**
+ * Returns the requirement that a value violates, for the error message; undefined if the value is
+ * allowed.
+ */
 function violatedRequirement(rule: ParameterRule, value: unknown): string | undefined {
   if (rule.oneOf && !rule.oneOf.some((known) => known === value)) {
     return `must be one of ${rule.oneOf.join(', ')}`;
@@ -184,7 +189,9 @@ export function refuseTogether(
 /** Fields of a request, with or without the defaults of a model. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/** Maps from request fields to the fields of a provider; every map is keyed by the request field. */
+/**
+ * Maps from request fields to the fields of a provider; every map is keyed by the request field.
+ */
 export interface FieldMap {
   /** Provider's field names; a field without an entry has the same name in snake_case. */
   rename?: Readonly<Record<string, string>>;
@@ -192,7 +199,9 @@ export interface FieldMap {
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Values for which the field is not sent to the provider. */
   omit?: Readonly<Record<string, readonly string[]>>;
-  /** Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent. */
+  /**
+   * Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent.
+   */
   drop?: readonly string[];
   /** Numbers that are sent as text, with the suffix after the digits: `s` for `'8s'`. */
   asText?: Readonly<Record<string, string>>;
@@ -202,7 +211,10 @@ export interface FieldMap {
   fixed?: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** Returns the provider's input: request fields with the provider's names and values, without undefined fields. */
+/**
+ * Returns the provider's input: request fields with the provider's names and values, without
+ * undefined fields.
+ */
 export function providerInput(map: FieldMap, fields: Fields): JsonObject {
   const input: JsonObject = { ...map.fixed };
   for (const [field, value] of Object.entries(fields)) {

@@ -1,6 +1,6 @@
 /**
- * Prices of the Studio models as rules: `priceOf` applies them to requests, and GET /pricing publishes them.
- * A price is the sum of its rules; a rule without a matching row adds nothing.
+ * Price rules of the Studio models: `priceOf` applies them to requests, and GET /pricing publishes
+ * them. A price is the sum of its rules; a rule without a matching row adds nothing.
  */
 import type { AudioModel } from './audio-models.ts';
 import { assert } from '../domain/errors.ts';
@@ -28,8 +28,8 @@ export interface PricedPixels {
   /** Factor by which the edges are multiplied: a number, or the request field that contains it. */
   edgesTimes: number | string;
   /**
-   * Pixels per step: the price of the row is multiplied by the number of steps, at least 1. Null: the pixels select
-   * the row.
+   * Pixels per step: the price of the row is multiplied by the number of steps, at least 1. Null:
+   * the pixels select the row.
    */
   each: number | null;
   /** `up`: the number of steps is rounded up to an integer. */
@@ -40,9 +40,9 @@ export interface PricedPixels {
 export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**
-   * Number of units. `of` is the request field that decides it: a number (rounded up), the characters of a text or
-   * the length of a list; `input` means the started seconds of the measured input. `default` applies if `of` gives
-   * no number.
+   * Number of units. `of` is the request field that decides it: a number (rounded up), the
+   * characters of a text or the length of a list; `input` means the started seconds of the measured
+   * input. `default` applies if `of` gives no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;
@@ -132,7 +132,10 @@ export function coverPriceRules(price: ImagePrice): [PriceRule] {
   return [{ ...rule, rows }];
 }
 
-/** Returns the price rules of an upscale: one rule per step, priced by the pixels of the step's result. */
+/**
+ * Returns the price rules of an upscale: one rule per step, priced by the pixels of the step's
+ * result.
+ */
 export function upscalePriceRules(
   service: Upscaler,
   quantity: PriceRule['quantity'] = oneUnit,
@@ -151,7 +154,10 @@ export function upscalePriceRules(
   return [rule('scaleFactor', {}), ...earlierSteps];
 }
 
-/** Returns the price rule of background removals, by `operatingResolution` if the request can contain it. */
+/**
+ * Returns the price rule of background removals, by `operatingResolution` if the request can
+ * contain it.
+ */
 export function removalPriceRules(
   { usdByResolution, parameters }: BackgroundRemover,
   quantity?: PriceRule['quantity'],
@@ -168,7 +174,8 @@ export function removalPriceRules(
       unit: 'image',
       quantity: quantity ?? oneUnit,
       pixels: null,
-      // A request with several pictures cannot contain a resolution, so the default resolution applies.
+      // A request with several pictures cannot contain a resolution, so the default resolution
+      // applies.
       rows: quantity && preset ? [{ when: {}, usd: preset.usd }] : rows,
     },
   ];

@@ -1,13 +1,14 @@
 /**
- * Names of makers for the models behind the public ids. Endpoints for clients of a maker's own API accept them. A
- * name is listed only if the public id serves this model, or the model with which its maker has replaced it.
+ * Names that makers use for their models, with our public ids. Endpoints for clients of a maker's
+ * own API accept these names. A name is listed only if the public id serves that model, or the
+ * model by which its maker replaced it.
  */
 import { GatewayError } from '../domain/errors.ts';
 import { createNearest } from '../domain/field-messages.ts';
 
 /** Public ids by the maker's name. */
 export const vendorNames: Readonly<Record<string, string>> = {
-  // GPT Image 1 was shut down; its maker names GPT Image 1.5 as the replacement.
+  // GPT Image 1 was shut down; OpenAI names GPT Image 1.5 as its replacement.
   'gpt-image-1': 'alpha-image',
   'gpt-image-1.5': 'alpha-image',
   'gpt-image-1-mini': 'alpha-image-mini',
@@ -23,7 +24,8 @@ export const vendorNames: Readonly<Record<string, string>> = {
 
 /**
  * Returns the row with a public id or a maker's name; the first row if `name` is null or undefined.
- * @throws GatewayError UNKNOWN_MODEL with the most similar names, or with all ids if none is similar
+ * @throws GatewayError UNKNOWN_MODEL with the most similar names, or with all ids if none is
+ * similar
  */
 export function findByAnyName<Row extends { id: string }>(
   rows: readonly Row[],

@@ -2,7 +2,7 @@
  * Video models and video tools: public id → limits, price and routes. Adding a model is one row.
  *
  * Public ids and lengths: spec §4.10. Upstream endpoints, enums and prices: the providers' own
- * documentation, as gathered in docs/providers.md.
+ * documentation, summarized in docs/providers.md.
  */
 import {
   type FieldMap,
@@ -11,7 +11,10 @@ import {
   type ParameterRules,
 } from './model-parameters.ts';
 
-/** How a provider serves the model; what is given besides the prompt decides the operation. */
+/**
+ * Route of a video model: the provider endpoints for requests with a prompt, a first frame or
+ * references.
+ */
 export interface VideoRoute extends FieldMap {
   provider: string;
   fromText: string;
@@ -19,21 +22,28 @@ export interface VideoRoute extends FieldMap {
   fromReferences?: string;
 }
 
-/** A row of the table. */
+/** Row of the table of video models. */
 export interface VideoModel extends CatalogRow {
   parameters: ParameterRules;
-  /** Fields that a picture to begin with makes meaningless. */
+  /**
+   * Fields that a request with `imageUrl` must not contain, because the picture decides their
+   * values.
+   */
   decidedByImage?: readonly string[];
   routes: readonly VideoRoute[];
-  /** USD of a second; the first rule whose values all match the request. */
+  /** Prices per second; the first one whose values all match the request applies. */
   usdPerSecond: readonly FilmPrice[];
 }
 
-/** USD per second of a film with these values. */
+/** Price of one second of a video, for requests that have all values of `when`. */
 export interface FilmPrice {
   when: Readonly<Record<string, string | boolean>>;
+  /** Price in USD. */
   usd: number;
-  /** A film is one of these when it has fewer pixels than this. */
+  /**
+   * Number of pixels below which a delivered video has this price, even if the request had other
+   * values.
+   */
   pixelsBelow?: number;
 }
 
@@ -46,7 +56,7 @@ interface Seedance {
   version: string;
   secondsMax: number;
   referencesMax: number;
-  /** Version 2.5 takes no seed. */
+  /** False for version 2.5, which does not support a seed. */
   takesSeed: boolean;
   usd: { '480p': number; '720p': number };
 }
@@ -78,14 +88,14 @@ function seedance(row: Seedance): VideoModel {
       },
     ],
     usdPerSecond: [
-      // 480p has 430,000 pixels at most, 720p at least 510,000, whatever the aspect ratio.
+      // For all aspect ratios, 480p has at most 430,000 pixels and 720p at least 510,000.
       { when: { resolution: '480p' }, usd: row.usd['480p'], pixelsBelow: 450_000 },
       { when: { resolution: '720p' }, usd: row.usd['720p'] },
     ],
   };
 }
 
-/** Ids in the order of the spec; the first is the default. */
+/** Video models in the order of the spec; the first is the default. */
 export const videoModels: readonly VideoModel[] = [
   {
     id: 'veo',
@@ -159,19 +169,22 @@ export const videoModels: readonly VideoModel[] = [
   }),
 ];
 
-/** A tool that works on a finished video, priced by the seconds of its input. */
+/** Tool that processes a video; its price depends on the duration of the input. */
 export interface VideoTool extends CatalogRow {
   route: FieldMap & { provider: string; providerEndpoint: string };
-  /** The result's edges are the input's times this. */
+  /** Factor by which the edges of the input are multiplied. */
   scale: number;
   inputSecondsMax: number;
-  /** Longer edge of the result, pixels. */
+  /** Maximum length of the longer edge of the result in pixels. */
   outputEdgeMax: number;
-  /** USD of an input second, by pixels of the result's frame: the first step that holds it. */
+  /**
+   * Prices per input second in USD, by pixels of a result frame; the first sufficient `pixelsMax`
+   * applies.
+   */
   usdPerSecond: readonly { pixelsMax: number; usd: number }[];
 }
 
-/** video/upscale. */
+/** Tool of video/upscale. */
 export const videoUpscaler: VideoTool = {
   id: 'video-upscale',
   displayName: 'Video upscale',
@@ -192,7 +205,10 @@ export const videoUpscaler: VideoTool = {
   ],
 };
 
-/** video/remove-background; the price is ours: none is published by the second. */
+/**
+ * Tool of video/remove-background. This project sets the price, because no price per second is
+ * published.
+ */
 export const videoBackgroundRemover: VideoTool = {
   id: 'video-remove-background',
   displayName: 'Video background removal',

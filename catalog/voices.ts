@@ -1,6 +1,6 @@
 /**
- * The 23 voices (spec §4.8): lowercase first names for ElevenLabs' premade voices. Several public code bases agree on
- * these ids (docs/providers.md).
+ * The 23 voices (spec §4.8): lowercase first names for ElevenLabs' premade voices. The ids are from
+ * several public code bases, which have the same ids (docs/providers.md).
  */
 import { assert } from '../domain/errors.ts';
 
@@ -39,7 +39,7 @@ export const voices: readonly Voice[] = [
   { name: 'will', gender: 'male', providerVoiceId: 'bIHbv24MWmeRgasZH58o' },
 ];
 
-/** Name of the voice if the request names none. */
+/** Default voice. */
 export const defaultVoiceName = 'rachel';
 
 /** Returns the provider's id of a voice. */
