@@ -44,7 +44,10 @@ const transcript = z.object({
   durationSeconds: z.number(),
   words: z.array(word),
 });
-/** Transcript with word times. It is long, so it is stored as a document and never sent through Temporal. */
+/**
+ * Transcript with word times. It is long, so it is stored as a document and never sent through
+ * Temporal.
+ */
 export type Transcript = z.infer<typeof transcript>;
 
 /** Transcribes a recording. */
@@ -108,8 +111,8 @@ export const audioTranscribe = defineCapability({
 });
 
 /**
- * Returns the number of seconds to reserve: the duration of the recording, or the maximum if only the provider can
- * measure it.
+ * Returns the number of seconds to reserve: the duration of the recording, or the maximum if only
+ * the provider can measure it.
  * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
  */
 function secondsOf(recording: Recording, body: TranscribeRequest): number {
@@ -124,8 +127,8 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
 }
 
 /**
- * Returns the fields of the provider's input that name the recording. A stored file is sent with the request,
- * because the provider may be unable to reach this gateway.
+ * Returns the fields of the provider's input that name the recording. A stored file is sent with
+ * the request, because the provider may be unable to reach this gateway.
  */
 function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
@@ -134,14 +137,17 @@ function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   return { file: { storageKey, name } };
 }
 
-/** Removes the region from a language code (`en-US` becomes `en`), because the provider does not support regions. */
+/**
+ * Removes the region from a language code (`en-US` becomes `en`), because the provider does not
+ * support regions.
+ */
 function languageCode(language: string): string {
   return (language.split('-')[0] ?? '').toLowerCase();
 }
 
 /**
- * Makes the `data` of the response: the stored transcript. A list of jobs does not read the stored document, so its
- * `data` has only the fields of the call's own result, without the words.
+ * Makes the `data` of the response: the stored transcript. A list of jobs does not read the stored
+ * document, so its `data` contains only the fields of the call's result, without the list of words.
  */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];

@@ -1,6 +1,6 @@
 /**
- * Interface of a Studio capability: path, request schema, plan and presentation, in one file per capability.
- * API, workflow, ledger and storage use capabilities only through this interface.
+ * Interface of a Studio capability: path, request schema, plan and presentation, in one file per
+ * capability. API, workflows, ledger and storage use capabilities only through this interface.
  */
 import type { z } from 'zod';
 import type { AudioModel } from '../catalog/audio-models.ts';
@@ -67,7 +67,7 @@ export interface MeasuredPrice {
   outputOf: (facts: InputFacts) => MeasuredOutput;
 }
 
-/** Call before it is priced in micro-credits. */
+/** Planned call, before the API calculates its price in micro-credits. */
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
@@ -85,13 +85,16 @@ export interface DraftCall {
   /** True if the failure of this call fails the job. */
   required: boolean;
   /**
-   * Index of the earlier call whose result is the input of this call, and the field of each route's input that
-   * receives it.
+   * Index of the earlier call whose result is the input of this call, and the field of each route's
+   * input that receives it.
    */
   inputFrom?: { callIndex: number; field: string };
 }
 
-/** Errors of rejected items of a request, by the field of their input; stored with the job's request. */
+/**
+ * Errors of rejected items of a request, by the field of their input; stored with the job's
+ * request.
+ */
 export type RefusedItems = Record<string, { code: string; message: string }>;
 
 /** Draft plan of a request: made by the capability, completed by the API. */
@@ -101,8 +104,8 @@ export interface DraftPlan {
   /** All inputs, which are checked before the reservation. */
   inputs?: PlanInput[];
   /**
-   * True if each input is an item with the same number of calls, and the rejection of an item does not reject the
-   * others.
+   * True if each input is an item with the same number of calls, and the rejection of an item does
+   * not reject the others.
    */
   itemized?: true;
   /** Rejected items, whose calls were removed. */
@@ -110,7 +113,7 @@ export interface DraftPlan {
   assembly?: JobPlan['assembly'];
 }
 
-/** Data from which a finished job is presented. */
+/** Finished job, as `present` receives it. */
 export interface FinishedJob {
   request: JsonObject;
   model: string | null;
@@ -133,14 +136,17 @@ export interface RecordingSource {
   source: string;
 }
 
-/** Recording that was checked and, if it is a stored file, measured before its request is priced. */
+/**
+ * Recording that was checked and, if it is a stored file, measured before its request is priced.
+ */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
   /** URL that only the provider reads; the duration is known when the call is complete. */
   | { kind: 'url'; url: string };
 
 /**
- * Model or service in the response of GET /studio/models, with the rules by which requests are validated and priced.
+ * Model or service in the response of GET /studio/models, with the rules by which requests are
+ * validated and priced.
  */
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   /** Typical duration of a call in seconds; null if it is not known. */
@@ -165,7 +171,10 @@ interface Definition<Request> {
   /** `bare`: the response is the data without the envelope, with the credits in headers. */
   envelope?: 'bare';
   request: z.ZodType<Request>;
-  /** File part that a multipart/form-data request may contain; the request receives its id as `fileId`. */
+  /**
+   * File part that a multipart/form-data request may contain; the request receives its id as
+   * `fileId`.
+   */
   upload?: { field: string; bytesMax: number };
   /** Returns the recording that a request names; its duration decides the price. */
   recording?: (request: Request) => RecordingSource;
@@ -176,13 +185,13 @@ interface Definition<Request> {
   /** Models or services that a request may name, the default first. */
   models?: readonly PublishedModel[];
   /**
-   * Decides provider, calls and prices.
+   * Plans the calls of a request, with providers and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
   plan: (request: Request, recording?: Recording) => DraftPlan;
   /**
-   * Returns whether the result is persisted; always true if absent. A result that is not persisted can be read for an
-   * hour.
+   * Returns whether the result is persisted; always true if absent. A result that is not persisted
+   * can be read for an hour.
    */
   keeps?: (request: JsonObject) => boolean;
   /** Makes the `data` of the response (spec §4.6). */
@@ -197,7 +206,10 @@ export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capab
   return `studio:${medium}`;
 }
 
-/** Returns whether the 202 response is sent immediately: for `async` requests, and for videos, which take minutes. */
+/**
+ * Returns whether the 202 response is sent immediately: for `async` requests, and for videos, which
+ * take minutes.
+ */
 export function answersLater({ medium }: Pick<Capability, 'medium'>, request: JsonObject): boolean {
   return medium === 'video' || request['async'] === true;
 }

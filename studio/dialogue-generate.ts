@@ -1,4 +1,6 @@
-/** POST /studio/dialogue/generate (spec §4.8): lines in several voices, stitched into one recording. */
+/**
+ * POST /studio/dialogue/generate (spec §4.8): lines in several voices, stitched into one recording.
+ */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { providerVoiceIdOf } from '../catalog/voices.ts';
@@ -93,7 +95,8 @@ export const dialogueGenerate = defineCapability({
 
 function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   return {
-    // If one part fails, the job fails, because a dialogue with missing lines is useless to the caller.
+    // If one part fails, the job fails, because a dialogue with missing lines is useless to the
+    // caller.
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
@@ -132,8 +135,8 @@ const chunkCharactersMax = 2000;
 const chunkVoicesMax = 10;
 
 /**
- * Splits the lines into chunks in their order. A chunk ends between lines; a line that is longer than a chunk is
- * split after a sentence, or between words, and continues in the same voice.
+ * Splits the lines into chunks in their order. A chunk ends between lines; a line that is longer
+ * than a chunk is split after a sentence, or between words, and continues in the same voice.
  */
 export function chunksOf(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];
@@ -158,11 +161,11 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
     pieces.push({ text: rest.slice(0, end), voice_id });
     rest = rest.slice(end);
   }
-  // White space at a split is not spoken.
+  // A piece of white space only has nothing to speak.
   return [...pieces, { text: rest, voice_id }].filter((piece) => /\S/u.test(piece.text));
 }
 
-/** Returns the index at which to split a long text; never inside a surrogate pair. */
+/** Returns the index at which a long text is split; never inside a surrogate pair. */
 function cutPoint(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(
@@ -172,8 +175,8 @@ function cutPoint(text: string): number {
     0,
   );
   if (sentence > 0) return sentence;
-  const word = head.search(/\s\S*$/u);
-  if (word > 0) return word + 1;
+  const lastSpace = head.search(/\s\S*$/u);
+  if (lastSpace > 0) return lastSpace + 1;
   const last = head.charCodeAt(chunkCharactersMax - 1);
   return last >= 0xd800 && last < 0xdc00 ? chunkCharactersMax - 1 : chunkCharactersMax;
 }

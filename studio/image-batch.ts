@@ -1,4 +1,6 @@
-/** POST /studio/image/batch (spec §4.7): each picture has its own calls and is settled separately. */
+/**
+ * POST /studio/image/batch (spec §4.7): each picture has its own calls and is charged separately.
+ */
 import { z } from 'zod';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
@@ -163,7 +165,9 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
   return { total, successful, failed: total - successful, results };
 }
 
-/** Returns the result of one picture: the output of its last step, or the first error of its steps. */
+/**
+ * Returns the result of one picture: the output of its last step, or the first error of its steps.
+ */
 function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   const [artifact] = outputs.at(-1)?.artifacts ?? [];
   if (artifact) {

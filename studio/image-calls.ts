@@ -1,4 +1,6 @@
-/** Calls of image generate and edit: the split of a request into calls, and the providers' inputs. */
+/**
+ * Calls of image generate and edit: the split of a request into calls, and the providers' inputs.
+ */
 import {
   type ImageModel,
   type ImageRoute,
@@ -87,7 +89,10 @@ export function planImageCalls(
   return calls;
 }
 
-/** Returns a note that names the charged value if the model chooses the value of a field; undefined otherwise. */
+/**
+ * Makes a note about the charged value of a field if the model chooses its value; undefined
+ * otherwise.
+ */
 function noteOf([rule]: [PriceRule], fields: Fields, { chargedAs }: UnitPrice): string | undefined {
   if (chargedAs === undefined) return undefined;
   const values = rule.rows.flatMap(({ when }) => Object.entries(when));

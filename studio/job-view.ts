@@ -103,7 +103,10 @@ export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
 const keptUrlTtlMs = 24 * 3_600_000;
-/** Time after the end of a job during which a result that is not persisted can be read, in milliseconds. */
+/**
+ * Time after the end of a job during which a result that is not persisted can be read, in
+ * milliseconds.
+ */
 const passingUrlTtlMs = 3_600_000;
 
 /** Makes the representations of jobs; `urlOf` signs the URL of an artifact. */
@@ -116,7 +119,10 @@ export function createJobView(deps: {
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  /** Makes the `data` of the synchronous response; null if the job is not completed or its media were deleted. */
+  /**
+   * Makes the `data` of the synchronous response; null if the job is not completed or its media
+   * were deleted.
+   */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -177,7 +183,7 @@ export function createJobView(deps: {
   };
 }
 
-/** Signs all URLs of a job first, so that `present` is synchronous. */
+/** Signs all URLs of a job before it is presented, because `present` is synchronous. */
 async function signedUrls(
   outputs: CallOutputs[],
   sign: (artifact: StoredArtifact) => Promise<string>,
@@ -194,7 +200,10 @@ async function signedUrls(
 
 const promptLineMax = 140;
 
-/** Returns the first line of a request's text, by which people recognize a job; null if the request has no text. */
+/**
+ * Returns the first line of a request's text, as a title of the job for people; null if the request
+ * has no text.
+ */
 export function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
   const [first] = Array.isArray(inputs) ? inputs : [];
   const spoken = isRecord(first) ? first['text'] : undefined;
@@ -212,26 +221,32 @@ function billingOf(job: JobRecord): JobResource['billing'] {
   };
 }
 
-/** Returns the time at which the URLs of a job's result expire, and their remaining lifetime in milliseconds. */
+/**
+ * Returns the time at which the URLs of a job's result expire, and their remaining lifetime in
+ * milliseconds.
+ */
 function urlEndsOf(job: JobRecord, capability: Capability) {
   const nowMs = Date.now();
   const isKept = capability.keeps?.(job.request) ?? true;
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
-  // Signatures have whole seconds, so a URL may be valid slightly longer than `expiresAt`.
+  // Signatures expire at whole seconds, so a URL may be valid slightly longer than `expiresAt`.
   const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);
   return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
 /**
- * Returns the cost of a job in micro-credits: the reserved amount until the job is settled, then the charged amount.
+ * Returns the cost of a job in micro-credits: the reserved amount until the job is settled, then
+ * the charged amount.
  */
 function costOf(job: JobRecord): number {
   if (job.billing_state === 'reserved') return job.reserved;
   return job.charged ?? 0;
 }
 
-/** Returns the public status of a job: `in_progress` as soon as its first call may have been sent. */
+/**
+ * Returns the public status of a job: `in_progress` as soon as its first call may have been sent.
+ */
 function statusOf(job: JobRecord): JobResource['status'] {
   if (job.status !== 'open') return job.status;
   return job.started_at === null ? 'queued' : 'in_progress';
@@ -243,14 +258,14 @@ function phaseOf(job: JobRecord): JobResource['phase'] {
   const states = job.call_states ?? [];
   if (states.length === 0) return 'queued';
   if (states.includes('begun')) return 'submitting';
-  // A call in state `waiting` was not sent yet, because its provider is paused.
+  // A call in state `waiting` is not sent yet, because its provider is paused.
   if (states.includes('waiting')) return 'waiting_for_provider';
   return states.every((state) => state === 'storing' || state === 'answered')
     ? 'storing'
     : 'generating';
 }
 
-/** Returns the progress of a job, estimated from the usual time of its model. */
+/** Estimates the progress of a job from the typical duration of its model. */
 function progressOf(job: JobRecord): JobResource['progress'] {
   if (job.status !== 'open' || job.started_at === null) return null;
   const { typical_seconds: typicalSeconds, queue_position: queuePosition } = job;

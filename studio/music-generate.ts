@@ -118,7 +118,8 @@ export const musicGenerate = defineCapability({
 
 /**
  * Rejects combinations of fields that contradict each other.
- * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details name the fields
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details name
+ * the fields
  */
 function refuseConflicts(body: MusicRequest): void {
   const plan = body.composition_plan;
@@ -171,7 +172,10 @@ function songCall(body: MusicRequest): DraftCall {
   };
 }
 
-/** Plans the call that generates the cover with the default image model; its failure does not fail the job. */
+/**
+ * Plans the call that generates the cover with the default image model; its failure does not fail
+ * the job.
+ */
 function coverCall(body: MusicRequest): DraftCall {
   const imageModel = findModel(imageModels, 'nano-banana');
   const [route] = imageModel.routes;

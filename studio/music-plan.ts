@@ -1,4 +1,7 @@
-/** POST /studio/music/plan (spec §4.9), whose response has no envelope; also fields that music/generate shares. */
+/**
+ * POST /studio/music/plan (spec §4.9), whose response has no envelope; also fields that
+ * music/generate shares.
+ */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';

@@ -27,7 +27,10 @@ interface UpscaleOptions {
   firstCall?: number;
 }
 
-/** Plans the calls of one upscale: one call, or one call per step if the service needs several steps. */
+/**
+ * Plans the calls of one upscale: one call, or one call per step if the service needs several
+ * steps.
+ */
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
   // Defaults come last, because an undefined field must not override its default.
@@ -71,7 +74,10 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   });
 }
 
-/** Returns the input field `model`, the provider's own model name, if the request contains it. */
+/**
+ * Returns the provider's input field `model` if the request contains the name of a provider's
+ * model.
+ */
 function modelOf({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }

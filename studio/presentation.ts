@@ -1,6 +1,6 @@
 /**
- * Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with measured sizes
- * and durations.
+ * Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with
+ * measured sizes and durations.
  */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
@@ -32,7 +32,9 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/** Returns the recording of a finished audio job: that of `output`, or of the last output if absent. */
+/**
+ * Returns the recording of a finished audio job: that of `output`, or of the last output if absent.
+ */
 export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has a recording');
@@ -132,14 +134,16 @@ export const shownPictureData = z.object({
   expiresAt: urlsEnd,
 });
 
-/** Returns whether the result of a picture tool is persisted: only if `persistToStorage` is true. */
+/**
+ * Returns whether the result of a picture tool is persisted: only if `persistToStorage` is true.
+ */
 export function isPersisted(request: JsonObject): boolean {
   return request['persistToStorage'] === true;
 }
 
 /**
- * Presents the picture of a tool's last step: its URL with expiry (a persisted picture gets a new URL in every
- * response), and its storage path if it is persisted.
+ * Presents the picture of a tool's last step: its URL with expiry (a persisted picture gets a new
+ * URL in every response), and its storage path if it is persisted.
  */
 export function showPicture(job: FinishedJob) {
   const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
@@ -175,12 +179,14 @@ const usualRatios = [
   '8:5',
   '5:8',
 ];
-/** Largest relative difference between a picture's ratio and the ratio that names it. */
+/**
+ * Maximum relative difference between the ratio of a picture and the usual ratio that is its name.
+ */
 const differenceMax = 0.02;
 
 /**
- * Returns the name of a size's aspect ratio: `16:9` for 1360×768, or the reduced ratio if none of the usual names
- * fits.
+ * Returns the name of a size's aspect ratio: `16:9` for 1360×768, or the reduced ratio if none of
+ * the usual names fits.
  */
 export function aspectRatioOf({
   width,

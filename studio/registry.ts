@@ -1,4 +1,7 @@
-/** Registry of all Studio capabilities. A new capability needs an import and a line in `capabilities`. */
+/**
+ * Registry of all Studio capabilities. A new capability needs an import and a line in
+ * `capabilities`.
+ */
 import { audioTranscribe } from './audio-transcribe.ts';
 import type { Capability } from './capability.ts';
 import { imageBatch } from './image-batch.ts';

@@ -20,8 +20,8 @@ export const scaleChoice = z.literal([2, 4, 6]);
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
 /**
- * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces a `data:` URL by such an id before it
- * parses the request.
+ * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces a `data:` URL
+ * by such an id before it parses the request.
  */
 export const mediaUrl = z.union(
   [
@@ -40,14 +40,18 @@ export const mediaUrls = z.array(mediaUrl).min(1).max(10);
 /** Schema of a number of images: 1–10. */
 export const imageCount = z.int().min(1).max(10);
 
-/** Makes the schema of a public model id. The plan, not the schema, rejects an unknown id and lists the known ids. */
+/**
+ * Makes the schema of a public model id. The plan, not the schema, rejects an unknown id and lists
+ * the known ids.
+ */
 export function modelId(models: readonly { id: string }[], defaultId: string) {
   return z
     .string()
     .max(100)
     .default(defaultId)
     .meta({
-      // The list of ids is only documentation here, because an unknown model has its own error code.
+      // The list of ids is only documentation here, because an unknown model has its own error
+      // code.
       enum: models.map((model) => model.id),
       example: defaultId,
     });
@@ -77,8 +81,9 @@ export const voiceName = z
 export const asyncFlag = z.boolean().optional();
 
 /**
- * Maximum size of one part of a request, in bytes of JSON. A job plan contains it twice (in the request and in a
- * provider's input) and must stay below the 64 KB that may enter a workflow's history.
+ * Maximum size of one part of a request, in bytes of JSON. A job plan contains it twice (in the
+ * request and in a provider's input) and must stay below the 64 KB that may enter a workflow's
+ * history.
  */
 const planBytesMax = 28_000;
 

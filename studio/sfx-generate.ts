@@ -48,7 +48,8 @@ export const sfxGenerate = defineCapability({
           }),
         },
         meter: 'second',
-        // If the model chooses the duration, the maximum is reserved and the delivered seconds are charged.
+        // If the model chooses the duration, the maximum is reserved and the delivered seconds are
+        // charged.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
         priceNote:

@@ -1,4 +1,7 @@
-/** POST /studio/video/generate (spec §4.10, design §7). It always returns 202, because videos take minutes. */
+/**
+ * POST /studio/video/generate (spec §4.10, design §7). It always returns 202, because videos take
+ * minutes.
+ */
 import { z } from 'zod';
 import {
   findModel,
@@ -106,7 +109,8 @@ function endpointOf(route: VideoRoute, body: VideoRequest): string {
 }
 
 /**
- * Returns the prices of cheaper videos that the provider may deliver instead: without sound, or with fewer pixels.
+ * Returns the prices of cheaper videos that the provider may deliver instead: without sound, or
+ * with fewer pixels.
  */
 function cheaperFilms({ usdPerSecond }: VideoModel, usdMax: number): DraftVariant[] {
   return usdPerSecond

@@ -2,7 +2,10 @@
 import { videoBackgroundRemover } from '../catalog/video-models.ts';
 import { defineVideoTool } from './video-tool.ts';
 
-/** Removes the background of a video; it becomes a plain color, because MP4 does not support transparency. */
+/**
+ * Removes the background of a video; it becomes a plain color, because MP4 does not support
+ * transparency.
+ */
 export const videoRemoveBackground = defineVideoTool(
   {
     type: 'videoRemoveBackground',
