@@ -1,6 +1,7 @@
 /**
- * Group commit: while one batch is under way, further items queue for the next one, and a batch is one statement. A single
- * request waits for nothing; many at the same time share a round trip and a commit.
+ * Group commit: items that arrive while a batch is running wait for the next batch, and each batch
+ * is one statement. A single request does not wait; simultaneous requests share a round trip and a
+ * commit.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,16 +13,18 @@ import type { Metrics } from './metrics.ts';
 interface BatcherOptions<Item, Answer> {
   /** Label of the batches in the metrics. */
   name: string;
-  /** Absent in tools, which have no metrics. */
+  /** Metrics of the process; absent in tools. */
   metrics?: Metrics | undefined;
   /** Runs a batch; returns the answers in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
+  /** Maximum number of items of a batch. */
   sizeMax: number;
-  /** Batches under way at the same time. */
+  /** Maximum number of batches that run at the same time. */
   parallelMax: number;
   /**
-   * Returns the group of an item, whose rows `run` locks with a short lock timeout. If a group is locked elsewhere, its items
-   * wait alone and the other items of the batch run without them. Absent: items share no locks.
+   * Returns the group of an item, whose rows `run` locks with a short lock timeout. If a group is
+   * locked elsewhere, its items wait alone and the other items of the batch run without them.
+   * Absent: items share no locks.
    */
   groupOf?: (item: Item) => string;
 }
@@ -32,7 +35,9 @@ interface Waiting<Item, Answer> {
   reject: (error: unknown) => void;
 }
 
-/** Pause before the items of a locked group are tried again; they hold no connection meanwhile. */
+/**
+ * Pause before the items of a locked group are retried; they hold no connection during the pause.
+ */
 const lockedPauseMs = 100;
 /** Time after which the items of a locked group fail, as long as the time limit of a statement. */
 const lockedMaxMs = 10_000;
@@ -40,8 +45,8 @@ const lockedMaxMs = 10_000;
 type Batch<Item, Answer> = Waiting<Item, Answer>[];
 
 /**
- * Makes a function that answers one item, run in batches. If a batch of several items fails, each of them runs
- * alone, so that an invalid item fails alone.
+ * Makes a function that returns the result of one item; the items run in batches. If a batch of
+ * several items fails, each of them runs alone, so that only the invalid item fails.
  */
 export function createBatcher<Item, Answer>(
   options: BatcherOptions<Item, Answer>,
@@ -69,7 +74,8 @@ class Batcher<Item, Answer> {
       // Items that arrive in the same turn of the event loop share the first batch.
       if (this.#scheduled || this.#underWay >= this.#options.parallelMax) return;
       this.#scheduled = true;
-      // A batch belongs to no single request, and must not wait for the turn of one organization.
+      // A batch contains items of several organizations, so it must not run as one of them and wait
+      // for its fair share.
       withoutCorrelation(() => queueMicrotask(() => this.#pump()));
     });
   }
@@ -83,12 +89,12 @@ class Batcher<Item, Answer> {
     }
   }
 
-  /** Takes the next items whose group is not locked. */
+  /** Removes from the queue and returns the next items whose group is not locked. */
   #take(): Batch<Item, Answer> {
     const free = this.#waiting.filter(({ item }) => !this.#lockedGroups.has(this.#groupOf(item)));
     const batch = free.slice(0, this.#options.sizeMax);
-    const taken = new Set(batch);
-    this.#waiting = this.#waiting.filter((entry) => !taken.has(entry));
+    const chosen = new Set(batch);
+    this.#waiting = this.#waiting.filter((entry) => !chosen.has(entry));
     return batch;
   }
 
@@ -111,7 +117,7 @@ class Batcher<Item, Answer> {
       await this.#run(batch);
     } catch (error) {
       if (isLockTimeout(error)) this.#splitByGroup(batch);
-      // Single items would wait for an unreachable database once more, all at the same time.
+      // If the database is unreachable, running each item alone would only wait for it again.
       else if (batch.length === 1 || isDatabaseAway(error)) rejectAll(batch, error);
       else await Promise.all(batch.map((entry) => this.#settle([entry])));
     }

@@ -1,27 +1,37 @@
 /**
- * Byte budgets: bounds on the bytes that requests hold at the same time. An owner (an organization, because it can have
- * many keys) holds at most half of a budget, and at most as much as stays free, so that another owner always finds room.
+ * Byte budgets: bounds on the bytes that requests hold at the same time. An owner (an organization,
+ * because it can have many keys) holds at most half of a budget, and at most as many bytes as stay
+ * free for other owners.
  */
 
 interface ByteBudgetLimits {
   /** Bytes of all owners together. */
   bytesMax: number;
-  /** Bytes of each hold that count only for its owner, so that other owners cannot block a small request. */
+  /**
+   * Bytes of each hold that count only for its owner, so that other owners cannot block a small
+   * request.
+   */
   smallMax?: number;
 }
 
-/** The bound that further bytes would exceed: the half of the owner, or the bytes that are free. */
+/**
+ * Exceeded bound: `owner`: half of the budget for one owner; `free`: the bytes that must stay free.
+ */
 export type ExceededBound = 'owner' | 'free';
 
 /** Bytes that one request holds. */
 export interface ByteHold {
-  /** Adds bytes to the hold. If they would exceed a bound, it adds nothing and returns that bound. */
+  /**
+   * Adds bytes to the hold. If they would exceed a bound, it adds nothing and returns that bound.
+   */
   add: (bytes: number) => ExceededBound | null;
   /** Releases all bytes of the hold. */
   release: () => void;
 }
 
-/** Bytes of an owner: all, and those that count for the budget. */
+/**
+ * Bytes that an owner holds: `all` of them, and the `large` part that counts for the shared budget.
+ */
 interface Held {
   all: number;
   large: number;

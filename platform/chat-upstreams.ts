@@ -1,7 +1,7 @@
 /** Keys and base URLs of the chat providers, from the environment. */
 import { z } from 'zod';
 
-/** A provider with a configured key; without a base URL, the provider's own is used. */
+/** Chat provider with a configured key; `baseUrl` replaces the provider's own URL. */
 export interface ChatUpstream {
   apiKey: string;
   baseUrl?: string;
@@ -11,17 +11,17 @@ const upstream = z.strictObject({
   apiKey: z.string().min(1),
   baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
 });
-/** Schema of `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
+/** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. of the operator's own models. */
 const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
-/** An invalid configuration; the message is one line that names the variable. */
+/** Error of an invalid configuration; the message is one line that names the variable. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
 /**
- * Returns key and base URL by provider name, for the providers of `names` that have a key
- * (`<NAME>_API_KEY`), and for those of CHAT_UPSTREAMS.
+ * Returns key and base URL by provider name: of the providers in `names` whose key is set
+ * (`<NAME>_API_KEY`), and of the providers in CHAT_UPSTREAMS.
  * @throws ConfigError
  */
 export function readChatUpstreams(

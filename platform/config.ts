@@ -1,6 +1,7 @@
 /**
- * Configuration: the only reader of the environment. One schema, read once at start. A missing or
- * invalid value stops the process with one line that names the variable, never its value.
+ * Configuration of a process. Only this file reads the environment, once at start. If a value is
+ * missing or invalid, the process prints one line that names the variable, never its value, and
+ * exits.
  */
 import { z } from 'zod';
 import { ConfigError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
@@ -36,7 +37,7 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
   }
 });
 
-/** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
+/** Configuration of a process; the names of the variables contain the units. */
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** True if new payloads are encrypted. */
   PAYLOAD_ENCRYPTION: boolean;
@@ -46,10 +47,14 @@ export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
 
-/** Providers whose variables are read; this folder knows none by name. */
+/**
+ * Providers whose variables are read; the caller passes them, because this folder imports no
+ * provider.
+ */
 export interface KnownProviders {
+  /** Schemas of the variables of the Studio providers. */
   variables: z.ZodRawShape;
-  /** Names of the chat providers: `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
+  /** Names of the chat providers, whose `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
   chat: readonly string[];
 }
 
@@ -79,7 +84,7 @@ export function loadConfig(
   for (const issue of [...(parsed.error?.issues ?? []), ...(providers.error?.issues ?? [])]) {
     const name = issue.path.map(String).join('.');
     const missing = present[name] === undefined;
-    // The first issue of each variable is enough to correct it.
+    // Only the first issue of each variable is reported.
     if (!faults.has(name)) faults.set(name, missing ? 'is required' : `is wrong: ${issue.message}`);
   }
   const messages = [...faults].map(([name, fault]) => `${name} ${fault}`);
@@ -89,7 +94,10 @@ export function loadConfig(
 /** Address and credentials of the Temporal server. */
 export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
-/** New payloads are encrypted if there are keys, unless the setting says otherwise. */
+/**
+ * Returns whether new payloads are encrypted: PAYLOAD_ENCRYPTION, or by default whether there are
+ * keys.
+ */
 export function seals(
   parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
 ): boolean {

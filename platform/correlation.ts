@@ -1,14 +1,13 @@
 /**
- * Ids of the current work: set by a request, an activity or a pass of the sweeper, and added to
- * each log line.
+ * Ids of the current request, activity or pass of the sweeper, which every log line contains.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 
-/** Ids of the current work. */
+/** Ids of the current request, activity or pass. */
 export interface Correlation {
   requestId?: string;
-  /** Organization of the caller; it takes turns with others at the database (database.ts). */
+  /** Organization of the caller; its queries have a fair share of the connections (database.ts). */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;
@@ -20,25 +19,25 @@ export interface Correlation {
 
 const scopes = new AsyncLocalStorage<Correlation>();
 
-/** Returns the ids of the current work; empty outside of any. */
+/** Returns the current ids; empty outside of a request, activity or pass. */
 export function correlation(): Readonly<Correlation> {
   return scopes.getStore() ?? {};
 }
 
-/** Runs a function with ids of its own. */
+/** Runs a function with new current ids. */
 export function withCorrelation<Result>(ids: Correlation, work: () => Result): Result {
   return scopes.run(ids, work);
 }
 
-/** Adds ids to the current work; outside of any it does nothing. */
+/** Adds ids to the current ids; does nothing outside of a request, activity or pass. */
 export function correlate(ids: Correlation): void {
   const scope = scopes.getStore();
   if (scope) Object.assign(scope, ids);
 }
 
 /**
- * Runs work without ids that one request happens to cause but that concerns all, such as a broken
- * shared connection or a timer.
+ * Runs a function without current ids, for work that one request starts but that belongs to all
+ * requests, such as a timer or the end of a shared connection.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

@@ -1,6 +1,7 @@
 /**
- * Postgres: one pool per process. Queries are slonik's `sql` tag only; each row is checked against the schema of
- * its query. int8 becomes a number that is asserted to be a safe integer, timestamps become Unix milliseconds.
+ * Postgres: one pool per process. Queries are slonik's `sql` tag only; each row is checked against
+ * the schema of its query. int8 becomes a number that is asserted to be a safe integer, timestamps
+ * become Unix milliseconds.
  */
 import { defaults as driverDefaults } from 'pg';
 import {
@@ -39,42 +40,46 @@ interface DatabaseOptions {
   url: string;
   poolMax: number;
   logger: Logger;
-  /** Absent in tools without metrics. */
+  /** Metrics of the process; absent in tools. */
   metrics?: Metrics;
 }
 
 /** Time limit of a statement, enforced by the server. */
 const statementTimeoutMs = 10_000;
 /**
- * Time without data after which a connection is closed: the server is frozen, or the network is
- * cut. Otherwise the pool would wait for the connection forever.
+ * Time without data after which a connection is closed, because the server or the network does not
+ * respond. Otherwise the pool would wait for the connection forever.
  */
 const silenceTimeoutMs = 12_000;
-// slonik has no option for it; the driver reads its defaults at every connection.
+// slonik has no option for this timeout, so it is set in the defaults of the driver.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
 /**
- * Time limit of a query with its wait for a connection; then the caller learns that the database is
- * away.
+ * Time limit of a query, including its wait for a connection; then the query fails as if the
+ * database were unreachable.
  */
 const answerTimeoutMs = 15_000;
 /**
- * Most queries in flight; further ones fail at once, because the database has been silent for long.
+ * Maximum number of unfinished queries; further queries fail at once, because so many wait only if
+ * the database does not respond.
  */
 const underWayMax = 5000;
 
-/** The database did not respond in time, or too many queries wait for it. */
+/**
+ * Error of a query to which the database did not respond in time, or that would wait behind too
+ * many others.
+ */
 class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
 }
 
-/** A row that does not match the schema of its query. */
+/** Error of a row that does not match the schema of its query. */
 class RowError extends Error {
   override readonly name = 'RowError';
 }
 
 /** Methods of the pool that run one query. */
-const questions = [
+const queryMethods = [
   'any',
   'anyFirst',
   'exists',
@@ -88,12 +93,12 @@ const questions = [
 ] as const;
 
 /**
- * Limits the time and the number of queries, because the pool itself lets callers wait without a
- * limit, one after the other, while the server is frozen. Slow queries of one organization must not
- * occupy all connections, so the queries of an organization's requests wait for a fair share of
- * them. Queries for several organizations (batches, sweeps) do not wait.
+ * Limits the time and the number of queries, because the pool itself lets queries wait without a
+ * limit while the server does not respond. Slow queries of one organization must not occupy all
+ * connections, so the queries of an organization's requests wait for a fair share of the
+ * connections. Queries for several organizations (batches, sweeps) do not wait.
  */
-function boundQuestions(pool: DatabasePool, poolMax: number): void {
+function boundQueries(pool: DatabasePool, poolMax: number): void {
   let underWay = 0;
   const shares = createFairLimiter(poolMax);
 
@@ -123,7 +128,7 @@ function boundQuestions(pool: DatabasePool, poolMax: number): void {
         underWay -= 1;
         leave();
       });
-      // The caller may be gone when the pool gives up.
+      // A query that fails after its time limit must not cause an unhandled rejection.
       answer.catch(() => {});
       try {
         return await Promise.race([answer, late]);
@@ -131,7 +136,7 @@ function boundQuestions(pool: DatabasePool, poolMax: number): void {
         clearTimeout(timer);
       }
     };
-  for (const name of questions) {
+  for (const name of queryMethods) {
     const query: unknown = Reflect.get(pool, name);
     assert(typeof query === 'function', `the pool has the method ${name}`);
     Reflect.set(
@@ -151,17 +156,17 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    // Not shorter, because a busy machine takes seconds for the connections of a first burst.
+    // Not shorter, because a busy machine may need seconds to open many connections at once.
     connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
     statementTimeout: statementTimeoutMs,
-    // Slonik would repeat a statement whose connection broke; only callers know whether they may
-    // repeat it.
+    // No retries by slonik after a lost connection, because only the caller of the query knows
+    // whether the statement may run twice.
     queryRetryLimit: 0,
     transactionRetryLimit: 0,
-    // `DISCARD ALL` after each query would double the round trips; the gateway keeps no session
-    // state.
+    // No `DISCARD ALL` after each query, which would double the round trips; the gateway uses no
+    // session state.
     resetConnection: () => Promise.resolve(),
     typeParsers: [
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
@@ -174,17 +179,20 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
-  boundQuestions(pool, options.poolMax);
+  boundQueries(pool, options.poolMax);
   return pool;
 }
 
-/** Slonik itself uses the schema of a query only as a type. */
+/**
+ * Interceptor that checks each row against the schema of its query; slonik itself uses it only as a
+ * type.
+ */
 const checkRows: Interceptor = {
   name: 'check-rows',
   transformRow({ resultParser }, query, row) {
     const checked = resultParser?.['~standard'].validate(row);
     assert(!(checked instanceof Promise), 'a row is checked at once');
-    // The error leaves the row out, because its contents must not be logged.
+    // The error does not contain the row, because its contents must not be logged.
     if (checked?.issues) {
       throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${query.sql}`);
     }
@@ -195,15 +203,15 @@ const checkRows: Interceptor = {
 /** Measures the time that queries wait for a connection. */
 function timeWaits({ poolWaitSeconds }: Metrics): Interceptor {
   // The driver passes the same context object to both hooks.
-  const askedAtMs = new WeakMap<object, number>();
+  const requestedAtMs = new WeakMap<object, number>();
   return {
     name: 'pool-waits',
     beforePoolConnection(context) {
-      askedAtMs.set(context, performance.now());
+      requestedAtMs.set(context, performance.now());
       return null;
     },
     afterPoolConnection(context) {
-      const startedAtMs = askedAtMs.get(context);
+      const startedAtMs = requestedAtMs.get(context);
       if (startedAtMs !== undefined) {
         poolWaitSeconds.observe((performance.now() - startedAtMs) / 1000);
       }
@@ -238,7 +246,7 @@ export function isLockTimeout(error: unknown): boolean {
   return false;
 }
 
-/** Returns whether an error means that the database is away, so that a retry may succeed. */
+/** Returns whether an error means that the database is unreachable, so that a retry may succeed. */
 export function isDatabaseAway(error: unknown): boolean {
   if (isLockTimeout(error)) return true;
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
@@ -246,7 +254,8 @@ export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
-  // Class 57P: shutting down or starting up; 53: out of connections, memory or disk; 08: connections.
+  // Class 57P: shutting down or starting; 53: out of connections, memory or disk; 08: connection
+  // errors.
   return (
     /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
     lostConnection.test(error.message)

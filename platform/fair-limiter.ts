@@ -1,4 +1,7 @@
-/** Concurrency limiter with fair shares (fair-share.ts), for which tasks wait; owners with waiting tasks take turns. */
+/**
+ * Concurrency limiter with fair shares (fair-share.ts). Tasks wait for a slot; owners receive
+ * free slots in rotation.
+ */
 import { createFairShare } from './fair-share.ts';
 
 type Leave = () => void;
@@ -28,7 +31,8 @@ export function createFairLimiter(slots: number) {
   }
 
   function startNext(): void {
-    // An owner that is added to the end of the map is visited again, until no owner may take another slot.
+    // An owner that receives a slot moves to the end of the map and is visited again in the same
+    // loop, which ends when no owner may take another slot.
     for (const [owner, line] of lines) {
       const leave = take(owner);
       if (!leave) continue;
@@ -44,8 +48,8 @@ export function createFairLimiter(slots: number) {
 
   return {
     /**
-     * Waits for a slot. Returns the function that releases it; null if the owner could take none within `waitMs`
-     * milliseconds.
+     * Waits for a slot. Returns the function that releases it; null if the owner could take none
+     * within `waitMs` milliseconds.
      */
     async enter(owner: string, waitMs: number): Promise<Leave | null> {
       const leave = lines.has(owner) ? null : take(owner);

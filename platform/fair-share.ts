@@ -1,6 +1,7 @@
 /**
- * Fair shares of a number of slots: an owner (an organization, because it can have many keys) holds at most as many slots as
- * stay free, so that another owner finds one. One owner alone uses half of the slots, the next one half of what is left.
+ * Fair shares of a number of slots. An owner (an organization, because it can have many keys) may
+ * hold at most as many slots as stay free: the first owner at most half of the slots, the next one
+ * half of the remaining slots, and so on.
  */
 
 /** Makes the shares of `slots` slots. */
@@ -9,7 +10,10 @@ export function createFairShare(slots: number) {
   let taken = 0;
 
   return {
-    /** Takes a slot; returns the function that releases it, or null if the owner must not take another one. */
+    /**
+     * Takes a slot; returns the function that releases it, or null if the owner must not take
+     * another one.
+     */
     take(owner: string): (() => void) | null {
       const own = held.get(owner) ?? 0;
       if (slots - taken <= own) return null;

@@ -1,7 +1,9 @@
-/** Loops over items of which one failure must not stop the others. */
+/** Loop over items in which a failed item does not stop the others. */
 import type { Logger } from './logger.ts';
 
-/** Number of completed items, and of failed or skipped ones, which are left for the next pass. */
+/**
+ * Numbers of completed items, and of failed or skipped items, which the next pass handles again.
+ */
 export interface Isolated {
   done: number;
   skipped: number;
@@ -14,14 +16,14 @@ interface IsolationOptions {
 }
 
 /**
- * Longest time of failing items: if all of them wait for a server that is away, the rest is
- * skipped.
+ * Maximum total time of failed items. If all of them wait for an unreachable server, the remaining
+ * items are skipped.
  */
 const failingMaxMs = 10_000;
 
 /**
- * Handles one item after the other. A failed item is logged by its `id`, counted and skipped. After
- * the time limit the rest is skipped as well.
+ * Runs a function for one item after the other. A failed item is logged with its `id`, counted and
+ * skipped. After the time limit, the remaining items are skipped.
  */
 export async function forEachAlone<Thing extends { readonly id: string }>(
   things: readonly Thing[],

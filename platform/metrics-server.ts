@@ -1,6 +1,6 @@
 /**
  * Metrics port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from
- * the callers' port and listens on the loopback interface unless METRICS_HOST says otherwise.
+ * the port for callers, and listens on METRICS_HOST (default: the loopback interface).
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { collectDefaultMetrics } from 'prom-client';
@@ -16,7 +16,7 @@ interface MetricsServerOptions {
   sdkMetricsUrl?: string | null;
 }
 
-/** A listening metrics port. */
+/** Open metrics port. */
 export interface MetricsServer {
   port: number;
   close: () => Promise<void>;
@@ -30,7 +30,7 @@ export async function openMetricsServer(
   options: MetricsServerOptions,
 ): Promise<MetricsServer | null> {
   if (config.METRICS_PORT === undefined) return null;
-  // Metrics of Node, which are sampled all the time and therefore only registered with a port.
+  // Node's metrics are sampled continuously, so they are registered only if the port is open.
   collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
     void answer(options, request.url ?? '', response).catch(() => response.destroy());

@@ -1,12 +1,12 @@
 /**
  * Metrics of a process: names, labels and buckets. Label values are from closed lists (routes,
- * providers, workflow types, error codes), never ids. Amounts are credits, times seconds.
+ * providers, workflow types, error codes), never ids. Amounts are in credits, times in seconds.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Buckets in seconds, from a database statement to the synchronous response of a slow provider. */
 const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** Buckets of a job in seconds: images take some, videos take many. */
+/** Buckets of a job in seconds, from a short image job to a long video job. */
 const jobSeconds = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 const waitSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5];
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 200];
@@ -41,17 +41,19 @@ function requestMetrics(registry: Registry) {
   const timed = histograms(registry, requestSeconds);
   return {
     requests: counter(registry, 'http_requests_total', [
-      'Answered requests by route pattern and status.',
+      'Requests with a response, by route pattern and status.',
       'method',
       'route',
       'status',
     ]),
     requestSeconds: timed('http_request_duration_seconds', [
-      'From the request to the end of its answer; includes the wait of synchronous Studio calls.',
+      'Time from the request to the end of its response; includes the wait of synchronous Studio requests.',
       'method',
       'route',
     ]),
-    requestsInFlight: gauge(registry, 'http_requests_in_flight', ['Requests being answered now.']),
+    requestsInFlight: gauge(registry, 'http_requests_in_flight', [
+      'Requests without a complete response.',
+    ]),
     firstTokenSeconds: timed('chat_first_token_seconds', [
       'Time from a streamed chat request to its first token, by provider.',
       'provider',
@@ -61,12 +63,12 @@ function requestMetrics(registry: Registry) {
       'provider',
     ]),
     notifications: counter(registry, 'provider_notifications_total', [
-      "Providers' webhooks: new, repeated, late (the job had ended), refused (not signed by the provider).",
+      'Provider notifications: new, repeated, late (the job had ended), refused (not signed by the provider).',
       'provider',
       'outcome',
     ]),
     notificationSeconds: timed('provider_notification_delivery_seconds', [
-      'From a provider notification to the signal to its workflow.',
+      'Time from a provider notification to the signal to its workflow.',
       'provider',
     ]),
   };
@@ -83,11 +85,11 @@ function ledgerMetrics(registry: Registry) {
       'model',
     ]),
     creditsReleased: counter(registry, 'credits_released_total', [
-      'Reserved credits that went back, in whole or in part.',
+      'Reserved credits that were released.',
       'kind',
     ]),
     chatLoss: counter(registry, 'chat_loss_credits_total', [
-      'Credits of chats that cost more than balance and key could pay; the operator bears them.',
+      'Credits of chats that exceeded the balance or the key limit and were not charged.',
     ]),
     reservationsRefused: counter(registry, 'reservations_refused_total', [
       'Reservations that the ledger refused.',
@@ -101,7 +103,7 @@ function ledgerMetrics(registry: Registry) {
       'reason',
     ]),
     jobSeconds: histograms(registry, jobSeconds)('job_duration_seconds', [
-      'From the reservation to the settlement of a Studio job.',
+      'Time from the reservation to the settlement of a Studio job.',
       'type',
       'status',
     ]),
@@ -115,7 +117,7 @@ function ledgerMetrics(registry: Registry) {
     ]),
     callerWebhookSeconds: histograms(registry, requestSeconds)(
       'caller_webhook_attempt_duration_seconds',
-      ["Time of an attempt at a caller's webhook."],
+      ['Time of an attempt to deliver a caller webhook.'],
     ),
     batchSize: histograms(registry, batchSizes)('batch_size', [
       'Items that shared a round trip and a commit.',
@@ -129,7 +131,7 @@ function ledgerMetrics(registry: Registry) {
       'Queries of this process that wait for a connection.',
     ]),
     poolWaitSeconds: histograms(registry, waitSeconds)('postgres_pool_wait_seconds', [
-      'From a query to the connection it runs on.',
+      'Time for which a query waits for a connection.',
     ]),
   };
 }
@@ -139,22 +141,22 @@ const genAiTokens = Array.from({ length: 14 }, (_, power) => 4 ** power);
 const genAiSeconds = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
 
 /**
- * Metrics of OpenTelemetry's conventions for generative AI (`gen_ai.client.token.usage`, `gen_ai.client.operation.duration`),
- * named as the conventions translate to Prometheus.
+ * Metrics of OpenTelemetry's conventions for generative AI (`gen_ai.client.token.usage`,
+ * `gen_ai.client.operation.duration`), named as the conventions translate to Prometheus.
  */
 function genAiMetrics(registry: Registry) {
   const labels = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model'] as const;
   return {
     genAiTokens: new Histogram({
       name: 'gen_ai_client_token_usage',
-      help: 'Tokens of a chat that it was charged for, by type.',
+      help: 'Charged tokens of a chat, by type.',
       labelNames: [...labels, 'gen_ai_token_type'],
       buckets: genAiTokens,
       registers: [registry],
     }),
     genAiSeconds: new Histogram({
       name: 'gen_ai_client_operation_duration_seconds',
-      help: 'Time from the request to a provider to the end of its answer.',
+      help: 'Time from the request to a provider to the end of its response.',
       labelNames: [...labels, 'error_type'],
       buckets: genAiSeconds,
       registers: [registry],
@@ -171,18 +173,18 @@ function genAiMetrics(registry: Registry) {
 function providerMetrics(registry: Registry) {
   return {
     providerRequests: counter(registry, 'provider_requests_total', [
-      'Exchanges with providers: ok, pending, or why they gave nothing.',
+      'Requests to providers by outcome: ok, pending, or the kind of failure.',
       'provider',
       'verb',
       'outcome',
     ]),
     providerSeconds: histograms(registry, requestSeconds)('provider_request_duration_seconds', [
-      'Time of an exchange with a provider.',
+      'Time of a request to a provider.',
       'provider',
       'verb',
     ]),
     providerResults: counter(registry, 'provider_results_total', [
-      'Results of queued work by what woke the look: the webhook, or the timer (the webhook was lost or late).',
+      'Results of queued calls by the cause of the status check: notification, or timer (the notification was lost or late).',
       'provider',
       'woken_by',
     ]),
@@ -208,26 +210,26 @@ export function createStateMetrics({ registry }: Metrics) {
       'Jobs that are not settled although their deadline has passed.',
     ]),
     jobsVerifying: gauge(registry, 'jobs_verifying', [
-      "Jobs whose provider's outcome is unknown for now.",
+      'Jobs with a call whose outcome at the provider is unknown.',
     ]),
     callerWebhooksOpen: gauge(registry, 'caller_webhooks_open', [
-      "Callers' webhooks that have not been delivered and are still tried.",
+      'Caller webhooks that are not delivered and are still retried.',
     ]),
     callerWebhookAgeSeconds: gauge(registry, 'caller_webhook_oldest_age_seconds', [
-      "For how long the oldest of them has been tried, from its job's end.",
+      'Age of the oldest caller webhook that is still retried, from the end of its job.',
     ]),
     auditRows: gauge(registry, 'ledger_audit_rows', [
-      'Broken promises of the ledger at the last audit; 0 while all is well.',
+      'Violated invariants of the ledger at the last audit; 0 if there are none.',
     ]),
     auditedAt: gauge(registry, 'ledger_audit_success_timestamp_seconds', [
-      'When the audit was last read (Unix time).',
+      'Time of the last audit (Unix time).',
     ]),
     sweeperActions: counter(registry, 'sweeper_actions_total', [
       'Actions of the sweeper, by action.',
       'action',
     ]),
     sweptAt: gauge(registry, 'sweeper_success_timestamp_seconds', [
-      'End of the last good pass of the sweeper (Unix time).',
+      'End of the last successful pass of the sweeper (Unix time).',
     ]),
     taskQueueBacklog: gauge(registry, 'task_queue_backlog', [
       'Tasks that wait for a worker, by queue and kind of task.',

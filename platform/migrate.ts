@@ -1,6 +1,6 @@
 /**
  * `npm run migrate`: migrates the database of DATABASE_URL to the newest schema. With `-- --plan`
- * it lists the pending migrations instead. Exit status: 0 done, 1 rejected or failed, 64 unknown
+ * it lists the pending migrations instead. Exit status: 0 success, 1 rejected or failed, 64 unknown
  * option, 78 without DATABASE_URL.
  */
 import { migrate, pendingMigrations } from './migrations.ts';

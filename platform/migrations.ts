@@ -1,7 +1,8 @@
 /**
- * The schema: tables by migrations (numbered SQL files, forward only; one that has run may not change),
- * functions and views by the other SQL files, each in the folder of its subject. When one of those changes, all
- * functions and views are created again. Both in one transaction (docs/decisions/0001-migrations.md).
+ * Schema of the database. Migrations (numbered SQL files, forward only, unchanged after their first
+ * run) create the tables; the other SQL files, each in the folder of its subject, create the
+ * functions and views. When one of these files changes, all functions and views are created again,
+ * in the transaction of the migrations (docs/decisions/0001-migrations.md).
  */
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
@@ -12,7 +13,7 @@ import { assert } from '../domain/errors.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
-/** Files with functions and views: each is in the folder of its subject. */
+/** Pattern of the files with functions and views. */
 const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
 /** Key of the advisory lock under which the schema is changed; an arbitrary constant. */
 const lockId = 7_305_011;
@@ -23,7 +24,10 @@ interface SqlSource {
   sha256: string;
 }
 
-/** Reads the files below a directory that match a pattern, in the order of their names without folders. */
+/**
+ * Reads the files below a directory that match a pattern, in the order of their names without
+ * folders.
+ */
 async function readSources(directory: URL, pattern: string): Promise<SqlSource[]> {
   const cwd = fileURLToPath(directory);
   const sources: SqlSource[] = [];
@@ -37,7 +41,7 @@ async function readSources(directory: URL, pattern: string): Promise<SqlSource[]
 
 /** Schema that this version of the code needs. */
 interface Schema {
-  /** Index n - 1 is version n. */
+  /** Migrations in order: index n - 1 is version n. */
   migrations: SqlSource[];
   /** Files with functions and views as one source, and the statements that drop these. */
   functions: SqlSource & { undo: string };
@@ -64,13 +68,14 @@ async function readSchema(directory = migrationsDirectory): Promise<Schema> {
  */
 async function connectTo(databaseUrl: string): Promise<Client> {
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
-  // An error of an idle connection is reported by the next query.
+  // Without a listener, an error of an idle connection would end the process; the next query
+  // reports it.
   client.on('error', () => {});
   try {
     await client.connect();
     return client;
   } catch (error) {
-    // A name with several addresses has an error for each.
+    // If the host name has several addresses, the error contains an error for each.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
     const why = causes.map((each) => (each instanceof Error ? each.message : String(each)));
     throw new Error(
@@ -85,9 +90,10 @@ async function connectTo(databaseUrl: string): Promise<Client> {
 /**
  * Migrates a database to the newest schema. Several processes may call this at once, also while
  * processes of the previous version run. `directory` contains the migrations.
- * @returns the migrations that ran now, and `functions` when the functions were created again
- * @throws Error when an old migration was changed or the schema is newer than this code; nothing is
- * changed then
+ * @returns the names of the migrations that ran, and `functions` if the functions were created
+ * again
+ * @throws Error if an old migration was changed or the schema is newer than this code; the database
+ * is unchanged then
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
   const schema = await readSchema(directory);
@@ -95,7 +101,7 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
   try {
     await client.query('BEGIN');
     await client.query('SELECT pg_advisory_xact_lock($1)', [lockId]);
-    // Version 0 is the row of the functions.
+    // The row with version 0 describes the functions and views.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
       applied_at timestamptz NOT NULL DEFAULT now())`);
@@ -113,7 +119,8 @@ async function bringUp(client: Client, schema: Schema): Promise<string[]> {
   const found = await readApplied(client);
   const pending = pendingOf(schema, found);
   if (pending.length === 0) return [];
-  // Views are dropped first, so that no table is locked while this waits for a reader of a view.
+  // Views are dropped first, so that no table is locked while the transaction waits for a query of
+  // a view.
   if (found.functions) await client.query(found.functions.undo);
   for (const [index, migration] of [...migrations.entries()].slice(found.migrations.length)) {
     // Migrations run one after the other, because each depends on the one before.
@@ -142,9 +149,9 @@ async function record(client: Client, applied: Applied): Promise<void> {
 }
 
 interface Found {
-  /** In their order. */
+  /** Migrations that have run, in order. */
   migrations: Applied[];
-  /** Null before the first migration. */
+  /** Functions and views that were created last; null before the first migration. */
   functions: (Applied & { undo: string }) | null;
 }
 
@@ -171,8 +178,8 @@ function refuseForeign(found: Found, migrations: SqlSource[]): void {
 }
 
 /**
- * Lists the names that `migrate` would return, and changes nothing.
- * @throws Error as `migrate`
+ * Lists the names that `migrate` would return, without changing the database.
+ * @throws Error in the same cases as `migrate`
  */
 export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
   const schema = await readSchema();
@@ -187,8 +194,8 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
 const nothing: Found = { migrations: [], functions: null };
 
 /**
- * Lists what is pending.
- * @throws Error when the database was changed by another version
+ * Lists the pending migrations, and `functions` if the functions have changed.
+ * @throws Error if another version of the code changed the database
  */
 function pendingOf({ migrations, functions }: Schema, found: Found): string[] {
   refuseForeign(found, migrations);
@@ -205,8 +212,8 @@ async function isEmpty(client: Client): Promise<boolean> {
 }
 
 /**
- * Checks that the schema of the database is that of this code.
- * @throws Error when migrations are older or newer, or functions differ
+ * Checks that the database has the schema of this code.
+ * @throws Error if its migrations are older or newer, or its functions differ
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const { migrations, functions } = await readSchema();

@@ -1,4 +1,7 @@
-/** The OpenTelemetry SDK with its exporter over OTLP/HTTP; loaded only where an endpoint is configured (telemetry.ts). */
+/**
+ * OpenTelemetry SDK with its exporter over OTLP/HTTP, which is loaded only if an endpoint is
+ * configured (telemetry.ts).
+ */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { context, propagation, trace } from '@opentelemetry/api';
@@ -33,12 +36,12 @@ function readVersion(): string {
   return packageFile.parse(JSON.parse(text)).version;
 }
 
-/** Time that an ending process waits for its collector. */
+/** Time for which an ending process waits for the collector. */
 const closeTimeoutMs = 3000;
 
 /**
- * Registers the SDK and its exporter with the OpenTelemetry API. If the collector is away, spans
- * are lost, but no requests.
+ * Registers the SDK and its exporter with the OpenTelemetry API. If the collector is unreachable,
+ * spans are lost, but no request fails.
  * @returns the function that exports the remaining spans
  */
 export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {

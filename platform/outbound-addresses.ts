@@ -9,8 +9,8 @@ import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector } from 'undici';
 
 /**
- * A URL that must not be, or could not be, fetched. `refused`: by the guard; other reasons: by the
- * server.
+ * Error of a URL that was not fetched. `refused`: the guard did not admit it; other reasons: the
+ * server is unreachable or sent an unusable response.
  */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
@@ -25,27 +25,30 @@ export class OutboundError extends Error {
 }
 
 /**
- * Throws an error.
+ * Refuses a URL.
  * @throws OutboundError refused
  */
-export function refuse(why: string): never {
-  throw new OutboundError('refused', why);
+export function refuse(message: string): never {
+  throw new OutboundError('refused', message);
 }
 
-/** Resolves a name to all its addresses. */
+/** Function that resolves a host name to all its addresses. */
 export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 
-/** Reasons for which a host is refused. */
+/** Message for a host that is refused. */
 export const notPublic = 'the host does not have a public address';
 
 /**
- * Names that never belong to an Internet host (RFC 6761, 6762, 8375, and names of clouds); they are
- * refused without a look-up.
+ * Host names that never belong to a public server (RFC 6761, 6762, 8375, and names of clouds); they
+ * are refused without DNS resolution.
  */
 const privateNames =
   /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
 
-/** A public address with a private use: Azure's host agent responds to its own guests there. */
+/**
+ * Public addresses with a private use: under this one, Azure's host agent responds to its virtual
+ * machines.
+ */
 const hostAgents = new Set(['168.63.129.16']);
 
 /**
@@ -70,8 +73,8 @@ export function isPublicHost(host: string): boolean {
 const resolver = new Resolver({ timeout: 1500, tries: 2 });
 
 /**
- * Queries the name servers. The look-up of the operating system would hold one of the few threads
- * that files and images need, for as long as a caller's name server likes.
+ * Queries the name servers. It does not use the resolver of the operating system, which occupies
+ * one of the few threads that files and images need until a caller's name server responds.
  */
 async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
   const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
@@ -104,7 +107,7 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** Makes a connector with a guarded resolver, which connects to public addresses only. */
+/** Makes an agent that uses a guarded resolver and connects only to public addresses. */
 export function guardedAgent(resolve: ResolveName): Agent {
   async function answer(host: string, all: boolean, done: LookupCallback): Promise<void> {
     let found: LookupAddress[];

@@ -1,7 +1,8 @@
 /**
- * Guarded fetch for every URL that a caller or provider supplies (design §9). It checks the bytes
- * of addresses, not their spelling: literals before connecting, names by all their addresses, and
- * the connected address again. Redirects are few, and each is checked like the first URL.
+ * Guarded fetch for every URL that a caller or provider supplies (design §9). It checks parsed IP
+ * addresses, not their text: an IP literal before connecting, all addresses of a host name, and the
+ * connected address again. The number of redirects is limited, and each is checked like the first
+ * URL.
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
@@ -22,18 +23,18 @@ export { OutboundError };
 /** Limits of a guarded fetch. */
 export interface FetchLimits {
   bytesMax: number;
-  /** Milliseconds for the whole exchange with the body. */
+  /** Time limit for request and response with its body, in milliseconds. */
   timeoutMs: number;
   signal?: AbortSignal;
 }
 
-/** A message to a foreign server. */
+/** POST request to a foreign server. */
 export interface PostMessage {
   headers: Record<string, string>;
   body: string;
-  /** Milliseconds for the whole exchange. */
+  /** Time limit for request and response, in milliseconds. */
   timeoutMs: number;
-  /** Bytes of the response that are read. */
+  /** Maximum number of bytes of the response that are read. */
   answerBytesMax: number;
 }
 
@@ -44,15 +45,15 @@ export interface PostAnswer {
   text: string;
 }
 
-/** Fetches of foreign URLs. */
+/** Guarded requests to foreign URLs. */
 export interface Outbound {
   /**
-   * Returns the body of a successful response, which fails with `too_large` beyond the limit.
+   * Returns the body of a successful response; the stream fails with `too_large` beyond the limit.
    * @throws OutboundError
    */
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
   /**
-   * Sends once, without following redirects.
+   * Sends a POST request once, without following redirects.
    * @throws OutboundError refused, unreachable
    */
   post: (url: string, message: PostMessage) => Promise<PostAnswer>;
@@ -62,24 +63,25 @@ export interface Outbound {
    */
   check: (url: string) => URL;
   /**
-   * Checks a URL and resolves its name, for URLs that a provider fetches, or the gateway later.
+   * Checks a URL and resolves its host name, for URLs that a provider, or later the gateway,
+   * fetches.
    * @throws OutboundError refused, unreachable
    */
   vet: (url: string) => Promise<URL>;
 }
 
 interface OutboundOptions {
-  /** Admitted origins although private or plain http (the sandbox, tests). */
+  /** Origins that are admitted even if they are private or use plain http (sandbox, tests). */
   admittedOrigins: readonly string[];
   /** Admitted ports in addition to 443. */
   extraPorts?: readonly number[];
-  /** Default: the name servers of the system. */
+  /** Resolver of host names; default: the name servers of the system. */
   resolve?: ResolveName;
 }
 
 const redirectsMax = 3;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** Longest URL; parsers and logs of other systems may not accept more. */
+/** Maximum length of a URL; other systems may not accept longer URLs. */
 const urlLengthMax = 8192;
 const vetTimeoutMs = 3000;
 
@@ -90,7 +92,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   return (spelled) => {
     if (spelled.length > urlLengthMax) refuse('the URL is too long');
     const url = URL.canParse(spelled) ? new URL(spelled) : refuse('not a URL');
-    // Checked before the origin, because a blob: URL has the origin of the page that made it.
+    // Checked before the origin, because a blob: URL has the origin of the page that created it.
     if (url.protocol !== 'https:' && url.protocol !== 'http:') refuse('only https URLs are read');
     if (url.username || url.password) refuse('URLs carry no credentials');
     url.hash = '';
@@ -121,7 +123,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       dispatcher: admitted.has(url.origin) ? open : guarded,
       headers: {
         ...fields.headers,
-        // Without compression, because a small response must not become a large one.
+        // No compression, because a small compressed response may expand to a very large one.
         'accept-encoding': 'identity',
         'user-agent': 'studio-gateway',
       },
@@ -170,7 +172,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   };
 }
 
-/** Request options without those that all requests have. */
+/** Options of one request, without the options that all requests share. */
 interface OutboundRequest {
   method: 'GET' | 'POST';
   signal: AbortSignal;
@@ -183,8 +185,8 @@ function unreachable(error: unknown, why: string): OutboundError {
 }
 
 /**
- * Returns the start of a response as text; a response that breaks off after its headers is no
- * failure.
+ * Returns the start of a response body as text. If the body ends early with an error, the text is
+ * the part that arrived.
  */
 async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
@@ -196,13 +198,13 @@ async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Pro
       if (size >= bytesMax) break;
     }
   } catch {
-    // The status is known, so the error is ignored.
+    // The error is ignored, because the status has already arrived.
   }
   discard(answer);
   return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
 }
 
-/** Waits for a limited time until a name has resolved to public addresses only. */
+/** Resolves a host name within a time limit, and refuses it unless all its addresses are public. */
 async function resolved(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
   const late = delay(vetTimeoutMs, undefined, { signal: timer.signal }).then(() => {

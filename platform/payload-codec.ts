@@ -20,7 +20,7 @@ export interface PayloadKey {
 export interface PayloadSettings {
   /** The first key encrypts; all keys decrypt. */
   PAYLOAD_KEYS: readonly PayloadKey[];
-  /** False: nothing new is encrypted; the keys only decrypt existing payloads. */
+  /** False: new payloads are not encrypted; the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: boolean;
 }
 
@@ -55,7 +55,9 @@ export function readPayloadKeys(text: string): PayloadKey[] {
   return keys;
 }
 
-/** A payload that cannot be decrypted: its key is not configured, or its data was changed. */
+/**
+ * Error of a payload that cannot be decrypted: its key is not configured, or its data was changed.
+ */
 export class PayloadUnreadableError extends Error {
   override readonly name = 'PayloadUnreadableError';
 }
@@ -81,7 +83,7 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   return {
     encode: (payloads) =>
       Promise.resolve(newest ? payloads.map((payload) => seal(payload, newest)) : payloads),
-    // Within an async function, because the SDK handles errors only as rejections.
+    // An async function, because the SDK handles rejections but not synchronous errors.
     decode: async (payloads) => payloads.map(open),
   };
 }
@@ -99,8 +101,8 @@ export function dataConverterOf(settings: PayloadSettings): DataConverter {
 export const failureConverterPath = fileURLToPath(new URL('failure-converter.ts', import.meta.url));
 
 /**
- * Returns the path segment that authorizes a web UI at the codec endpoint, because it can send no
- * key of its own. It is derived from the admin key and permits only decryption.
+ * Returns the path segment that authorizes a web UI at the codec endpoint, because a web UI cannot
+ * send a key. It is derived from the admin key and permits only decryption.
  */
 export function codecAccessWord(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');

@@ -1,6 +1,6 @@
 /**
- * Life of a process under a supervisor: it reports that it is ready, and drains once before it
- * exits.
+ * Start and end of a process under a supervisor: the process reports that it is ready, and drains
+ * once before it exits.
  */
 
 /** Reports to the parent process, if there is one, that this process serves. */

@@ -3,14 +3,17 @@ import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
 import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
 
-/** Checks by name; true if that part can be used now. */
+/** Checks by name; each returns whether its part is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;
 
 /** Checks of a process. */
 export interface Readiness {
-  /** Parts that the process cannot work without. */
+  /** Checks of the parts without which the process cannot serve requests. */
   required: Checks;
-  /** Parts without which the process works in part, and reports that it is degraded. */
+  /**
+   * Checks of the parts without which the process serves some requests and reports that it is
+   * degraded.
+   */
   wished: Checks;
 }
 
@@ -63,7 +66,7 @@ interface JobCheckParts {
   isPolled: (pollers: readonly string[]) => boolean;
 }
 
-/** Age up to which a result is reused, because probes come often. */
+/** Maximum age of a reused result; it is reused because probes are frequent. */
 const pollersAgeMaxMs = 5000;
 
 /** Makes the checks of every process: its database. */

@@ -1,4 +1,4 @@
-/** Lists of records in SQL: filters, and pages that are ordered by time and id. */
+/** SQL for lists of records: filters, and pages in the order of time and id. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { fieldError } from '../domain/errors.ts';
 
@@ -6,14 +6,14 @@ import { fieldError } from '../domain/errors.ts';
 export interface RecordFilter {
   keyId?: string | undefined;
   model?: string | undefined;
-  /** Only rows strictly later, or strictly earlier, in Unix ms. */
+  /** Bounds of the creation time in Unix ms, both exclusive. */
   afterMs?: number | undefined;
   beforeMs?: number | undefined;
-  /** Only rows with all these pairs. */
+  /** Metadata pairs; only rows with all of them are listed. */
   metadata?: Record<string, string> | undefined;
 }
 
-/** Makes the conditions on the rows `x` of an organization; null: of all organizations. */
+/** Makes the conditions for rows `x` of an organization, or of all organizations if it is null. */
 export function recordConditions(
   organizationId: string | null,
   filter: RecordFilter,
@@ -26,7 +26,7 @@ export function recordConditions(
   if (keyId !== undefined) found.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) found.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Responses show milliseconds, so `after` means the next shown millisecond.
+    // Responses contain milliseconds, so rows of the same millisecond are not later.
     found.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {
@@ -44,12 +44,14 @@ export function recordConditions(
 
 const cursorForm = /^(\d{1,16})\.([\w./-]{1,150})$/;
 
-/** Times of a listed row: the shown one, and the exact one for the cursor. */
+/**
+ * Creation time of a listed row: in milliseconds for the response, in microseconds for the cursor.
+ */
 export const listedTimes = sql.fragment`floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
   (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"`;
 
 /**
- * Makes the conditions on the rows `x` after a cursor; none without one.
+ * Makes the conditions for rows `x` on the page after a cursor; without a cursor there are none.
  * @throws GatewayError INVALID_REQUEST for a cursor that no page returned
  */
 export function behind(cursor: string | undefined, id: FragmentSqlToken): FragmentSqlToken[] {

@@ -1,17 +1,17 @@
-/** Life of a gateway process from start to end, the same for API and worker. */
+/** Start and end of a gateway process; API and worker use the same functions. */
 import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
 import type { ProcessKind } from './telemetry.ts';
 
-/** Parts that a process is started with. */
+/** Parameters of the function that starts a process. */
 interface ProcessParts {
   config: Config;
   logger: Logger;
 }
 
-/** A serving process. */
+/** Running process. */
 interface ServingProcess {
   /** Ports, which are reported to the parent process. */
   port?: number;
@@ -23,7 +23,7 @@ interface ServingProcess {
 
 const drainTimeoutMs = 45_000;
 
-/** An error at start is printed on one line; the log contains its stack. */
+/** Starts the process, or prints the error on one line, logs its stack and exits. */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,

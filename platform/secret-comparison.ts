@@ -5,10 +5,10 @@ import { createHash, timingSafeEqual } from 'node:crypto';
  * Returns whether a value is the secret. Both are hashed before the comparison, so that the time
  * does not depend on the length.
  */
-export function isSecret(given: unknown, secret: string): boolean {
-  return timingSafeEqual(digest(typeof given === 'string' ? given : ''), digest(secret));
+export function isSecret(value: unknown, secret: string): boolean {
+  return timingSafeEqual(digest(typeof value === 'string' ? value : ''), digest(secret));
 }
 
-function digest(word: string): Buffer {
-  return createHash('sha256').update(word).digest();
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

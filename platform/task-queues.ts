@@ -1,12 +1,12 @@
-/** State of task queues at the Temporal server: their pollers and backlogs. */
+/** State of task queues according to the Temporal server: pollers and backlogs. */
 import type { Connection } from '@temporalio/client';
 
-/** Kind of task; a queue has one list of each. */
+/** Kind of task; every task queue has a backlog for each kind. */
 export type TaskKind = 'workflow' | 'activity';
 
-/** A task queue according to the server. */
+/** State of a task queue. */
 export interface TaskQueueState {
-  /** Identities that polled within the last two minutes. */
+  /** Identities of the workers that polled within the last two minutes. */
   pollers: string[];
   backlog: number;
   backlogAgeSeconds: number;
@@ -16,13 +16,13 @@ export interface TaskQueueState {
 const workflowType = 1;
 const activityType = 2;
 /**
- * Age of a poller that counts: a poll takes a minute at most, and the server remembers pollers for
- * five.
+ * Maximum age of a poller that counts. A poll takes at most one minute; the server lists pollers
+ * for five minutes.
  */
 const pollerAgeMaxMs = 120_000;
 const describeTimeoutMs = 2500;
 
-/** Describes one queue and kind. */
+/** Requests the state of a task queue for one kind of task. */
 export async function describeTaskQueue(
   connection: Connection,
   namespace: string,
@@ -48,7 +48,9 @@ export async function describeTaskQueue(
   };
 }
 
-/** Makes a function whose result is reused for a while, because probes and scrapes come often. */
+/**
+ * Makes a function that reuses its result for `ageMaxMs`, because probes and scrapes are frequent.
+ */
 export function remembered<Answer>(
   read: () => Promise<Answer>,
   ageMaxMs: number,
@@ -59,7 +61,7 @@ export function remembered<Answer>(
     if (!answer || performance.now() - readAtMs > ageMaxMs) {
       readAtMs = performance.now();
       answer = read();
-      // A failure is not reused: the next call tries again.
+      // A failure is not reused; the next call reads again.
       answer.catch(() => (answer = undefined));
     }
     return answer;

@@ -1,6 +1,6 @@
 /**
- * Metrics and traces of a process. Spans use the OpenTelemetry API, which does nothing until
- * OTEL_EXPORTER_OTLP_ENDPOINT loads an SDK. No span context is sent to providers.
+ * Metrics and traces of a process. Spans use the OpenTelemetry API, which does nothing unless
+ * OTEL_EXPORTER_OTLP_ENDPOINT is set and the SDK is loaded. Providers receive no span context.
  */
 import {
   context,
@@ -17,7 +17,7 @@ import type { Config } from './config.ts';
 import { correlate, correlation } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
-/** Name and options of a span. Attributes are ids and names of closed lists, never contents. */
+/** Name and options of a span. Attributes are ids and names from closed lists, never contents. */
 interface SpanStart extends SpanOptions {
   name: string;
   /** Context of the parent span; absent: the current one. */
@@ -26,7 +26,10 @@ interface SpanStart extends SpanOptions {
 
 const tracer = trace.getTracer('studio-gateway');
 
-/** Records a span of work that has ended and that no function of this process spans. */
+/**
+ * Records a span of work that has already ended, for which no function could be wrapped in
+ * `inSpan`.
+ */
 export function recordSpan(
   { name, parent = context.active(), ...options }: SpanStart,
   { endedAtMs, hasFailed }: { endedAtMs: number; hasFailed: boolean },
@@ -36,12 +39,12 @@ export function recordSpan(
   span.end(endedAtMs);
 }
 
-/** Kinds of processes, which traces and logs name. */
+/** Kind of process, which traces and logs contain. */
 export type ProcessKind = 'api' | 'worker';
 
 /**
- * Returns the class of an error for `error.type`: a code of the error table, the kind of a provider's failure, or the
- * name. The message is left out, because it may contain a caller's text.
+ * Returns the class of an error for `error.type`: a code of the error table, the kind of a
+ * provider's failure, or the name. The message is left out, because it may contain a caller's text.
  */
 function errorTypeOf(error: unknown): string {
   if (error instanceof GatewayError) return error.code;
@@ -50,8 +53,8 @@ function errorTypeOf(error: unknown): string {
 }
 
 /**
- * Runs a function in a span, and adds the ids of trace and span to its log lines; an error marks the span and is thrown
- * again.
+ * Runs a function in a span, and adds the ids of trace and span to its log lines; an error marks
+ * the span and is thrown again.
  */
 export function inSpan<Result>(
   { name, parent = context.active(), ...options }: SpanStart,
@@ -60,7 +63,7 @@ export function inSpan<Result>(
   return tracer.startActiveSpan(name, options, parent, async (span) => {
     const spanContext = span.spanContext();
     if (isSpanContextValid(spanContext)) {
-      // Lines outside of any span have the id of the outermost one.
+      // Log lines outside of any span contain the id of the outermost span.
       const { spanId = spanContext.spanId } = correlation();
       correlate({ traceId: spanContext.traceId, spanId });
     }
@@ -76,7 +79,7 @@ export function inSpan<Result>(
   });
 }
 
-/** Metrics of a process, and the end of its traces. */
+/** Metrics of a process, and the function that ends its tracing. */
 export interface Telemetry {
   metrics: Metrics;
   /** Exports the remaining spans. */

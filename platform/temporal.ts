@@ -1,4 +1,7 @@
-/** Temporal clients: connection, search attributes of the namespace, and the header with the request's context. */
+/**
+ * Temporal client: connection, search attributes of the namespace, and headers with the request's
+ * context.
+ */
 import { readFile } from 'node:fs/promises';
 import {
   Client,
@@ -51,13 +54,16 @@ export async function connectionOptions(config: TemporalConfig) {
   };
 }
 
-/** Reconnects within a second after an outage; the default of gRPC doubles the wait up to two minutes. */
+/**
+ * Options of gRPC to reconnect within a second after an outage; by default the wait grows to two
+ * minutes.
+ */
 const channelArgs = {
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 1000,
 };
 
-/** Connects a client; waits while the server cannot be reached. */
+/** Connects to the Temporal server; retries while the server is unreachable. */
 export async function connectTemporal(config: TemporalConfig, logger: Logger): Promise<Connection> {
   const options = { ...(await connectionOptions(config)), channelArgs };
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
@@ -71,7 +77,7 @@ export async function connectTemporal(config: TemporalConfig, logger: Logger): P
 }
 
 /**
- * Makes a client on a connection; it passes the request's context on, and encrypts payloads as
+ * Makes a client that sends the request's context in headers and encrypts payloads if encryption is
  * configured.
  */
 export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
@@ -83,7 +89,7 @@ export function createTemporalClient(connection: Connection, config: TemporalCon
   });
 }
 
-/** Trace context as the propagator writes it. */
+/** Trace context in the format of the OpenTelemetry propagator. */
 type Carrier = Record<string, string>;
 
 /** `IndexedValueType` of temporal.api.enums.v1. */
@@ -107,8 +113,9 @@ export async function registerSearchAttributes(
 }
 
 /**
- * Puts the context of the current request on workflows that a client starts. Temporal's own interceptors
- * (@temporalio/interceptors-opentelemetry 1.24) need version 1 of the OpenTelemetry SDK.
+ * Interceptor that adds headers with the context of the current request to workflow starts and
+ * signals. Temporal's own interceptors (@temporalio/interceptors-opentelemetry 1.24) require
+ * version 1 of the OpenTelemetry SDK.
  */
 const requestContextInterceptor: WorkflowClientInterceptor = {
   startWithDetails(input, next) {
@@ -120,7 +127,10 @@ const requestContextInterceptor: WorkflowClientInterceptor = {
   signal: (input, next) => next(withTrace(input)),
 };
 
-/** Puts the current trace on a signal, so that the activities of the workflow are linked to it. */
+/**
+ * Adds the current trace context to a signal, so that activities of the workflow link to this
+ * trace.
+ */
 function withTrace(input: WorkflowSignalInput): WorkflowSignalInput {
   const carried: Carrier = {};
   propagation.inject(context.active(), carried);
@@ -148,8 +158,8 @@ function linksOf(headers: Headers): Link[] {
 }
 
 /**
- * Reads the request context of an activity, and the parent and the links of its spans; work without a request has neither
- * context nor parent.
+ * Reads the request context from the headers of an activity, with the parent and the links of its
+ * spans. An activity without a request has no request id, and the root context as its parent.
  */
 export function contextOf(headers: Headers): {
   requestId?: string;
