@@ -1,6 +1,6 @@
 /**
- * Credits arithmetic. Internally, money is an integer number of micro-credits (1 credit = 1,000,000);
- * JSON responses contain credits as numbers (design §5).
+ * Credits arithmetic. Internally, money is an integer number of micro-credits
+ * (1 credit = 1,000,000); JSON responses contain credits as numbers (design §5).
  */
 import { assert } from './errors.ts';
 
@@ -9,11 +9,11 @@ const microPerCredit = 1_000_000;
 
 /**
  * Converts credits to micro-credits, rounded up, so that rounding never makes a price 0.
- * @throws AssertionError when the amount is not finite, negative or beyond the safe integers.
+ * @throws AssertionError if the amount is negative, not finite, or larger than the safe integers
  */
 export function microFromCredits(credits: number): number {
   assert(Number.isFinite(credits) && credits >= 0, 'credits are a finite, non-negative number');
-  // Rounding to 12 digits first: the binary fraction of 0.1 + 0.2 is larger than that of 0.3.
+  // Rounded to 15 digits first, because the binary sum of 0.1 and 0.2 is larger than 0.3.
   const micro = Math.ceil(Number((credits * microPerCredit).toPrecision(15)));
   assert(Number.isSafeInteger(micro), 'micro-credits are a safe integer');
   return micro;

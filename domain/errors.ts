@@ -1,6 +1,6 @@
 /**
- * Error table. A code is the `error` field of an HTTP response, the `ApplicationFailure.type` in Temporal,
- * and a row of docs/errors.md.
+ * Error table. A code is the `error` field of an HTTP response, the `ApplicationFailure.type` in
+ * Temporal, and a row of docs/errors.md.
  *
  * Sources: spec §7 (401, 402, 403, 404, 429, 500 bodies), design §4, §5 and §7.
  */
@@ -14,7 +14,7 @@ interface ErrorRow {
   message: string;
 }
 
-/** Makes a row for an error that does not go away when the request is repeated. */
+/** Makes a row for an error that occurs again if the same request is repeated. */
 const lasting = (status: number, message: string): ErrorRow => ({
   status,
   retryable: false,
@@ -120,7 +120,7 @@ interface GatewayErrorExtras {
   cause?: unknown;
 }
 
-/** An expected failure: a code of the error table, with a message for this case. */
+/** Expected failure: a code of the error table, with a message for this case. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;

@@ -1,11 +1,15 @@
-/** Parts of error messages: the received value, the allowed values, and the most similar allowed value. */
+/**
+ * Parts of error messages: the received value, the allowed values, and the most similar allowed
+ * value.
+ */
 
+/** Maximum number of characters of a received value that a message contains. */
 const shownMax = 40;
 /** Prefixes of keys and secrets, of this and other services. */
 const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const url = /^[a-z][\w+.-]*:/i;
 
-/** Describes a received value, shortened; secrets, and the query and password of URLs, are left out. */
+/** Formats a received value, shortened and without secrets; a URL has no query and no password. */
 function shown(value: unknown): string {
   if (typeof value === 'string') return shownText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
@@ -22,28 +26,31 @@ function shownText(text: string): string {
 }
 
 /** Makes the end of an error message: ` (received "hihg"; did you mean high?)`. */
-export function received(given: unknown, names: readonly string[] = []): string {
-  const [near] = typeof given === 'string' ? createNearest(names)(given) : [];
-  return ` (received ${shown(given)}${near === undefined ? '' : `; did you mean ${near}?`})`;
+export function received(value: unknown, names: readonly string[] = []): string {
+  const [near] = typeof value === 'string' ? createNearest(names)(value) : [];
+  return ` (received ${shown(value)}${near === undefined ? '' : `; did you mean ${near}?`})`;
 }
 
 /** Makes the message `must be one of low, high (received "hihg"; did you mean high?)`. */
-export function notOneOf(allowed: readonly (string | number)[], given: unknown): string {
+export function notOneOf(allowed: readonly (string | number)[], value: unknown): string {
   const names = allowed.map(String);
-  return `must be one of ${names.join(', ')}${received(given, names)}`;
+  return `must be one of ${names.join(', ')}${received(value, names)}`;
 }
 
 const nearestMax = 3;
-/** Least similarity of a name that is suggested. */
+/** Minimum similarity of a suggested name, 0 to 1. */
 const likenessMin = 0.4;
-/** Characters of a name that are compared: a long hostile name must not take long. */
+/** Maximum number of characters that are compared, so that a long name takes little time. */
 const lengthMax = 128;
 
-/** Makes a function that returns the at most three names most similar to a text, best first (Sørensen–Dice over letter pairs). */
-export function createNearest(names: readonly string[]): (word: string) => string[] {
+/**
+ * Makes a function that returns the at most three names most similar to a text, best first
+ * (Sørensen–Dice over letter pairs).
+ */
+export function createNearest(names: readonly string[]): (text: string) => string[] {
   const known = names.map((name) => ({ name, pairs: pairsOf(name) }));
-  return (word) => {
-    const pairs = pairsOf(word);
+  return (text) => {
+    const pairs = pairsOf(text);
     return known
       .map(({ name, pairs: other }) => ({ name, likeness: likeness(pairs, other) }))
       .filter((match) => match.likeness >= likenessMin)
@@ -53,7 +60,10 @@ export function createNearest(names: readonly string[]): (word: string) => strin
   };
 }
 
-/** Splits a text into letter pairs, without case and punctuation, and with markers for its start and end. */
+/**
+ * Splits a text into letter pairs, without case and punctuation, and with markers for its start and
+ * end.
+ */
 function pairsOf(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
@@ -71,7 +81,10 @@ function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
 }
 
-/** Counts characters as limits and prices do: an emoji is one character, not two UTF-16 units. */
+/**
+ * Counts the characters of a text for limits and prices: an emoji is one character, not two UTF-16
+ * units.
+ */
 export function charactersOf(text: string): number {
   return Array.from(text).length;
 }

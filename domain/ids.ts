@@ -1,4 +1,6 @@
-/** Ids: a prefix that names the kind, then a time-ordered UUIDv7 without dashes. Opaque to callers. */
+/**
+ * Ids: a prefix that names the kind, then a time-ordered UUIDv7 without dashes. Opaque to callers.
+ */
 import { randomUUIDv7 } from 'node:crypto';
 
 const prefixes = {
@@ -14,7 +16,7 @@ const prefixes = {
   session: 'ses',
 } as const;
 
-/** Kinds of things that have an id. */
+/** Kind of record that has an id. */
 export type IdKind = keyof typeof prefixes;
 
 /** Makes a new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
@@ -22,7 +24,10 @@ export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
-/** Makes the smallest id of a kind for a time in Unix ms: ids made at that time or later sort after it. */
+/**
+ * Makes the smallest id of a kind for a time in Unix ms: ids made at that time or later sort after
+ * it.
+ */
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }
@@ -33,6 +38,6 @@ export function idForm(kind: IdKind): RegExp {
 }
 
 /** Checks whether a text has the form of an id of a kind; the id may be unknown. */
-export function isId(kind: IdKind, word: string): boolean {
-  return idForm(kind).test(word);
+export function isId(kind: IdKind, text: string): boolean {
+  return idForm(kind).test(text);
 }

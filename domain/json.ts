@@ -1,4 +1,6 @@
-/** A value that JSON represents without loss, as sent to providers, to Temporal and to JSON columns. */
+/**
+ * A value that JSON represents without loss, as sent to providers, to Temporal and to JSON columns.
+ */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** A JSON object. */
@@ -11,7 +13,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** Types a record as JSON; all records of the gateway contain only JSON values. */
 export function jsonOf(value: object | null): Json {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- interfaces have no index signature, which is all that differs
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the only difference is that interfaces have no index signature
   return value as Json;
 }
 
@@ -19,7 +21,7 @@ export function jsonOf(value: object | null): Json {
 export function keysOf<Name extends string>(
   record: Readonly<Record<Name, unknown>>,
 ): [Name, ...Name[]] {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- `Object.keys` forgets the names of a literal
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the type of `Object.keys` does not contain the names of the literal
   return Object.keys(record) as [Name, ...Name[]];
 }
 
@@ -44,6 +46,6 @@ export function isoTimes<Row extends object>(row: Row): IsoTimes<Row> {
       ? [name.slice(0, -'Ms'.length), isoTime(value)]
       : [name, value],
   );
-  // oxlint-disable-next-line no-unsafe-type-assertion -- `fromEntries` forgets which names it was given
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the type of `fromEntries` does not contain the names of the entries
   return Object.fromEntries(fields) as IsoTimes<Row>;
 }

@@ -1,24 +1,30 @@
 /** Failures of provider calls. */
 
-/** Reason for which a provider call gave no result. */
+/** Reason for which a provider call has no result. */
 export type FailureKind =
-  /** The input is at fault; the same input fails again. */
+  /** The provider rejected the input; the same input fails again. */
   | 'rejected'
   /** The input is against the provider's content policy. */
   | 'content_policy'
-  /** Certainly not accepted: may be sent again, to this provider or another one. */
+  /**
+   * The provider certainly did not accept the call: it may be sent again, to this provider or
+   * another one.
+   */
   | 'not_accepted'
-  /** Certainly not accepted, and never will be, because of our key or the provider endpoint. Another provider may accept it. */
+  /**
+   * The provider never accepts the call, because of our key or the provider endpoint; another
+   * provider may accept it.
+   */
   | 'refused'
-  /** May have been accepted: must never be sent again silently. */
+  /** The provider may have accepted the call, so it must not be sent again. */
   | 'unknown'
-  /** Accepted, and ended without a result. */
+  /** The provider accepted the call, and it ended without a result. */
   | 'failed'
-  /** Accepted, and ended because it was canceled. */
+  /** The provider accepted the call, and it ended because it was canceled. */
   | 'canceled'
-  /** The provider still works on it. */
+  /** The call has not ended yet. */
   | 'unfinished'
-  /** The provider gave no usable response; check again later. */
+  /** The provider sent no usable response; the call is checked again later. */
   | 'unreachable';
 
 interface FailureExtras {
