@@ -1,4 +1,7 @@
-/** `npm run dev -- console-build`: builds the console into console/dist, unless its sources are unchanged. */
+/**
+ * `npm run dev -- console-build`: builds the console into console/dist, unless its sources are
+ * unchanged.
+ */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -18,7 +21,9 @@ function sources(): string[] {
   return [...inside, ...outside.map((path) => join(project, path))].toSorted();
 }
 
-/** Writes each built file also in compressed form, which the API sends to browsers that accept it. */
+/**
+ * Writes each built file also in compressed form, which the API sends to browsers that accept it.
+ */
 function compress(): void {
   for (const entry of readdirSync(join(own, 'dist'), { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
@@ -33,7 +38,7 @@ const content = createHash('sha256');
 for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
 const digest = content.digest('hex');
 if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
-  // A test run has another value.
+  // Set here, because a test run has another value.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
   await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });

@@ -30,7 +30,7 @@ const client = new QueryClient({
       // Jobs are updated by events (gateway/live.tsx); other data may be half a minute old.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
-      // Only failures that may pass are retried.
+      // Only temporary failures are retried.
       retry: (_, error) => error instanceof ApiError && error.isPassing,
       retryDelay: (attempt, error) =>
         error instanceof ApiError && error.retryAtMs !== null

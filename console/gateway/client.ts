@@ -25,7 +25,10 @@ export class ApiError extends Error {
   readonly fields: readonly RefusedField[];
   readonly requestId: string | null;
 
-  /** Time at which a request that was rejected with 429 may be sent again, in milliseconds since 1970; else null. */
+  /**
+   * Time at which a request that was rejected with 429 may be sent again, in milliseconds since
+   * 1970; else null.
+   */
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
@@ -59,7 +62,10 @@ export async function answered<Data>(
   return data;
 }
 
-/** Sends a request to a path that is known only at run time, and returns the body. @throws ApiError */
+/**
+ * Sends a request to a path that is known only at run time, and returns the body.
+ * @throws ApiError
+ */
 export async function ask<Data>(
   path: string,
   { method = 'GET', body }: { method?: string; body?: unknown } = {},

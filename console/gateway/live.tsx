@@ -1,4 +1,4 @@
-/** Keeps jobs up to date by one event stream for all tabs of the browser; no page polls. */
+/** Updates jobs by one event stream for all tabs of the browser; no page polls. */
 import { useQueryClient, type InfiniteData, type QueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState, type ReactNode } from 'react';
 import type { Job, Schemas } from './client.ts';
@@ -39,7 +39,7 @@ interface LiveJobsProps {
   children: ReactNode;
 }
 
-/** Keeps the jobs that the pages show up to date. */
+/** Updates the jobs that the pages show. */
 export function LiveJobs({ keyId, enabled, children }: LiveJobsProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>('connecting');
@@ -76,7 +76,7 @@ function follow(
     }
     show(message.kind);
     if (message.kind === 'lost') {
-      // The answer shows whether the session has ended; then the page to sign in appears.
+      // The response shows whether the session has ended; then the sign-in page appears.
       void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
     } else {
       // Events between two streams are not repeated.
@@ -101,14 +101,15 @@ function take(client: QueryClient, job: Job): void {
     client.setQueryData<JobPages>(query.queryKey, (pages) => pages && placed(pages, job, filter));
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
-  // Credits move when a job begins and when it ends; its own page may have seen it begin.
+  // The balance changes when a job is created and when it ends. The page that created the job has
+  // already read the balance.
   if (!known || job.done || job.phase === 'queued')
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
 function placed(pages: JobPages, job: Job, filter: JobFilter): JobPages {
   const belongs = fits(job, filter);
-  // Only the API can search all ids, so a found job stays and other jobs do not enter.
+  // A list with a search is only updated, never extended, because only the API can search.
   const enters = belongs && filter.search === undefined;
   const isThere = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {

@@ -9,7 +9,9 @@ export const pricingQuery = queryOptions({
   staleTime: Infinity,
 });
 
-/** Returns a function that converts credits to US dollars; null until the price list has arrived. */
+/**
+ * Returns a function that converts credits to US dollars; null until the price list has arrived.
+ */
 export function useUsdOf(): ((credits: number) => number) | null {
   const { data } = useQuery(pricingQuery);
   return data ? (credits) => credits * data.usdPerCredit : null;

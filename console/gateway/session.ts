@@ -19,7 +19,7 @@ export const keyQuery = queryOptions({
   queryFn: () => answered(api.GET('/api/v1/key')),
 });
 
-/** Credits, as the head of the page shows them; the pages' own requests make it anew. */
+/** Balance in the header of the page; pages that read usage refresh it too. */
 export const balanceQuery = queryOptions({
   queryKey: ['usage', 'balance'],
   queryFn: () => answered(api.GET('/api/v1/usage', { params: { query: { limit: 1 } } })),
@@ -27,9 +27,9 @@ export const balanceQuery = queryOptions({
 
 type Scope = Schemas['GetKeyAnswer']['scopes'][number];
 
-/** The key of the session. */
+/** Key of the session, with its permissions. */
 export type Who = Schemas['GetKeyAnswer'] & {
-  /** Why it may not; null: it may. */
+  /** Returns the reason why the key must not use a scope; null if it may. */
   refuses: (scope: Scope) => string | null;
 };
 
@@ -48,7 +48,10 @@ function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): str
   return scope === 'keys:write' ? 'A viewer may not create keys.' : null;
 }
 
-/** Query key of the reason why the session ended; null if the user ended it, absent during a session. */
+/**
+ * Query key of the reason why the session ended; null if the user ended it, absent during a
+ * session.
+ */
 const endedKey = [...sessionQuery.queryKey, 'ended'];
 
 /** Reads the new session and removes all cached data of the previous one. @throws ApiError */
@@ -60,9 +63,9 @@ export async function changeSession(client: QueryClient): Promise<void> {
 }
 
 /**
- * Ends the session by `end`. What else is asked or followed may be refused before that is answered: whoever
- * shows the page to sign in first says `why`.
- * @throws what `end` throws, ApiError
+ * Ends the session by `end`. The reason `why` is stored first, because other requests may be
+ * rejected with 401 before `end` returns and show the sign-in page, which reads the reason.
+ * @throws errors of `end`, ApiError
  */
 export async function endSession(
   client: QueryClient,
@@ -79,7 +82,10 @@ export async function endSession(
   await changeSession(client);
 }
 
-/** Looks whether there still is a session: somebody was refused as unknown. */
+/**
+ * Reads the session again after a response 401, and stores the reason that is shown if it has
+ * ended.
+ */
 export function checkSession(client: QueryClient): void {
   const unforeseen =
     'Your session has ended: after twelve hours, or because its key was revoked or has expired.';
@@ -92,7 +98,7 @@ export function useWhyEnded(): string | null {
   return useQueryClient().getQueryData<string | null>(endedKey) ?? null;
 }
 
-/** Ends the sessions. */
+/** Returns the mutation that ends the sessions of the operator and the caller. */
 export function useSignOut() {
   const client = useQueryClient();
   return useMutation({

@@ -1,4 +1,7 @@
-/** Shares one event stream of jobs among all tabs of a browser, which opens six connections per host. */
+/**
+ * Shares one event stream of jobs among all tabs of a browser, which opens six connections per
+ * host.
+ */
 
 /** A message of the shared stream. `job` is a job as JSON text. */
 export type StreamMessage = { kind: 'open' | 'lost' } | { kind: 'job'; job: string };
@@ -9,8 +12,9 @@ type Receive = (message: StreamMessage) => void;
 const reconnectMs = 2000;
 
 /**
- * Passes each message of the shared stream to `receive` until the returned function is called. The visible tab that
- * holds the Web Lock `name` opens the stream and forwards its messages; a hidden tab releases the lock.
+ * Passes each message of the shared stream to `receive` until the returned function is called. The
+ * visible tab that holds the Web Lock `name` opens the stream and forwards its messages; a hidden
+ * tab releases the lock.
  */
 export function followSharedStream(name: string, receive: Receive): () => void {
   const channel = new BroadcastChannel(name);
@@ -46,7 +50,8 @@ async function openWithLock(
   signal: AbortSignal,
   { publish, receive }: { publish: Receive; receive: Receive },
 ): Promise<void> {
-  // Browsers offer locks over https and on localhost only; elsewhere each visible tab has its own stream.
+  // Browsers offer locks over https and on localhost only; elsewhere each visible tab has its own
+  // stream.
   if (!navigator.locks) return runStream(signal, receive);
   await navigator.locks
     .request(name, { signal }, () => runStream(signal, publish))

@@ -5,7 +5,7 @@ interface State {
   error: Error | null;
 }
 
-/** Shows the error in place of its children, with a button to try again. */
+/** Shows the error instead of its children, with a button to try again. */
 export class Boundary extends Component<{ children: ReactNode }, State> {
   override state: State = { error: null };
 

@@ -1,4 +1,4 @@
-/** Names that people read in place of identifiers. */
+/** Texts for people instead of identifiers. */
 
 /** Converts a job type: `imageRemoveBackground` → `Image · remove background`. */
 export function typeText(type: string): string {
@@ -12,5 +12,5 @@ const tailLength = 8;
 /** Shortens an id to its end, because the beginnings of ids are alike: `…66f776d8`. */
 export const idTail = (id: string): string => `…${id.slice(-tailLength)}`;
 
-/** Converts an identifier to words: `in_progress` → `in progress`, `job.cancel_asked` → `job cancel asked`. */
+/** Converts an identifier to words: `job.cancel_asked` → `job cancel asked`. */
 export const wordsOf = (name: string): string => name.replaceAll(/[_.]/g, ' ');

@@ -4,7 +4,9 @@ import { useSyncExternalStore } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
 
-/** Shows the countdown until the next retry, or nothing while no request waits for its rate limit. */
+/**
+ * Shows the countdown until the next retry, or nothing while no request waits for its rate limit.
+ */
 export function RateLimited() {
   const cache = useQueryClient().getQueryCache();
   const retryAtMs = useSyncExternalStore(

@@ -1,4 +1,6 @@
-/** The frame of all pages: menu, credits, the key of the session, and the connection to the gateway. */
+/**
+ * The frame of all pages: menu, credits, the key of the session, and the connection to the gateway.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -22,7 +24,10 @@ const pages = [
 const ofOperators = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
 
 interface ShellProps {
-  /** Key of the session; null if only an operator is signed in, undefined until the answer has arrived. */
+  /**
+   * Key of the session; null if only an operator is signed in, undefined until the answer has
+   * arrived.
+   */
   who: Who | null | undefined;
   children: ReactNode;
 }

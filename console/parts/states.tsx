@@ -5,7 +5,7 @@ import { Countdown } from './countdown.tsx';
 
 const bars = ['58%', '92%', '76%', '84%'];
 
-/** Shows gray bars in place of content that is loading. */
+/** Shows gray bars while content is loading. */
 export function Loading() {
   return (
     <div className="skeleton" role="status">
@@ -17,7 +17,7 @@ export function Loading() {
   );
 }
 
-/** Shows that a list is empty; `children` says how to fill it. */
+/** Shows that a list is empty; `children` explain how to add the first item. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">

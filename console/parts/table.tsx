@@ -22,7 +22,7 @@ interface TableProps {
   columns: readonly (TableColumn | string)[];
   rows: readonly TableRow[];
   caption?: string;
-  /** Heads in place of the titles, for columns that sort. */
+  /** Column headers that replace the titles, for sortable columns. */
   heads?: ReactNode;
   className?: string;
 }

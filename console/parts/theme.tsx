@@ -1,4 +1,4 @@
-/** The color theme of the console: of the system, light or dark. It is kept in the browser. */
+/** Color theme of the console: system, light or dark. The browser stores the choice. */
 import { useState } from 'react';
 
 const place = 'theme';
@@ -8,7 +8,7 @@ const themes = [
   ['dark', 'Theme: dark'],
 ] as const;
 
-/** Applies the theme that the browser keeps. */
+/** Applies the stored theme. */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = localStorage.getItem(place) ?? 'system';
 }

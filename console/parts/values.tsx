@@ -19,7 +19,10 @@ const spans = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: '
 /** Formats an amount with all its decimals, up to six. */
 export const exactText = (amount: number): string => exact.format(amount);
 
-/** Formats credits with two decimals; amounts below 0.01 with two digits, because two decimals would show zero. */
+/**
+ * Formats credits with two decimals; amounts below 0.01 with two digits, because two decimals would
+ * show zero.
+ */
 export const amountText = (amount: number): string =>
   (amount !== 0 && Math.abs(amount) < 0.01 ? twoDigits : twoDecimals).format(amount);
 

@@ -4,7 +4,7 @@ import type { Job } from '../../gateway/client.ts';
 import { durationText, useNow } from '../../parts/values.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
-/** Shorter durations need no forecast. */
+/** Minimum typical duration of a model whose jobs have a forecast. */
 const typicalMsMin = 5000;
 /** A job is overdue after this multiple of its typical duration. */
 const overdueAfter = 1.5;

@@ -1,4 +1,7 @@
-/** The media in a job's result. Each capability has its own shape; every URL of a file is one. */
+/**
+ * Media of a job's result: all URLs of files in it, because each capability has its own result
+ * fields.
+ */
 import type { Job } from '../../gateway/client.ts';
 
 /** File of a result. */

@@ -1,8 +1,8 @@
-/** One job and its steps, kept up to date by the stream of events (gateway/live.tsx). */
+/** Queries for one job and its steps; events update their data (gateway/live.tsx). */
 import { queryOptions } from '@tanstack/react-query';
 import { answered, api, type Job } from '../../gateway/client.ts';
 
-/** The job. */
+/** Query for a job. */
 export const jobQuery = (jobId: string) =>
   queryOptions({
     queryKey: ['job', jobId],
@@ -12,7 +12,7 @@ export const jobQuery = (jobId: string) =>
     },
   });
 
-/** Its request and its steps. */
+/** Query for the request and the steps of a job. */
 export const timelineQuery = (jobId: string) =>
   queryOptions({
     queryKey: ['timeline', jobId],

@@ -67,7 +67,7 @@ function KnownStep({ step, job }: { step: Step; job: Job }) {
   );
 }
 
-/** Shows the duration of a step; a step that is one statement of the database has none. */
+/** Shows the duration of a step; a step that is a single database statement has none. */
 function Took({ step: { startedAt, endedAt, state } }: { step: Step }) {
   const now = useNow(state === 'running' ? 500 : 60_000);
   if (startedAt === null) return <span className="took">{state}</span>;

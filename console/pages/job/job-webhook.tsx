@@ -47,7 +47,7 @@ const eventOf = (job: Job) => ({
   data: job,
 });
 
-/** @throws ApiError */
+/** Requests the webhook of a job. @throws ApiError */
 async function webhookOf(jobId: string): Promise<Schemas['Webhook'] | null> {
   const { data, error, response } = await api.GET('/api/v1/studio/jobs/{jobId}/timeline', {
     params: { path: { jobId } },

@@ -1,4 +1,7 @@
-/** The jobs of the organization, newest first, updated by events. Only the rows in view are rendered. */
+/**
+ * The jobs of the organization, newest first, updated by events. Only the rows in view are
+ * rendered.
+ */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';

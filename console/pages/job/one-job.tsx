@@ -85,7 +85,10 @@ function Actions({ job }: { job: Job }) {
   );
 }
 
-/** `imageRemoveBackground` → `image/remove-background`. */
+/**
+ * Converts a job type to the path of its endpoint: `imageRemoveBackground` →
+ * `image/remove-background`.
+ */
 function pathOf(type: string): string {
   const [first = '', ...rest] = type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
   return `${first}/${rest.join('-')}`;

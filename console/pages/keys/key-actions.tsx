@@ -1,4 +1,4 @@
-/** Actions on a key: rotate, limit, revoke. Each asks for a confirmation. */
+/** Actions on a key: rotate, limit, revoke. Each requires a confirmation. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api } from '../../gateway/client.ts';
@@ -9,13 +9,13 @@ import { LimitFields, limitOf, type LimitValues } from './limit-fields.tsx';
 
 interface KeyActionsProps {
   of: Key;
-  /** Receives the key that replaces it, which is shown once. */
+  /** Receives the new key after a rotation; it is shown once. */
   show: (key: string) => void;
 }
 
 type KeyAction = 'rotate' | 'limit' | 'revoke';
 
-/** Offers the actions on a key. */
+/** Shows the actions on a key. */
 export function KeyActions({ of, show }: KeyActionsProps) {
   const who = useWho();
   const [action, setAction] = useState<KeyAction | null>(null);

@@ -14,7 +14,7 @@ const periods = [
   ['total', 'in total'],
 ] as const;
 
-/** Converts the fields of a limit to the API’s form; null if they are empty. */
+/** Converts the values of the fields to the limit in a request; null if they are empty. */
 export const limitOf = ({ credits, per }: LimitValues): Schemas['KeyLimit'] | null =>
   credits === '' ? null : { credits: Number(credits), per };
 

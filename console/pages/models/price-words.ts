@@ -3,7 +3,7 @@ import type { Schemas } from '../../gateway/client.ts';
 import { exactText } from '../../parts/values.tsx';
 import { titleOf } from '../playground/capability.ts';
 
-/** `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
+/** Describes a price: `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
 export function priceWords(price: readonly Schemas['PriceRule'][]): string {
   return price.map(ruleWords).join(', plus ');
 }
@@ -31,7 +31,7 @@ function conditionWords(field: string, value: string | number | boolean): string
 const megapixels = (pixels: number): string =>
   `${exactText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
 
-/** Describes the values of a field; null if the model adds nothing to the rules of the endpoint. */
+/** Describes the allowed values of a field; null if the model has no rule of its own for it. */
 export function ruleText(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
   const words = [

@@ -1,4 +1,4 @@
-/** Sorting of tables by a click on the head of a column. */
+/** Sorting of tables by a click on a column header. */
 import { useState } from 'react';
 
 /** Column; rows are sorted by `value`. */
@@ -43,7 +43,7 @@ interface HeadsProps<Row> {
   sorted: Sorted<Row>;
 }
 
-/** Shows the heads of the columns. */
+/** Shows the column headers. */
 export function Heads<Row>({ columns, sorted: { by, isDescending, sortBy } }: HeadsProps<Row>) {
   return columns.map((column) => {
     const order = isDescending ? 'descending' : 'ascending';

@@ -6,11 +6,11 @@ import { ReasonedAction } from './reasoned-action.tsx';
 
 interface JobActionsProps {
   jobId: string;
-  /** Whether it has ended. */
+  /** True if the job has ended. */
   isDone: boolean;
 }
 
-/** Offers the actions that operators have on a job. */
+/** Shows the actions of operators on a job. */
 export function JobActions({ jobId, isDone }: JobActionsProps) {
   const params = { path: { jobId } };
   const refusal = isDone ? 'The job has ended.' : null;

@@ -1,4 +1,4 @@
-/** A list of an operator's page: its head, and a table or the reason why there is none. */
+/** List on an operator's page: a title with a table, an error, or a text for an empty list. */
 import type { ReactNode } from 'react';
 import { Empty, Loading, Refusal } from '../../parts/states.tsx';
 import { Table, type TableColumn, type TableRow } from '../../parts/table.tsx';
@@ -6,14 +6,14 @@ import { Table, type TableColumn, type TableRow } from '../../parts/table.tsx';
 interface PanelProps {
   title: string;
   columns: readonly (TableColumn | string)[];
-  /** Undefined while they load. */
+  /** Rows of the table; undefined while they load. */
   rows: readonly TableRow[] | undefined;
   error: Error | null;
   /** Title of the empty list. */
   none: string;
   /** Loads the next page; null if there is none. */
   more?: (() => void) | null;
-  /** Controls beside the title. */
+  /** Controls next to the title. */
   children?: ReactNode;
 }
 

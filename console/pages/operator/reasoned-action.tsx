@@ -4,7 +4,7 @@ import { useOperatorRefresh } from '../../gateway/operator.ts';
 import { Ask } from '../../parts/dialog.tsx';
 
 interface ReasonedActionProps {
-  /** On the button, and on that of the dialog. */
+  /** Label of the button, and of the button of the dialog. */
   verb: string;
   title: string;
   /** Reason why the action is not possible; null if it is. */
@@ -33,7 +33,7 @@ export function ReasonedAction({
       await act(reason.trim());
       setReason('');
     } finally {
-      // A rejected action may also have changed something.
+      // Read again after an error too, because a rejected action may have changed data.
       await refresh();
     }
   };

@@ -8,7 +8,7 @@ type Story = OperatorSchemas['ExplainedJob'];
 /** Event of a job. */
 export interface StoryEvent {
   id: string;
-  /** ISO 8601. */
+  /** Time of the event in ISO 8601. */
   at: string;
   kind: 'job' | 'ledger' | 'call' | 'notification' | 'webhook' | 'operator';
   text: string;

@@ -17,7 +17,10 @@ interface CapabilityFormProps {
   follow: (jobId: string) => void;
 }
 
-/** Returns the key of the session storage that holds the values of an endpoint; "Run again" stores a job's request there. */
+/**
+ * Returns the session storage key of the form values of an endpoint; "Run again" stores a job's
+ * request under it.
+ */
 export const draftPlace = (type: string): string => `draft ${type}`;
 
 /** Shows the fields of a capability and starts jobs. */
@@ -178,7 +181,9 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
   ];
 }
 
-/** Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`. */
+/**
+ * Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`.
+ */
 function wrongFields(error: Error | null): Map<string, string> {
   const fields = error instanceof ApiError ? error.fields : [];
   return new Map(fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));

@@ -1,4 +1,6 @@
-/** The fields of a Studio endpoint and the limits of the chosen model, as the API describes them. */
+/**
+ * The fields of a Studio endpoint and the limits of the chosen model, as the API describes them.
+ */
 import type { Schemas } from '../../gateway/client.ts';
 
 /** An endpoint with its models. */
@@ -48,7 +50,9 @@ function modelOf({ models, request }: Capability, values: Values): Model | undef
   );
 }
 
-/** Lists the fields that the chosen model accepts, with its limits. The console sets `async` itself. */
+/**
+ * Lists the fields that the chosen model accepts, with its limits. The console sets `async` itself.
+ */
 export function fieldsOf(capability: Capability, values: Values): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
   const model = modelOf(capability, values);

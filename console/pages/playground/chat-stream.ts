@@ -1,4 +1,4 @@
-/** Chats that stream: the messages, and the request that is sent. */
+/** Streamed chats: messages, and the request for the next answer. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { eventData } from '../../../clients/typescript/event-stream.ts';
 import { send } from '../../gateway/client.ts';
@@ -12,7 +12,7 @@ export interface Message {
   credits?: number | undefined;
 }
 
-/** Events of POST /api/v1/chat with `stream`, as far as they are read here. */
+/** Event of POST /api/v1/chat with `stream`, with the fields that are used here. */
 interface Event {
   type?: string;
   delta?: string;
@@ -30,7 +30,10 @@ interface Sending {
   undo: () => void;
 }
 
-/** Returns functions that send a chat and stop it; the answer is added to the last message as it arrives. */
+/**
+ * Returns functions that send a chat and stop it; the answer is added to the last message as it
+ * arrives.
+ */
 export function useChat({ setMessages }: { setMessages: Change }) {
   const client = useQueryClient();
   const changeLast = (change: (last: Message) => Message): void =>

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { Values } from './capability.ts';
 
 interface CopyAsProps {
-  /** `/api/v1/studio/image/generate`. */
+  /** Path of the endpoint, e.g. `/api/v1/studio/image/generate`. */
   path: string;
   body: Values;
 }
@@ -72,7 +72,7 @@ const spelled: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** Returns the call of both clients. */
+/** Returns the start of the function call for the endpoint, which is the same in both clients. */
 function callOf(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }

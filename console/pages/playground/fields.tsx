@@ -11,7 +11,7 @@ interface FieldProps extends Field {
   change: (value: unknown) => void;
 }
 
-/** A text that may be longer than this number of characters has several lines. */
+/** Maximum length of a text with a one-line field; longer texts have a field of several lines. */
 const longText = 300;
 
 /** Shows the field of a schema. */
@@ -50,7 +50,7 @@ interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'cha
   choices: readonly (string | number | boolean)[];
 }
 
-/** Shows the choices side by side; the first one is the default. */
+/** Shows the choices in one row; the first choice is the default. */
 function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
   const group = useId();
   const preset = choices.find((choice) => choice === schema.default);

@@ -1,4 +1,4 @@
-/** A value that has no simpler form than JSON. */
+/** Field for a value that only JSON can express. */
 import { useState } from 'react';
 
 interface JsonFieldProps {
@@ -7,7 +7,9 @@ interface JsonFieldProps {
   change: (value: unknown) => void;
 }
 
-/** Keeps a text that is not JSON, and shows that it is not. */
+/**
+ * Shows a JSON editor; a text that is not valid JSON stays in the field and is marked as invalid.
+ */
 export function JsonField({ id, value, change }: JsonFieldProps) {
   const [text, setText] = useState(() =>
     value === undefined ? '' : JSON.stringify(value, null, 2),

@@ -85,7 +85,8 @@ function Sums({ query, split, shape }: SumsProps) {
   const { data, error } = useQuery({
     queryKey: ['usage', 'summary', query],
     queryFn: async () => ({
-      // The previous answer keeps its own split until the next one arrives.
+      // Stored with the response, so that the previous response is shown with its own split until
+      // the next one arrives.
       by: split,
       sums: dailySums(await answered(api.GET(path, { params: { query } })), split),
     }),

@@ -1,4 +1,4 @@
-/** A chart of credits by day. The table beside it has the same numbers. */
+/** Chart of credits by day; the table on the same page has the same numbers. */
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
@@ -59,7 +59,10 @@ function draw(place: HTMLElement, props: UsageChartProps): () => void {
   };
 }
 
-/** Stacked, each series holds those below it too, and the highest is drawn first. */
+/**
+ * Returns the data of the chart. In a stacked chart, each series is added to the series below it,
+ * and the highest is drawn first.
+ */
 function dataOf({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
   const seconds = days.map((day) => Date.parse(day) / 1000);
   const own = series.map(({ credits }) => credits);

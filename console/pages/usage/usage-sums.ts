@@ -6,9 +6,12 @@ type Row = Schemas['UsageSummary']['rows'][number];
 /** Property by which the days are split; null if they are not split. */
 export type Split = 'model' | 'key' | 'type' | null;
 
-/** Credits and requests of one model, key or type; a number for each day. */
+/** Credits and requests of one model, key or type: one number for each day. */
 export interface Series {
-  /** Null: the sum of all that are too many to be shown each. */
+  /**
+   * Name of the model, key or type; null for the sum of the smaller series, which have no color of
+   * their own.
+   */
   id: string | null;
   credits: number[];
   requests: number[];
@@ -16,9 +19,9 @@ export interface Series {
 
 /** Charges by day. */
 export interface DailySums {
-  /** UTC, `2026-11-22`, each day of the period. */
+  /** All days of the period in UTC, e.g. `2026-11-22`. */
   days: string[];
-  /** The dearest first. */
+  /** Series, the most expensive first. */
   series: Series[];
 }
 
