@@ -1,8 +1,8 @@
-/** Client of the public API with the session's cookie, typed by the API's description. */
+/** Client of the public API with the session's cookie; its types are from the OpenAPI description. */
 import createClient from 'openapi-fetch';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
-/** Schemas of the API by their names. */
+/** Schemas of the API by name. */
 export type Schemas = components['schemas'];
 /** Job resource. */
 export type Job = Schemas['Job'];

@@ -28,7 +28,7 @@ export interface JobFilter {
 /** Cached pages of a list of jobs. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** Time after loading within which the stream's first opening means that no event was missed. */
+/** Age of loaded data up to which no event can have been missed when the stream first opens. */
 const freshMs = 2000;
 
 interface LiveJobsProps {
@@ -57,7 +57,7 @@ function follow(
 ): () => void {
   const startedAt = performance.now();
   let hasOpened = false;
-  // Data of a hidden tab is read again when the tab is visible.
+  // True if a hidden tab must read its data again when it becomes visible.
   let isStale = false;
 
   function refresh(): void {
@@ -79,7 +79,7 @@ function follow(
       // The response shows whether the session has ended; then the sign-in page appears.
       void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
     } else {
-      // Events between two streams are not repeated.
+      // Events between two streams are lost, so the data is read again.
       if (hasOpened || performance.now() - startedAt > freshMs) refresh();
       hasOpened = true;
     }
@@ -96,7 +96,7 @@ function take(client: QueryClient, job: Job): void {
   client.setQueryData(['job', job.jobId], job);
   if (!known || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
-    // oxlint-disable-next-line no-unsafe-type-assertion -- as pages/job/jobs.tsx makes the keys of its lists
+    // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx makes these query keys from a filter
     const filter = query.queryKey[1] as JobFilter;
     client.setQueryData<JobPages>(query.queryKey, (pages) => pages && placed(pages, job, filter));
   }

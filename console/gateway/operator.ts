@@ -4,7 +4,7 @@ import createClient from 'openapi-fetch';
 import type { components, paths } from './admin-schema.ts';
 import { sessionQuery } from './session.ts';
 
-/** Bodies of the operators' API by their names. */
+/** Schemas of the operators' API by name. */
 export type OperatorSchemas = components['schemas'];
 
 /** Client of the admin API with the cookie of the operator. */

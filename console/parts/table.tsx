@@ -31,7 +31,7 @@ interface TableProps {
 export function Table({ label, columns, rows, caption, heads, className }: TableProps) {
   const shown = columns.map((column) => (typeof column === 'string' ? { title: column } : column));
   return (
-    // oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys
+    // oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
       <table className={className}>
         {caption && <caption>{caption}</caption>}

@@ -46,9 +46,9 @@ function Piece({ media: { url, kind, caption }, alt }: { media: Media; alt: stri
   return (
     <figure>
       {kind === 'image' && <img src={url} alt={alt} loading="lazy" />}
-      {/* oxlint-disable-next-line media-has-caption -- what was just made has none */}
+      {/* oxlint-disable-next-line media-has-caption -- a generated file has no captions */}
       {kind === 'video' && <video src={url} controls preload="metadata" aria-label={alt} />}
-      {/* oxlint-disable-next-line media-has-caption -- what was just made has none */}
+      {/* oxlint-disable-next-line media-has-caption -- a generated file has no captions */}
       {kind === 'audio' && <audio src={url} controls preload="metadata" aria-label={alt} />}
       <figcaption className="dim">
         <span>{caption}</span>

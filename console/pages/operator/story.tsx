@@ -40,7 +40,7 @@ export function JobStory({ jobId }: { jobId: string }) {
             <Facts story={data} />
             <section className="card">
               <h2>Request</h2>
-              {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
+              {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
               <pre className="code" tabIndex={0}>
                 {JSON.stringify(data.request, null, 2)}
               </pre>

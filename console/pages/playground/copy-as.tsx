@@ -39,7 +39,7 @@ export function CopyAs({ path, body }: CopyAsProps) {
             {copied ? 'Copied' : 'Copy'}
           </button>
         </div>
-        {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
+        {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
         <pre className="code" tabIndex={0}>
           {text}
         </pre>

@@ -182,7 +182,7 @@ function DayTable({ sums: { days, series }, nameOf }: TableProps) {
   return (
     <details>
       <summary>Show as table</summary>
-      {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
+      {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
       <div className="scroll" tabIndex={0} role="region" aria-label="Credits by day">
         <table>
           <caption>Credits by day (UTC); days without requests are not listed</caption>
