@@ -1,4 +1,4 @@
-/** Client of the public API with the session's cookie; its types are from the OpenAPI description. */
+/** Client of the public API with the session's cookie, typed by the OpenAPI description. */
 import createClient from 'openapi-fetch';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
