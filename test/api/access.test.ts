@@ -42,13 +42,13 @@ async function raw(lines: string[], target = '/api/v1/usage'): Promise<string> {
 
 const refusal = 'HTTP/1.1 401 Unauthorized {"error":"Unauthorized"}';
 
-it.each(['bearer', 'BEARER'])('the scheme may be spelled %s', async (scheme) => {
+it.each(['bearer', 'BEARER'])('accepts the authentication scheme spelled %s', async (scheme) => {
   const answer = await raw(auth(`${scheme} ${gateway.caller.key}`));
   expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
 });
 
 describe('a credential that is not a valid key', () => {
-  it('gets the same bytes, whatever is wrong with it', async () => {
+  it('gets the same response bytes for every kind of invalid key', async () => {
     const valid = gateway.caller.key;
     const expired = (await newCaller({ expiresAtMs: Date.now() + 250 })).key;
     const revoked = await newCaller();
@@ -131,7 +131,7 @@ describe('a credential that is not a valid key', () => {
     ['POST', '/api/admin/v1/organizations'],
     ['GET', '/api/admin/v1/audit'],
     ['GET', '/api/admin/v1/actions'],
-  ])('opens nothing: %s %s', async (method, path) => {
+  ])('gets 401 from %s %s', async (method, path) => {
     // A caller's key is no admin key, and the other way round.
     const wrong = path.startsWith('/api/admin') ? gateway.caller.key : gateway.env['ADMIN_API_KEY'];
     for (const headers of [{}, { ...bearer(wrong ?? '') }]) {
@@ -144,7 +144,7 @@ describe('a credential that is not a valid key', () => {
   });
 });
 
-describe('a path in other letters', () => {
+describe('a path with a different spelling', () => {
   it.each([
     ['GET', '/API/ADMIN/V1/organizations'],
     ['GET', '/api/admin/V1/organizations'],
@@ -157,7 +157,7 @@ describe('a path in other letters', () => {
     ['POST', '/api/V1/studio/image/generate'],
     ['GET', '/api/v1/USAGE'],
     ['GET', '/api/admin/v1/ORGANIZATIONS'],
-  ])('is another path, with a key or without: %s %s', async (method, path) => {
+  ])('gets 404 from %s %s, with and without a key', async (method, path) => {
     for (const key of [null, gateway.caller.key, gateway.env['ADMIN_API_KEY'] ?? '']) {
       const body = method === 'POST' ? { body: {} } : {};
       expect((await gateway.call(path, { method, key, ...body })).status).toBe(404);
@@ -165,7 +165,7 @@ describe('a path in other letters', () => {
   });
 
   it.each(['/api/v1/usage/', '/api/admin/v1/organizations/', '/api/admin/v1/audit?x=1'])(
-    'passes no check by: %s',
+    'still requires a key: %s',
     async (path) => {
       expect((await gateway.call(path, { key: null })).status).toBe(401);
     },
@@ -173,7 +173,7 @@ describe('a path in other letters', () => {
 });
 
 describe('a revoked key', () => {
-  it('is refused by another process at once, while its jobs finish', async () => {
+  it('is rejected by every process at once, while its running jobs finish', async () => {
     const caller = await newCaller();
     const heir = await gateway.call<{ key: string }>('/api/v1/api-keys', {
       key: caller.key,
@@ -211,7 +211,7 @@ describe('a revoked key', () => {
 });
 
 describe('the rate limit', () => {
-  it('lets exactly 60 requests a minute pass through two processes, and says so each time', async () => {
+  it('allows exactly 60 requests a minute across two processes, and sends the rate headers each time', async () => {
     const caller = await newCaller();
     // Refused credentials count for nobody.
     await Promise.all(
@@ -262,7 +262,7 @@ describe('the rate limit', () => {
   });
 });
 
-describe('refusals', () => {
+describe('rejections', () => {
   const generate = '/api/v1/studio/image/generate';
   const error = async (key: string, body: unknown) => {
     const answer = await gateway.call(generate, { key, body });
@@ -270,7 +270,7 @@ describe('refusals', () => {
   };
   const valid = { prompt: 'a lighthouse' };
 
-  it('come in one order: rate, rights, body, credits, window', async () => {
+  it('are checked in this order: rate, permissions, body, credits, window', async () => {
     const poor = await newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
     expect(await error(poor.key, { prompt: 7 })).toBe('403 FORBIDDEN');
     expect(await error(poor.key, { prompt: 'p'.repeat(3_000_000) })).toBe('403 FORBIDDEN');
@@ -292,7 +292,7 @@ describe('refusals', () => {
     await gateway.expectSettled();
   });
 
-  it('meet every key of a suspended organization until it is active again', async () => {
+  it('apply to every key of a suspended organization until the organization is active again', async () => {
     const caller = await newCaller();
     await admin(`/organizations/${caller.organizationId}/suspend`, {});
     expect(await error(caller.key, valid)).toBe('403 ORGANIZATION_SUSPENDED');
@@ -304,7 +304,7 @@ describe('refusals', () => {
     expect((await gateway.call('/api/v1/usage', { key: caller.key })).status).toBe(200);
   });
 
-  it('meet a viewer who would spend', async () => {
+  it('apply to a viewer that sends a paid request', async () => {
     const caller = await newCaller();
     const user = await admin(`/organizations/${caller.organizationId}/users`, {
       name: 'Looks on',
@@ -318,7 +318,7 @@ describe('refusals', () => {
     expect(await gateway.sandbox.submits({ match: 'a viewer' })).toEqual([]);
   });
 
-  it('meet a key that lacks the scope or the model', async () => {
+  it('apply to a key without the scope or the model', async () => {
     const reader = await newCaller({ scopes: ['studio:read', 'usage:read'] });
     expect(await error(reader.key, valid)).toBe('403 FORBIDDEN');
     expect((await gateway.call('/api/v1/studio/jobs', { key: reader.key })).status).toBe(200);

@@ -1,4 +1,7 @@
-/** Notices of low balances and of key limits: each told once, signed, retried, and to nobody else. */
+/**
+ * Account notices for low balances and key limits: each is sent once, signed, retried, and only to
+ * its own organization.
+ */
 import { Webhook } from 'standardwebhooks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { during } from '../harness/during.ts';
@@ -66,8 +69,8 @@ const remains = async (caller: TestCaller, count: number) => {
 };
 const targetAt = (at: string, more: object = {}) => ({ url: receiver.at(at), ...more });
 
-describe.concurrent('a low balance', () => {
-  it('is told once, signed, and again only after it was above', async () => {
+describe.concurrent('a low-balance notice', () => {
+  it('is sent once, signed, and sent again only after the balance was above the threshold', async () => {
     const caller = await gateway.newCaller({ credits: 12 });
     const saved = await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
     expect(saved.body).toEqual({ url: receiver.at('/low'), lowBalanceCredits: 8.5, notices: [] });
@@ -96,7 +99,7 @@ describe.concurrent('a low balance', () => {
     expect(receiver.received('/low')).toHaveLength(2);
   });
 
-  it('is sent again to a receiver that failed, as the same message', async () => {
+  it('is retried with the same message id after the receiver fails', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     const url = receiver.at('/shaky', (response, count) => {
       response.writeHead(count === 1 ? 500 : 204).end();
@@ -109,7 +112,7 @@ describe.concurrent('a low balance', () => {
     expect((await look(caller)).notices).toMatchObject([{ attempts: 2, lastStatus: 204 }]);
   });
 
-  it('is delivered after the worker that began has gone', async () => {
+  it('is delivered by another worker after the first worker stops', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     let open = false;
     const url = receiver.at('/wiped', (response) => {
@@ -129,7 +132,7 @@ describe.concurrent('a low balance', () => {
     await remains(caller, 1);
   });
 
-  it('is told to nobody without a URL, nor of other organizations', async () => {
+  it('is not sent without a URL, nor for other organizations', async () => {
     const [silent, other] = [
       await gateway.newCaller({ credits: 1 }),
       await gateway.newCaller({ credits: 1 }),
@@ -146,8 +149,8 @@ describe.concurrent('a low balance', () => {
   });
 });
 
-describe.concurrent('the limit of a key', () => {
-  it('is told at 80 % and when it is reached, once in its period, and anew when it is changed', async () => {
+describe.concurrent('a key-limit notice', () => {
+  it('is sent at 80 % and at 100 % of the limit, once per period, and again after the limit changes', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await set(caller, targetAt('/limit'));
     const { key, keyId } = await limited(caller, 2 * imagePrice + 1);
@@ -188,7 +191,7 @@ describe.concurrent('the limit of a key', () => {
     ]);
   });
 
-  it('that is used up at once is told as reached only; zero, and keys that are revoked, are not told', async () => {
+  it('is sent only for 100 % when one charge uses the whole limit, and never for limit 0 or a revoked key', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const [used, zero, gone] = [
       await limited(caller, imagePrice, 'total'),
@@ -209,7 +212,7 @@ describe.concurrent('the limit of a key', () => {
   });
 });
 
-describe('where notices go', () => {
+describe('the URL for account notices', () => {
   it.each([
     [{ url: 'http://shop.example/hook' }, 'url'],
     [{ url: 'https://10.0.0.1/hook' }, 'url'],
@@ -219,20 +222,20 @@ describe('where notices go', () => {
     [{}, 'url'],
     [{ url: null, lowBalanceCredits: -1 }, 'lowBalanceCredits'],
     [{ url: null, lowBalanceCredits: 'few' }, 'lowBalanceCredits'],
-  ])('refuses %j, naming the field, and changes nothing', async (body, field) => {
+  ])('rejects %j, names the field, and changes nothing', async (body, field) => {
     const answer = await set(gateway.caller, body);
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
     expect(answer.body.details.map((each) => each.path)).toEqual([field]);
     expect(await look(gateway.caller)).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
   });
 
-  it('is no matter of keys without the scope', async () => {
+  it('cannot be read or changed by keys without the scope', async () => {
     const narrow = await gateway.newCaller({ credits: 1, scopes: ['keys:read', 'usage:read'] });
     expect((await gateway.call(path, { key: narrow.key })).status).toBe(403);
     expect((await set(narrow, { url: null })).status).toBe(403);
   });
 
-  it("leaves the lists of jobs' webhooks to jobs", async () => {
+  it('keeps account notices out of the lists of job webhooks', async () => {
     const { body } = await gateway.call<{ data: { jobId: string }[] }>(
       '/api/admin/v1/webhooks?status=delivered',
       {

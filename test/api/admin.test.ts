@@ -79,7 +79,7 @@ describe('organizations', () => {
     ]);
   });
 
-  it('are listed page by page', async () => {
+  it('are listed in pages', async () => {
     await newOrganization();
     await newOrganization();
     const all = (await read<AdminBody['data']>('/organizations')).data;
@@ -97,7 +97,7 @@ describe('organizations', () => {
 });
 
 describe('users and keys', () => {
-  it('are made by operators with any role, and keys with any rights', async () => {
+  it('are created by operators, users with any role and keys with any scopes', async () => {
     const { organizationId } = await newOrganization();
     const user = await write(`/organizations/${organizationId}/users`, {
       name: 'Ann',
@@ -127,7 +127,7 @@ describe('users and keys', () => {
     expect(JSON.stringify(recorded)).not.toContain(secret.slice(13));
   });
 
-  it('keep to the quota and the calendar', async () => {
+  it('are limited by the key quota and by valid expiry dates', async () => {
     const { ownerId, organizationId } = await newOrganization();
     const past = await write(`/users/${ownerId}/keys`, { name: 'n', expiresAt: Date.now() - 1 });
     expect(`${past.status} ${past.body.error}`).toBe('400 INVALID_REQUEST');
@@ -173,7 +173,7 @@ describe('credits', () => {
     expect(granted).toMatchObject([{ details: { id: 'invoice-1', credits: 12.5 }, ...by }]);
   });
 
-  it('are taken back once per id, as far as they are there and not reserved', async () => {
+  it('are withdrawn once per id, up to the amount that is available and not reserved', async () => {
     const { organizationId, ...caller } = await gateway.newCaller({ credits: 10 });
     const path = `/organizations/${organizationId}/take-backs`;
     const slow = await gateway.call('/api/v1/studio/image/generate', {
@@ -213,7 +213,7 @@ describe('credits', () => {
     expect(taken).toMatchObject([{ details: { id: 'back-2', credits: 6.1 }, ...by }]);
   });
 
-  it('can be limited per six hours, at once', async () => {
+  it('are limited per six hours, with immediate effect', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const path = `/organizations/${caller.organizationId}/window-allowance`;
     const ask = () =>
@@ -246,7 +246,7 @@ describe('credits', () => {
 });
 
 describe('jobs', () => {
-  it('are seen and canceled across organizations', async () => {
+  it('are listed and canceled across organizations', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await gateway.sandbox.inject({ match: 'a very slow boat', faults: 'slow:30s', times: 1 });
     const { body } = await gateway.call('/api/v1/studio/image/generate', {
@@ -297,7 +297,7 @@ describe('jobs', () => {
   });
 });
 
-describe('every write', () => {
+describe('the operator API', () => {
   const writes = ofOperators
     // To begin a session changes nothing: operator-session.test.ts.
     .filter(({ takesBody, asked }) => takesBody && !asked.endsWith('/session'))
@@ -308,7 +308,7 @@ describe('every write', () => {
     ]);
   const named = writes.filter(([, path]) => !['/organizations', '/operators'].includes(path));
 
-  it.each(writes)('says who and why: %s %s', async (method, path, body) => {
+  it.each(writes)('requires an actor and a reason for %s %s', async (method, path, body) => {
     const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
     for (const lacking of ['actor', 'reason']) {
       const answer = await write(path, { ...body, [lacking]: undefined }, method);
@@ -320,12 +320,15 @@ describe('every write', () => {
     expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
   });
 
-  it.each(named)('answers 404 for what is not there: %s %s', async (method, path, body) => {
-    const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
-    const answer = await write(path, body, method);
-    expect(answer.status).toBe(404);
-    expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
-  });
+  it.each(named)(
+    'responds 404 to %s %s when the object does not exist',
+    async (method, path, body) => {
+      const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
+      const answer = await write(path, body, method);
+      expect(answer.status).toBe(404);
+      expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
+    },
+  );
 
   it.each([
     '/organizations/%00',
@@ -334,7 +337,7 @@ describe('every write', () => {
     '/organizations/%00/users',
     '/users/%00/keys',
     '/jobs/%00',
-  ])('and every read answers 404 for an id that can be none: %s', async (path) => {
+  ])('responds 404 to GET %s, because the id cannot exist', async (path) => {
     const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
     expect(path.includes('%ff') ? [400, 404] : [404]).toContain(answer.status);
   });
@@ -351,12 +354,12 @@ describe('every write', () => {
     '/notifications?state=lost',
     '/actions?cursor=0',
     '/actions?stray=1',
-  ])('and every list refuses what it cannot read: %s', async (path) => {
+  ])('rejects the invalid query of GET %s', async (path) => {
     const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
     expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
   });
 
-  it('stays on record', async () => {
+  it('keeps its action records append-only', async () => {
     await newOrganization();
     for (const statement of [
       'DELETE FROM admin_action',
@@ -371,7 +374,7 @@ describe('every write', () => {
 });
 
 describe('the audit', () => {
-  it('is clean, and names what is not', async () => {
+  it('is clean, and names each organization whose balance is wrong', async () => {
     const audit = () =>
       gateway.call<{ clean: boolean; findings: object[] }>('/api/admin/v1/audit', {
         key: adminKey,

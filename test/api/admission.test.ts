@@ -1,6 +1,6 @@
 /**
- * Admission: every request is counted in Postgres, and those of one moment together. Two accesses over one database
- * stand for two API processes.
+ * Admission counts every request in Postgres, and counts simultaneous requests in one statement.
+ * Two access objects over one database stand for two API processes.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
@@ -60,7 +60,7 @@ async function hitsOf(keyId: string): Promise<number> {
 }
 
 describe('the rate limit', () => {
-  it('lets exactly as many pass as it says, through two processes', async () => {
+  it('allows exactly the configured number of requests across two processes', async () => {
     const limit = 3000;
     const { key } = await newKey();
     const [one, two] = [newAccess(limit), newAccess(limit)];
@@ -69,7 +69,7 @@ describe('the rate limit', () => {
     expect(passed[0] + passed[1]).toBe(limit);
   });
 
-  it('begins again one minute after the first request of a window', async () => {
+  it('starts a new window one minute after the first request of the previous window', async () => {
     const { key, keyId } = await newKey();
     const access = newAccess(60);
     const hits = async (count: number) => {
@@ -96,7 +96,7 @@ describe('the rate limit', () => {
     expect(await hits(3)).toEqual([1, 2, 3]);
   });
 
-  it('counts each request once, one by one or many at once', async () => {
+  it('counts each request once, whether requests arrive one by one or together', async () => {
     const { key, keyId } = await newKey();
     const access = newAccess(60);
     const hits = async (count: number) => {
@@ -111,7 +111,7 @@ describe('the rate limit', () => {
     expect(await hitsOf(keyId)).toBe(540);
   });
 
-  it('of each key and bucket is its own, whoever else is asked about at the same moment', async () => {
+  it('is separate for each key and each bucket, also for simultaneous requests', async () => {
     const [one, two] = [await newKey(), await newKey()];
     const access = newAccess(60);
     const callers = await Promise.all([
@@ -134,7 +134,7 @@ describe('the rate limit', () => {
 });
 
 describe('a busy key', () => {
-  it('is refused by every process with the next request after its revocation', async () => {
+  it('is rejected by every process on the first request after its revocation', async () => {
     const made = await newKey();
     const processes = [newAccess(1_000_000), newAccess(1_000_000)];
     const busy = { count: 500, limit: 1_000_000 };
@@ -146,7 +146,7 @@ describe('a busy key', () => {
     expect((await Promise.all(late)).filter(Boolean)).toEqual([]);
   });
 
-  it('ends when it expires', async () => {
+  it('is rejected once it has expired', async () => {
     const expiresAtMs = Date.now() + 1500;
     const { key } = await newKey(expiresAtMs);
     const access = newAccess(1_000_000);

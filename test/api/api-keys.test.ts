@@ -88,7 +88,7 @@ function expectRefusal(answer: Answer<KeyBody>, status: number, error: string): 
 }
 
 describe('creating a key', () => {
-  it('takes null for an end that there is not, as the list shows it', async () => {
+  it('accepts null as "no expiry", as the list of keys shows it', async () => {
     const caller = await newCaller();
     const made = await create(caller.key, { name: 'for ever', expiresAt: null });
     expect([made.status, made.body.expiresAt]).toEqual([200, null]);
@@ -96,7 +96,7 @@ describe('creating a key', () => {
     expect([rotated.status, rotated.body.expiresAt]).toEqual([200, null]);
   });
 
-  it('shows the key once, and what it is ever after', async () => {
+  it("returns the secret once, and only the key's properties afterwards", async () => {
     const caller = await newCaller();
     const expiresAt = Date.now() + 3_600_000;
     const made = await create(caller.key, { name: 'CI 🚀', expiresAt });
@@ -146,14 +146,14 @@ describe('creating a key', () => {
     ['a scope twice', { name: 'n', scopes: ['chat', 'chat'] }, 'scopes'],
     ['no model at all', { name: 'n', allowedModels: [] }, 'allowedModels'],
     ['an unknown field', { name: 'n', admin: true }, 'admin'],
-  ])('refuses %s', async (_what, body, field) => {
+  ])('rejects %s', async (_what, body, field) => {
     const answer = await create(gateway.caller.key, body);
     expectRefusal(answer, 400, 'INVALID_REQUEST');
     expect(answer.body.details[0]?.path).toBe(field);
     expect(await list(gateway.caller.key)).toHaveLength(1);
   });
 
-  it('takes names and expiries at their limits', async () => {
+  it('accepts names and expiry dates at their limits', async () => {
     const caller = await newCaller();
     const longest = await create(caller.key, {
       name: '🙂'.repeat(64),
@@ -167,7 +167,7 @@ describe('creating a key', () => {
     expect((await create(caller.key, { name: 'n' })).status).toBe(200);
   });
 
-  it('gives a tenth key exactly once to twenty racing requests, and no eleventh', async () => {
+  it('creates exactly one tenth key for twenty simultaneous requests, and no eleventh', async () => {
     const caller = await newCaller();
     for (let count = 1; count < 9; count += 1) {
       expect((await create(caller.key, { name: `key ${count}` })).status).toBe(200);
@@ -196,7 +196,7 @@ describe('creating a key under an Idempotency-Key', () => {
   const keyed = (key: string, idempotencyKey: string, body: unknown) =>
     gateway.call<KeyBody>(path, { key, body, headers: { 'idempotency-key': idempotencyKey } });
 
-  it('makes one, however often it is asked; a repeat is told which, not its secret', async () => {
+  it("creates one key for repeated requests; a repeat returns the key's id but not its secret", async () => {
     const caller = await newCaller();
     const racing = await Promise.all(
       Array.from({ length: 6 }, () => keyed(caller.key, 'k', { name: 'once' })),
@@ -216,7 +216,7 @@ describe('creating a key under an Idempotency-Key', () => {
     expect(JSON.stringify(stored)).not.toContain(made[0]?.body.key.slice(13));
   });
 
-  it('is another request with another body, and costs nothing when it is refused', async () => {
+  it('rejects the same Idempotency-Key with another body, and keeps the key usable after a rejection', async () => {
     const caller = await newCaller();
     await keyed(caller.key, 'k', { name: 'once' });
     expectRefusal(await keyed(caller.key, 'k', { name: 'twice' }), 422, 'IDEMPOTENCY_KEY_REUSED');
@@ -228,7 +228,7 @@ describe('creating a key under an Idempotency-Key', () => {
 });
 
 describe('an expired key', () => {
-  it('opens nothing, is still listed, and counts until it is revoked', async () => {
+  it('is rejected, stays in the list, and counts towards the quota until it is revoked', async () => {
     const caller = await newCaller();
     for (let count = 1; count < 9; count += 1) await create(caller.key, { name: `key ${count}` });
     const expiresAt = Date.now() + 4000;
@@ -244,8 +244,8 @@ describe('an expired key', () => {
   });
 });
 
-describe('what a key may grant', () => {
-  it('is at most what its maker may do, and that much unless told less', async () => {
+describe('granting permissions to a new key', () => {
+  it('never exceeds the creating key, and copies its permissions by default', async () => {
     const expiresAt = Date.now() + 3_600_000;
     const maker = await newCaller({
       scopes: ['chat', 'keys:write', 'keys:read'],
@@ -270,7 +270,7 @@ describe('what a key may grant', () => {
     expect(await list(maker.key)).toHaveLength(3);
   });
 
-  it('is nothing for a viewer, who may look at and revoke the keys that there are', async () => {
+  it('is rejected for a viewer, which may only list and revoke existing keys', async () => {
     const viewer = await newUser(await newCaller(), 'viewer');
     expectRefusal(await create(viewer.key, { name: 'n' }), 403, 'FORBIDDEN');
     expectRefusal(await rotate(viewer.key, viewer.keyId), 403, 'FORBIDDEN');
@@ -278,7 +278,7 @@ describe('what a key may grant', () => {
     expect((await remove(viewer.key, viewer.keyId)).status).toBe(200);
   });
 
-  it('needs the scopes keys:read and keys:write', async () => {
+  it('requires the scopes keys:read and keys:write', async () => {
     const reader = await newCaller({ scopes: ['keys:read'] });
     expect(await list(reader.key)).toHaveLength(1);
     expectRefusal(await create(reader.key, { name: 'n' }), 403, 'FORBIDDEN');
@@ -290,7 +290,7 @@ describe('what a key may grant', () => {
 });
 
 describe('revoking a key', () => {
-  it('ends it at once, for good', async () => {
+  it('disables it at once and permanently', async () => {
     const caller = await newCaller();
     const { key, keyId } = (await create(caller.key, { name: 'short' })).body;
     const gone = await remove(caller.key, keyId);
@@ -306,7 +306,7 @@ describe('revoking a key', () => {
     expectRefusal(await remove(caller.key, keyId), 404, 'NOT_FOUND');
   });
 
-  it('answers for a foreign key as for one that never was', async () => {
+  it("gives the same response for another organization's key as for an unknown key", async () => {
     const caller = await newCaller();
     const colleague = await newUser(caller, 'owner');
     const stranger = await newCaller();
@@ -329,7 +329,7 @@ describe('revoking a key', () => {
 });
 
 describe('rotating a key', () => {
-  it('gives a new key with the same rights; the old one works for the overlap', async () => {
+  it('creates a key with the same permissions; the old key works until the overlap ends', async () => {
     const caller = await newCaller();
     const old = await create(caller.key, {
       name: 'service',
@@ -359,7 +359,7 @@ describe('rotating a key', () => {
     expectRefusal(await rotate(caller.key, old.body.keyId), 404, 'NOT_FOUND');
   });
 
-  it('ends the old key at once without an overlap, and never lengthens its life', async () => {
+  it('disables the old key at once without an overlap, and never extends its lifetime', async () => {
     const caller = await newCaller();
     const expiresAt = Date.now() + 60_000;
     const old = await create(caller.key, { name: 'n', expiresAt });
@@ -374,7 +374,7 @@ describe('rotating a key', () => {
     expect((await gateway.call(path, { key: second.body.key })).status).toBe(200);
   });
 
-  it('works at the quota and lets no keys pile up in their overlap', async () => {
+  it('works when the quota is used up, and limits the number of old keys in their overlap', async () => {
     const caller = await newCaller();
     for (let count = 1; count < 10; count += 1) await create(caller.key, { name: `key ${count}` });
     const answers: number[] = [];
@@ -394,7 +394,7 @@ describe('rotating a key', () => {
     expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
   });
 
-  it('is no way around the rights of the key that asks', async () => {
+  it('is rejected for a key with more permissions than the calling key', async () => {
     const owner = await newCaller();
     const narrow = await create(owner.key, { name: 'narrow', scopes: ['keys:write'] });
     expectRefusal(await rotate(narrow.body.key, owner.keyId), 403, 'FORBIDDEN');
@@ -410,7 +410,7 @@ describe('rotating a key', () => {
     { overlapSeconds: 30 * 86_400 + 1 },
     { expiresAt: 5 },
     { name: 'n' },
-  ])('refuses %j', async (body) => {
+  ])('rejects %j', async (body) => {
     expectRefusal(
       await rotate(gateway.caller.key, gateway.caller.keyId, body),
       400,
@@ -419,8 +419,8 @@ describe('rotating a key', () => {
   });
 });
 
-describe('a key that is being revoked', () => {
-  it('leaves no successor behind that nobody sees', async () => {
+describe('revoking a key during simultaneous key creations', () => {
+  it('leaves no key that the list does not show', async () => {
     const caller = await newCaller();
     const thief = await create(caller.key, { name: 'stolen' });
     const [shown, ...attempts] = await whileLocked<unknown>(caller.memberId, async () => {

@@ -1,4 +1,7 @@
-/** What a provider that answers at once can do wrong: per capability, who pays and how often it is asked. */
+/**
+ * Failures of providers that respond synchronously: for each capability, the error, the billing,
+ * and the number of calls.
+ */
 import { randomUUID } from 'node:crypto';
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -72,20 +75,23 @@ const cases: Case[] = [
 ];
 
 describe.each(capabilities)('%s', (_name, send) => {
-  it.each(cases)('$fault: $error, released', async ({ fault, status, error, accepted }) => {
-    const words = `calm ${randomUUID()}`;
-    await gateway.sandbox.inject({ match: words, faults: fault });
-    const before = await gateway.database.balance(gateway.caller.organizationId);
-    const answer = await send(words);
-    expect(answer.body.error).toBe(error);
-    expect(answer.status).toBe(status);
-    const seen = await gateway.sandbox.submits({ match: words });
-    expect(seen).toHaveLength(accepted);
-    const after = await gateway.database.balance(gateway.caller.organizationId);
-    expect(after).toEqual(before);
-  });
+  it.each(cases)(
+    '$fault: returns $error and releases the reservation',
+    async ({ fault, status, error, accepted }) => {
+      const words = `calm ${randomUUID()}`;
+      await gateway.sandbox.inject({ match: words, faults: fault });
+      const before = await gateway.database.balance(gateway.caller.organizationId);
+      const answer = await send(words);
+      expect(answer.body.error).toBe(error);
+      expect(answer.status).toBe(status);
+      const seen = await gateway.sandbox.submits({ match: words });
+      expect(seen).toHaveLength(accepted);
+      const after = await gateway.database.balance(gateway.caller.organizationId);
+      expect(after).toEqual(before);
+    },
+  );
 
-  it('is tried again when it was certainly not taken, and paid for once', async () => {
+  it('retries a call that the provider certainly rejected, and charges once', async () => {
     const words = `again ${randomUUID()}`;
     await gateway.sandbox.inject({ match: words, faults: 'submit:503x1', times: 1 });
     const answer = await send(words);
@@ -94,8 +100,8 @@ describe.each(capabilities)('%s', (_name, send) => {
   });
 });
 
-describe('a provider whose places are all taken', () => {
-  it('is asked again when it says so', async () => {
+describe('a provider with no free slot', () => {
+  it('is called again after its Retry-After', async () => {
     const startedAt = performance.now();
     const answer = await gateway.call('/api/v1/studio/voiceover/generate', {
       body: { text: '[[submit:429x1;retry-after=1]] a busy voice', title: 'T' },
@@ -112,7 +118,7 @@ describe.each([
   ['sound effect', 'wrong-type-media'],
   ['music, full', 'empty-media'],
 ])('%s with %s', (name, fault) => {
-  it('is a failure of the provider, released and not asked again', async () => {
+  it('returns PROVIDER_ERROR and is not called again', async () => {
     const words = `spoiled ${randomUUID()}`;
     await gateway.sandbox.inject({ match: words, faults: fault });
     const send = capabilities.find(([capability]) => capability === name)?.[1];

@@ -1,4 +1,6 @@
-/** Each text, list and record in the body of an endpoint has a bound: what has none is bounded by memory only. */
+/**
+ * Every string, array and record in the request body of an endpoint has a size limit in its schema.
+ */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { anyJson, recordOf } from '../../api/http/body-schema.ts';
@@ -54,7 +56,7 @@ function* unboundedObject(object: DescribedPart, path: string): Generator<string
   }
 }
 
-describe('the body of an endpoint', () => {
+describe('the request body of an endpoint', () => {
   it.each<[string, z.ZodType]>([
     ['a text', z.string()],
     ['a text of a pattern', z.string().regex(/^[a-z]{3}$/)],
@@ -79,12 +81,12 @@ describe('the body of an endpoint', () => {
     ],
     ['both of two', z.intersection(z.object({ b: z.string() }), z.object({}))],
     ['a schema that is told later', z.lazy(() => z.string())],
-  ])('is found to have no bound: %s', (_what, schema) => {
+  ])('is reported when it has no limit: %s', (_what, schema) => {
     const [path] = unboundedOf(z.strictObject({ a: schema }));
     expect(path).toContain('(body).a');
   });
 
-  it('is bounded by its schema', () => {
+  it('is accepted when its schema limits every part', () => {
     const schema = z.strictObject({
       a: text.optional(),
       b: z.array(text).max(3).default([]),
@@ -105,7 +107,7 @@ describe('the body of an endpoint', () => {
     return schema ? [[`${method} ${path}`, schema] as const] : [];
   });
 
-  it('is there to be looked at', () => expect(bodies.length).toBeGreaterThan(40));
+  it('is checked for more than 40 endpoints', () => expect(bodies.length).toBeGreaterThan(40));
 
-  it.each(bodies)('has bounds: %s', (_, schema) => expect(unboundedOf(schema)).toEqual([]));
+  it.each(bodies)('has limits: %s', (_, schema) => expect(unboundedOf(schema)).toEqual([]));
 });

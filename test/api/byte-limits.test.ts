@@ -1,4 +1,7 @@
-/** Bounds on the bytes that an organization and a process hold: files of unfinished forms, and text kept for a replay. */
+/**
+ * Limits on the bytes that one organization and one process hold: files of unfinished forms, and
+ * chat text kept for an idempotent replay.
+ */
 import { request, type ClientRequest } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -53,7 +56,7 @@ describe('files of unfinished forms', () => {
     return { client, status, written: accepted };
   }
 
-  it('are bounded per organization with 429, until they end; another organization is served', async () => {
+  it('get 429 beyond the limit of their organization until a form ends, while other organizations are served', async () => {
     const [greedy, other] = [
       await gateway.newCaller({ credits: 0 }),
       await gateway.newCaller({ credits: 0 }),
@@ -71,7 +74,7 @@ describe('files of unfinished forms', () => {
   });
 });
 
-describe('text that is kept for a replay', () => {
+describe('chat text kept for an idempotent replay', () => {
   /** Sends a keyed stream; `text` resolves at its end. */
   async function stream({ key }: TestCaller, name: string, content: string) {
     const answer = await fetch(`${gateway.url}/api/v1/chat`, {
@@ -95,7 +98,7 @@ describe('text that is kept for a replay', () => {
     return replay.status;
   };
 
-  it('is bounded per organization, and a stream beyond the bound releases it at once', async () => {
+  it('is limited per organization, and a stream beyond the limit releases its bytes at once', async () => {
     const [greedy, other] = [
       await gateway.newCaller({ credits: 1000 }),
       await gateway.newCaller({ credits: 1000 }),

@@ -1,4 +1,7 @@
-/** Webhooks of callers: told of every end, signed, retried, logged, and never in the way of the job. */
+/**
+ * Caller webhooks: sent at the end of every job, signed, retried and logged, without delaying the
+ * job.
+ */
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
@@ -85,8 +88,8 @@ const only = (hooks: ReceivedWebhook[]): ReceivedWebhook => {
 };
 
 // Most of a test is waiting: they wait together.
-describe.concurrent('a webhook', () => {
-  it('tells the job as GET shows it, signed, with URLs that read', async () => {
+describe.concurrent('a caller webhook', () => {
+  it('contains the job as GET returns it, signed, with readable URLs', async () => {
     const jobId = await start(receiver.at('/completed'));
     const hook = only(await receiver.untilReceived('/completed'));
     const { secret } = await secretOf(gateway.caller);
@@ -112,7 +115,7 @@ describe.concurrent('a webhook', () => {
     });
   });
 
-  it('is sent as a test on request, once, and shows what was sent and received', async () => {
+  it("is sent as a test on request, once, and the response shows the request and the receiver's response", async () => {
     const test = (url: string) =>
       gateway.call<{ data: { outcome: string; body: string }; error: string }>(
         '/api/v1/webhooks/test',
@@ -146,7 +149,7 @@ describe.concurrent('a webhook', () => {
     expect(refused.status).toBe(403);
   });
 
-  it('tells of a job that failed, and of one that was canceled', async () => {
+  it('is sent for a failed job and for a canceled job', async () => {
     await start(receiver.at('/failed'), '[[fail:422]] a tree');
     const failed = only(await receiver.untilReceived('/failed'));
     expect(failed.body).toMatchObject({
@@ -163,7 +166,7 @@ describe.concurrent('a webhook', () => {
     });
   });
 
-  it('is sent for a synchronous request too, whose answer does not wait for it', async () => {
+  it('is sent for a synchronous request too, without delaying its response', async () => {
     const held: (() => void)[] = [];
     const webhookUrl = receiver.at('/slow', (response) => {
       held.push(() => response.writeHead(200).end());
@@ -174,7 +177,7 @@ describe.concurrent('a webhook', () => {
     for (const release of held) release();
   });
 
-  it('goes with a form', async () => {
+  it('is accepted as a field of a form', async () => {
     const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
       body: { text: 'Hear me', title: 'Title' },
     });
@@ -195,7 +198,7 @@ describe.concurrent('a webhook', () => {
     expect(hook.body).toMatchObject({ type: 'studio.job.completed', data: { done: true } });
   });
 
-  it('is part of what an Idempotency-Key stands for', async () => {
+  it('is part of the request that an Idempotency-Key identifies', async () => {
     const headers = { 'idempotency-key': 'with-webhook' };
     const body = { prompt: 'a tree', webhookUrl: receiver.at('/keyed') };
     expect((await gateway.call(imagePath, { body, headers })).status).toBe(200);
@@ -206,7 +209,7 @@ describe.concurrent('a webhook', () => {
     only(await receiver.untilReceived('/keyed'));
   });
 
-  it('costs a job without one nothing: no row, no event', async () => {
+  it('adds no row and no history event to a job without a webhookUrl', async () => {
     const answer = await gateway.call(imagePath, {
       body: { prompt: 'a tree' },
       headers: { prefer: 'respond-async' },
@@ -223,7 +226,7 @@ describe.concurrent('a webhook', () => {
     expect([missing.status, missing.body.error]).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('adds nothing to the history of its job but the start of the delivery', async () => {
+  it('adds only the start of the delivery to the history of its job', async () => {
     const jobId = await start(receiver.at('/history'));
     await receiver.untilReceived('/history');
     const handle = gateway.api.client.workflow.getHandle(jobId);
@@ -246,7 +249,7 @@ describe.concurrent('a webhook', () => {
 });
 
 describe.concurrent('a receiver that', () => {
-  it('fails is asked again, with the same id and a fresh signature, until it takes it', async () => {
+  it('fails is called again with the same id and a new signature until it accepts the webhook', async () => {
     const webhookUrl = receiver.at('/flaky', (response, count) => {
       response.writeHead(count < 3 ? 500 : 200).end(`answer ${count}\0`);
     });
@@ -281,14 +284,14 @@ describe.concurrent('a receiver that', () => {
     expect(receiver.received('/elsewhere')).toEqual([]);
   });
 
-  it('says 410 is never asked again', async () => {
+  it('returns 410 is never called again', async () => {
     const webhookUrl = receiver.at('/gone', (response) => response.writeHead(410).end());
     const jobId = await start(webhookUrl);
     const told = await untilState(jobId, 'gone');
     expect(told.deliveries).toMatchObject([{ outcome: 'gone', status: 410 }]);
   });
 
-  it('says Retry-After is given that time', async () => {
+  it('returns Retry-After is called again after that time', async () => {
     const arrivedAtMs: number[] = [];
     const webhookUrl = receiver.at('/later', (response, count) => {
       arrivedAtMs.push(Date.now());
@@ -301,7 +304,7 @@ describe.concurrent('a receiver that', () => {
     expect(second - first).toBeGreaterThan(1900);
   });
 
-  it('never answers is given up on after the timeout, and the job has long been done', async () => {
+  it('never responds times out, while the job has already completed', async () => {
     const webhookUrl = receiver.at('/silent', () => {});
     const jobId = await start(webhookUrl);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
@@ -314,7 +317,7 @@ describe.concurrent('a receiver that', () => {
     });
   });
 
-  it('is down gets it once it is up, and an endless answer is cut', async () => {
+  it('is down receives the webhook after it is up, and an endless response is cut off', async () => {
     const webhookUrl = shaky.at('/up-again', (response) => {
       response.writeHead(200);
       const more = setInterval(() => response.write('x'.repeat(4096)), 5);
@@ -347,13 +350,13 @@ describe.concurrent('a webhookUrl that', () => {
     ['is a private name', 'https://metadata.internal/hook'],
     ['carries credentials', 'https://me:secret@example.com/hook'],
     ['is too long', `https://example.com/${'x'.repeat(2048)}`],
-  ])('%s is refused before anything is reserved', async (_why, webhookUrl) => {
+  ])('%s is rejected before any credits are reserved', async (_why, webhookUrl) => {
     const answer = await gateway.call(imagePath, { body: { prompt: 'a tree', webhookUrl } });
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
     expect(answer.body.details).toMatchObject([{ path: 'webhookUrl' }]);
   });
 
-  it('turns out to be private when it is called is not called', async () => {
+  it('resolves to a private address at delivery is not called', async () => {
     const jobId = await start(receiver.at('/rebound'), '[[slow:500ms]] a tree');
     // As a name would that resolves to something else by then.
     await gateway.database.query(
@@ -365,7 +368,7 @@ describe.concurrent('a webhookUrl that', () => {
     );
   });
 
-  it('is of a refused job leaves nothing behind', async () => {
+  it('belongs to a rejected job leaves no row', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     const answer = await gateway.call(imagePath, {
       body: { prompt: 'a tree', webhookUrl: receiver.at('/poor') },
@@ -379,8 +382,8 @@ describe.concurrent('a webhookUrl that', () => {
   });
 });
 
-describe.concurrent('redelivery', () => {
-  it('sends the same message again, with URLs signed anew', async () => {
+describe.concurrent('webhook redelivery', () => {
+  it('sends the same message again with newly signed URLs', async () => {
     const jobId = await start(receiver.at('/again'));
     await untilState(jobId, 'delivered');
     const asked = await redeliver(jobId);
@@ -403,7 +406,7 @@ describe.concurrent('redelivery', () => {
     expect((await webhookOf(jobId)).attempts).toBe(1);
   });
 
-  it('hurries one that waits', async () => {
+  it('sends a webhook at once that waits for its next attempt', async () => {
     let open = false;
     const webhookUrl = receiver.at('/hurried', (response) => {
       response.writeHead(open ? 200 : 503, { 'retry-after': '600' }).end();
@@ -420,7 +423,7 @@ describe.concurrent('redelivery', () => {
     await untilState(jobId, 'delivered');
   });
 
-  it('gives a webhook whose attempts have all failed as many attempts again', async () => {
+  it('gives a failed webhook the same number of attempts again', async () => {
     const webhookUrl = receiver.at('/twice', (response) => response.writeHead(500).end());
     const jobId = await start(webhookUrl);
     const failed = await untilState(jobId, 'failed');
@@ -433,7 +436,7 @@ describe.concurrent('redelivery', () => {
     );
   });
 
-  it('is refused while the job runs, for no webhook, and for foreign jobs', async () => {
+  it('is rejected for a running job, a job without a webhook, and a job of another organization', async () => {
     const jobId = await start(receiver.at('/running'), '[[slow:60s]] a tree');
     expect((await redeliver(jobId)).body.error).toBe('JOB_NOT_DONE');
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
@@ -449,8 +452,8 @@ describe.concurrent('redelivery', () => {
   });
 });
 
-describe('the secret', () => {
-  it('is of the organization alone, and only for keys that may make keys', async () => {
+describe('the webhook secret', () => {
+  it('is different for each organization, and readable only with a key that may create keys', async () => {
     const other = await gateway.newCaller({ credits: 1 });
     const { secret } = await secretOf(gateway.caller);
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -460,7 +463,7 @@ describe('the secret', () => {
     expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
   });
 
-  it('is rotated: for the overlap both sign; after it, or at once, only the new one', async () => {
+  it('is rotated: both secrets sign during the overlap, and only the new one afterwards or without an overlap', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const before = await secretOf(caller);
     const rotate = (body?: object) =>
@@ -496,7 +499,7 @@ describe('the secret', () => {
     }
   });
 
-  it('does not verify what was changed on the way', async () => {
+  it('does not verify a message that was changed', async () => {
     const { secret } = await secretOf(gateway.caller);
     const hook = receiver.received('/completed')[0];
     if (!hook) throw new Error('a webhook arrived');
@@ -508,7 +511,7 @@ describe('the secret', () => {
 });
 
 describe.concurrent('operators', () => {
-  it('see what does not get through, and deliver it again', async () => {
+  it('list failing webhooks, and deliver them again', async () => {
     let open = false;
     const webhookUrl = receiver.at('/operators', (response) => {
       response.writeHead(open ? 200 : 500).end();
@@ -555,8 +558,8 @@ describe.concurrent('operators', () => {
   });
 });
 
-describe('at the terminal', () => {
-  it('a webhook is shown with its attempts, redelivered, and listed while it fails', async () => {
+describe('the command line', () => {
+  it('shows a webhook with its attempts, redelivers it, and lists failing webhooks', async () => {
     let open = false;
     const webhookUrl = receiver.at('/terminal', (response) => {
       response.writeHead(open ? 200 : 500).end('not\u001b[2J now');
@@ -587,8 +590,8 @@ describe('at the terminal', () => {
   });
 });
 
-describe('a delivery that nobody makes', () => {
-  it('is made by the sweeper: of a job that it settled, and of a workflow that was lost', async () => {
+describe('a webhook without a delivery workflow', () => {
+  it('is delivered by the sweeper, for a job that the sweeper settled and for a lost workflow', async () => {
     const lost = await start(receiver.at('/lost'), '[[slow:60s]] a tree');
     await untilHolds(async () =>
       expect(await gateway.sandbox.submits({ jobId: lost })).toHaveLength(1),
@@ -620,4 +623,4 @@ describe('a delivery that nobody makes', () => {
   });
 });
 
-it('all of that leaves the money in order', () => gateway.expectSettled());
+it('the ledger is clean after all of these deliveries', () => gateway.expectSettled());

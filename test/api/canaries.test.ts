@@ -1,7 +1,7 @@
 /**
- * Every secret of a gateway is a canary: a word that occurs nowhere else. After a mixed run, with failures
- * and forgeries, in processes that log everything, none of them may be found in logs, answers, histories,
- * tables or command lines.
+ * Every secret of a gateway is a canary, a string that occurs nowhere else. After a mixed run with
+ * failures and forged requests, in processes that log at every level, no canary occurs in logs,
+ * responses, histories, tables or command lines.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -237,7 +237,7 @@ function forbidden(): [string, string][] {
   ]);
 }
 
-describe('the canaries', () => {
+describe('canary secrets', () => {
   let found: Record<string, string>;
   beforeAll(async () => {
     await mixedRun();
@@ -253,7 +253,7 @@ describe('the canaries', () => {
     };
   });
 
-  it('were looked for where there is something to find', () => {
+  it('are searched in logs, responses, histories and tables that contain the run', () => {
     expect(jobs.size).toBeGreaterThanOrEqual(9);
     const [jobId = ''] = jobs;
     for (const place of ['logs', 'answers', 'histories', 'tables']) {
@@ -266,7 +266,7 @@ describe('the canaries', () => {
   });
 
   it.each(['logs', 'answers', 'histories', 'tables', 'command lines'])(
-    'are not in the %s',
+    'do not occur in the %s',
     (place) => {
       const text = found[place] ?? '';
       const hits = forbidden()
@@ -277,7 +277,7 @@ describe('the canaries', () => {
     },
   );
 
-  it('nor are signed URLs, MACs of addresses, prompts or access words where they do not belong', () => {
+  it('do not leak as signed URLs, notification URLs or codec passwords, and the logs contain no prompts', () => {
     const word = codecAccessWord(secrets['ADMIN_API_KEY'] ?? '');
     for (const place of ['logs', 'histories', 'tables']) {
       const text = found[place] ?? '';

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.close());
 
-it('answers chats, and rejects Studio requests before anything is reserved', async () => {
+it('a gateway without Studio providers serves chats, and rejects Studio requests before any credits are reserved', async () => {
   const { caller } = gateway;
   const post = async (path: string, body: object) => {
     const response = await fetch(`${gateway.url}${path}`, {

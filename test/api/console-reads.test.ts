@@ -1,4 +1,7 @@
-/** What a console shows beside the list of jobs: every change as it comes, steps with times, webhooks. */
+/**
+ * Data that the console reads in addition to the list of jobs: job events, timelines with times,
+ * and webhook deliveries.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -71,7 +74,7 @@ async function follow(caller: TestCaller) {
 }
 
 describe('GET /studio/jobs/events', () => {
-  it('tells an organization, and nobody else, of each of its jobs as it goes on', async () => {
+  it('sends an organization each change of its own jobs only', async () => {
     const [one, other] = await Promise.all([
       gateway.newCaller({ credits: 100 }),
       gateway.newCaller({ credits: 100 }),
@@ -102,7 +105,7 @@ describe('GET /studio/jobs/events', () => {
     await Promise.all([mine.stop(), theirs.stop()]);
   });
 
-  it('ends when the key is revoked, and when something may have been missed', async () => {
+  it('ends when the key is revoked, and when events may have been missed', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const second = (
       await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
@@ -122,7 +125,7 @@ describe('GET /studio/jobs/events', () => {
 });
 
 describe('the timeline of a job', () => {
-  it('has its request, and every step with times, provider and attempts', async () => {
+  it('has the request, and every step with its times, provider and attempts', async () => {
     const jobId = await start(gateway.caller, {
       prompt: 'a timed tree',
       webhookUrl: gateway.receiver.at('/timed'),
@@ -148,7 +151,7 @@ describe('the timeline of a job', () => {
     }
   });
 
-  it('shows a step that is under way, one that failed, and one that was tried again', async () => {
+  it('shows a running step, a failed step, and a retried step', async () => {
     const running = await start(gateway.caller, { prompt: '[[slow:4s]] a tree' });
     await untilHolds(async () =>
       expect(
@@ -176,7 +179,7 @@ describe('the timeline of a job', () => {
     expect(steps.map(({ name }) => name)).not.toContain('charge');
   });
 
-  it("is nobody else's", async () => {
+  it('is not readable by another organization', async () => {
     const jobId = await start(gateway.caller, {});
     const stranger = await gateway.newCaller({ credits: 0 });
     expect((await timeline(jobId, stranger)).body.error).toBe('JOB_NOT_FOUND');
@@ -189,7 +192,7 @@ describe('GET /webhooks/deliveries', () => {
     data: { jobId: string; state: string; lastStatus: number | null }[];
     nextCursor: string | null;
   }
-  it('lists the webhooks of the organization, and where each stands', async () => {
+  it('lists the webhooks of the organization with their state', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const list = async (query = '', { key } = caller) =>
       (await gateway.call<Deliveries>(`/api/v1/webhooks/deliveries${query}`, { key })).body;

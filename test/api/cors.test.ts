@@ -1,4 +1,7 @@
-/** Pages of other origins (CORS): who may ask, what they may read, and that asking first costs nothing. */
+/**
+ * Cross-origin requests (CORS): the allowed origins, the headers that a page can read, and
+ * preflights that count towards no limit.
+ */
 import { createHash } from 'node:crypto';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
@@ -25,8 +28,8 @@ const preflight = (path: string, origin: string, base = gateway.url): Promise<Re
   });
 const allowed = ({ headers }: { headers: Headers }) => headers.get('access-control-allow-origin');
 
-describe('a preflight', () => {
-  it('is answered without a key, with the headers and methods that may be used', async () => {
+describe('a preflight request', () => {
+  it('is answered without a key, with the allowed headers and methods', async () => {
     const answer = await preflight('/api/v1/studio/image/generate', ours);
     expect(answer.status).toBe(204);
     expect(allowed(answer)).toBe(ours);
@@ -41,7 +44,7 @@ describe('a preflight', () => {
     expect(answer.headers.get('vary')).toContain('Origin');
   });
 
-  it('is not counted', async () => {
+  it('does not count towards the rate limit', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     const left = async () =>
       (await gateway.call('/api/v1/usage', { key: caller.key })).headers.get(
@@ -54,27 +57,27 @@ describe('a preflight', () => {
     expect(await left()).toBe('18');
   });
 
-  it('of an origin that is not on the list is told nothing', async () => {
+  it('from an origin that is not on the list gets no CORS headers', async () => {
     for (const origin of [theirs, 'null', `${ours}.elsewhere.example`, 'http://studio.example']) {
       const answer = await preflight('/api/v1/usage', origin);
       expect([answer.status, allowed(answer)]).toEqual([405, null]);
     }
   });
 
-  it('of the operators’ API is answered to nobody', async () => {
+  it('to the operators’ API gets no CORS headers', async () => {
     const answer = await preflight('/api/admin/v1/organizations', ours);
     expect([answer.status, allowed(answer)]).toEqual([405, null]);
   });
 
-  it('is answered to every origin unless some are named', async () => {
+  it('is allowed from every origin unless origins are configured', async () => {
     const { port } = await gateway.spawn('api', { API_PORT: '0', CORS_ORIGINS: '' });
     const answer = await preflight('/api/v1/usage', theirs, `http://127.0.0.1:${port}`);
     expect([answer.status, allowed(answer)]).toEqual([204, '*']);
   });
 });
 
-describe('a page', () => {
-  it('reads answers and refusals alike, and their headers', async () => {
+describe('a page of an allowed origin', () => {
+  it('reads responses and errors, and their headers', async () => {
     const ask = (origin: string, key: string | null = gateway.caller.key) =>
       gateway.call('/api/v1/usage', { key, headers: { origin } });
     const good = await ask(ours);
@@ -86,7 +89,7 @@ describe('a page', () => {
     expect(allowed(await gateway.call('/api/v1/usage'))).toBeNull();
   });
 
-  it('reads every header that the description names', () => {
+  it('reads every response header that the OpenAPI description names', () => {
     const named = ofCallers.flatMap(({ answers }) =>
       Object.values(answers).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
     );
@@ -113,7 +116,7 @@ describe('a page', () => {
     await gateway.api.services.chat.drained();
   });
 
-  it('uploads to a signed URL, and everybody reads what is there', async () => {
+  it('uploads to a signed URL, and any page reads the public URL', async () => {
     const png = await sharp({ create: { width: 8, height: 8, channels: 3, background: 'teal' } })
       .png()
       .toBuffer();

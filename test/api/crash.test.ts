@@ -1,6 +1,6 @@
 /**
- * Processes die with SIGKILL at the worst moments. What was accepted is finished by whoever is left,
- * and paid for once.
+ * Processes are stopped with SIGKILL at the worst moments. Another process finishes each accepted
+ * job, and charges it once.
  */
 import { once } from 'node:events';
 import { Client } from 'pg';
@@ -27,7 +27,7 @@ async function entriesOf(jobId: string): Promise<string[]> {
 }
 
 describe('a worker that receives SIGTERM', () => {
-  it('exits with 0, and another one completes the job that was running', async () => {
+  it('exits with 0, and another worker completes the running job', async () => {
     const { child } = await gateway.spawn('worker');
     const accepted = await gateway.call(path, {
       body: { prompt: '[[slow:1s]] a moving crane', async: true },
@@ -45,8 +45,8 @@ describe('a worker that receives SIGTERM', () => {
   });
 });
 
-describe('a worker killed', () => {
-  it('between the provider’s success and the charge: another one charges, once', async () => {
+describe('a worker that is killed', () => {
+  it('between the provider’s success and the charge leaves a job that another worker charges once', async () => {
     const first = await gateway.spawn('worker');
     const accepted = await gateway.call(path, {
       body: { prompt: '[[slow:800ms]] a lighthouse in the storm', async: true },
@@ -83,7 +83,7 @@ describe('a worker killed', () => {
     expect((await fetch(image?.url ?? '')).status).toBe(200);
   });
 
-  it('while the provider works: another one hears the webhook and charges, once', async () => {
+  it('while the provider works leaves a job that another worker completes from the notification and charges once', async () => {
     const worker = await gateway.spawn('worker');
     const accepted = await gateway.call(path, {
       body: { prompt: '[[slow:1500ms]] a lighthouse at night', async: true },
@@ -97,8 +97,8 @@ describe('a worker killed', () => {
   });
 });
 
-describe('an API killed', () => {
-  it('while its caller waits: the job is finished and found by its Idempotency-Key', async () => {
+describe('an API process that is killed', () => {
+  it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const request = {
       method: 'POST',
@@ -123,7 +123,7 @@ describe('an API killed', () => {
   });
 });
 
-describe('a workflow that is terminated', () => {
+describe('a terminated workflow', () => {
   it('leaves its reservation to the sweeper, which releases it and fails the job', async () => {
     const accepted = await gateway.call(path, {
       body: { prompt: '[[slow:60s]] a lighthouse forgotten', async: true },
@@ -142,7 +142,7 @@ describe('a workflow that is terminated', () => {
   });
 });
 
-describe('a job whose workflow runs', () => {
+describe('a job whose workflow is running', () => {
   it('is left alone by the sweeper, however long it takes', async () => {
     await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
     const accepted = await gateway.call(path, {
@@ -153,7 +153,7 @@ describe('a job whose workflow runs', () => {
   });
 });
 
-describe('a job that no worker takes', () => {
+describe('a job without a running worker', () => {
   let idle: TestGateway;
   let worker: SpawnedProcess;
   beforeAll(async () => {
@@ -161,7 +161,7 @@ describe('a job that no worker takes', () => {
   });
   afterAll(() => idle.close());
 
-  it('is answered 503 with its id in time, and found under its key when one has come', async () => {
+  it('gets 503 with its job id in time, and a repeat of its Idempotency-Key returns it once a worker runs', async () => {
     const ask = () =>
       idle.call(path, {
         body: { prompt: 'a lighthouse without a keeper' },
@@ -184,7 +184,7 @@ describe('a job that no worker takes', () => {
     await idle.expectSettled();
   });
 
-  it('is refused 402 when its key is repeated, though the event of the refusal was missed', async () => {
+  it('gets 402 when its Idempotency-Key is repeated, although the API missed the event', async () => {
     const { key } = await idle.newCaller({ credits: 1 });
     const headers = { 'idempotency-key': 'keeper-2' };
     const ask = () => idle.call(path, { key, headers, body: { prompt: 'an unpaid keeper' } });
@@ -200,8 +200,8 @@ describe('a job that no worker takes', () => {
   });
 });
 
-describe('an API whose connection for events is cut again and again', () => {
-  it('finds the reservation of a job by its row', async () => {
+describe('an API process whose LISTEN connection is cut repeatedly', () => {
+  it('finds the state of a job by reading its row', async () => {
     await gateway.spawn('worker');
     const cutting = setInterval(() => {
       void gateway.database.query(

@@ -27,7 +27,7 @@ const jobs = () =>
   );
 
 describe('a data URL', () => {
-  it('is the picture of an edit, stored as an upload, and the same job under the same key', async () => {
+  it('is accepted as the picture of an edit, stored as an upload, and gives the same job for the same key', async () => {
     const body = { prompt: 'add a hat', imageUrls: [picture] };
     const first = await post('image/edit', body, { 'idempotency-key': 'k' });
     expect(first).toMatchObject({ status: 200, body: { data: { images: [{}] } } });
@@ -38,13 +38,13 @@ describe('a data URL', () => {
     await expect.poll(uploads).toHaveLength(1);
   });
 
-  it('is measured where the size decides the price', async () => {
+  it('is measured where the price depends on its size', async () => {
     const upscaled = await post('image/upscale', { imageUrl: picture, scaleFactor: 2 });
     expect(upscaled.status).toBe(200);
     expect(upscaled.body.credits.used).toBeGreaterThan(0);
   });
 
-  it('is the recording of a transcription', async () => {
+  it('is accepted as the recording of a transcription', async () => {
     const speech = await post('voiceover/generate', { text: 'One two three.', title: 'a talk' });
     const audioUrl = dataUrl('audio/mpeg', await download(speech.body.data.url));
     const spoken = await post('audio/transcribe', { audioUrl });
@@ -54,7 +54,7 @@ describe('a data URL', () => {
     });
   });
 
-  it('is estimated without keeping its file', async () => {
+  it('is estimated without storing its file', async () => {
     const estimate = await post('image/upscale/estimate', { imageUrl: picture });
     expect(estimate.status).toBe(200);
     await expect.poll(uploads).toEqual([]);
@@ -75,7 +75,7 @@ describe('a data URL', () => {
       'FILE_TOO_LARGE',
       'at most 1048576 bytes',
     ],
-  ])('%s is rejected, and nothing is kept', async (_title, imageUrl, error, message) => {
+  ])('%s is rejected, and nothing is stored', async (_title, imageUrl, error, message) => {
     const answer = await post('image/upscale', { imageUrl });
     expect(answer.body).toMatchObject({ error, message: expect.stringContaining(message) });
     expect(answer.status).toBeLessThan(500);
@@ -83,15 +83,15 @@ describe('a data URL', () => {
     expect(await jobs()).toEqual([]);
   });
 
-  it('in a field that does not exist is rejected, and not kept', async () => {
+  it('in an unknown field is rejected and not stored', async () => {
     const answer = await post('image/generate', { prompt: 'a tree', pictureUrl: picture });
     expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'pictureUrl' }] } });
     await expect.poll(uploads).toEqual([]);
   });
 });
 
-describe('a time without a zone', () => {
-  it('is rejected, and the message names the zone', async () => {
+describe('a time without a time zone', () => {
+  it('is rejected with a message that names the time zone', async () => {
     const { key } = caller;
     for (const time of ['2026-01-31T12:00:00', '2026-01-31']) {
       const answer = await gateway.call(`/api/v1/usage?after=${time}`, { key });

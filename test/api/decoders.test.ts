@@ -1,4 +1,7 @@
-/** What the gateway delivers, decoded from end to end by ffmpeg: no error, and as long as promised. */
+/**
+ * Audio and video that the gateway delivers: ffmpeg decodes each file completely without an error,
+ * and its duration is as promised.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { decode, findFfmpeg } from '../harness/ffmpeg.ts';
 import { useGateway } from '../harness/gateway.ts';
@@ -44,7 +47,7 @@ const table: [path: string, body: object, seconds: (media: Media) => number][] =
 ];
 
 describe('every recording', () => {
-  it.each(table)('of %s %j decodes without a complaint', async (path, body, seconds) => {
+  it.each(table)('from %s %j decodes without errors', async (path, body, seconds) => {
     const answer = await gateway.call<{ data: Media & { jobId: string } }>(
       `/api/v1/studio/${path}`,
       { body },

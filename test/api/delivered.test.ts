@@ -1,4 +1,7 @@
-/** What a provider delivers is held against the plan before the charge, and what came is charged. */
+/**
+ * The worker compares a provider's output with the plan before the charge, and charges the
+ * delivered amount.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useOwnGateway } from '../harness/gateway.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
@@ -30,7 +33,7 @@ async function expectDifferences(jobId: string, fields: string[]): Promise<void>
   await expect.poll(found).toEqual(fields);
 }
 
-describe('a film', () => {
+describe('a video', () => {
   const film = (body: object) => make('/api/v1/studio/video/generate', body);
 
   it.each([
@@ -54,14 +57,14 @@ describe('a film', () => {
       53.84,
       [],
     ],
-  ])('that came %s', async (_name, marker, fields, reserved, charged, differences) => {
+  ])('delivered %s', async (_name, marker, fields, reserved, charged, differences) => {
     const job = await film({ prompt: `${marker} waves`, ...fields });
     expect(job).toMatchObject({ reserved, charged });
     await expectDifferences(job.jobId, differences);
   });
 });
 
-describe('pictures', () => {
+describe('images', () => {
   const picture = (body: object) => make('/api/v1/studio/image/generate', body);
 
   it.each([
@@ -76,7 +79,7 @@ describe('pictures', () => {
       ['width', 'height', 'width', 'height'],
     ],
     ['seedream', '[[small-media:2]]', { width: 2048 }, 3, 3, ['width', 'height']],
-  ])('of %s %s', async (model, marker, fields, reserved, charged, differences) => {
+  ])('from %s %s', async (model, marker, fields, reserved, charged, differences) => {
     const job = await picture({ prompt: `${marker} a tree`, model, ...fields });
     expect(job).toMatchObject({ reserved, charged });
     await expectDifferences(job.jobId, differences);

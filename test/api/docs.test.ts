@@ -41,14 +41,14 @@ function expectEvery(document: Document, described: readonly Walked[]): void {
   expect(new Set(described.map(({ id }) => id)).size).toBe(described.length);
 }
 
-describe('the description', () => {
+describe('the OpenAPI description', () => {
   it('is OpenAPI 3.1.0 at version 1.0.0, the same as JSON and as YAML', async () => {
     const document = JSON.parse(await text('/api/v1/openapi.json')) as Document;
     expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } });
     expect(parse(await text('/api/v1/openapi.yaml'))).toEqual(document);
   });
 
-  it('has every capability, every operation once, and what it may answer', async () => {
+  it('has every capability, every operation once, and every possible response', async () => {
     const document = JSON.parse(await text('/api/v1/openapi.json')) as Document;
     for (const { path } of capabilities) {
       expect(Object.keys(document.paths[`/api/v1${path}`]?.['post']?.responses ?? {})).toEqual(
@@ -58,7 +58,7 @@ describe('the description', () => {
     expectEvery(document, [...ofCallers, ...ofEverybody]);
   });
 
-  it('of operators is behind their key, and has all that they do', async () => {
+  it('for operators requires the admin key, and has every operator endpoint', async () => {
     const path = '/api/admin/v1/openapi.json';
     expect((await gateway.call(path)).status).toBe(401);
     const key = gateway.config.ADMIN_API_KEY;
@@ -68,14 +68,14 @@ describe('the description', () => {
     expectEvery(body, ofOperators);
   });
 
-  it('tells the longest name of a key', async () => {
+  it('states the maximum length of a key name', async () => {
     const document = JSON.parse(await text('/api/v1/openapi.json')) as Loose;
     const { schema } =
       document.paths['/api/v1/api-keys'].post.requestBody.content['application/json'];
     expect(schema.properties.name).toMatchObject({ minLength: 1, maxLength: 64 });
   });
 
-  it('has examples that the API takes', () => {
+  it('has examples that the API accepts', () => {
     for (const { path, request } of [...ofCallers, ...ofOperators]) {
       if (request.example)
         expect(request.body?.safeParse(request.example).error, path).toBeUndefined();
@@ -87,7 +87,7 @@ describe('the description', () => {
     }
   });
 
-  it('has a reference page that needs nothing from elsewhere', async () => {
+  it('has a reference page that loads nothing from other hosts', async () => {
     const page = await text('/docs');
     const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link ?? '');
     expect(links.length).toBeGreaterThan(2);
@@ -104,20 +104,20 @@ describe('the description', () => {
   });
 });
 
-describe('a path that is asked with another method', () => {
+describe('a path with another method', () => {
   it.each([
     ['PUT', '/api/v1/chat', 'POST'],
     ['GET', '/api/v1/studio/image/generate', 'POST'],
     ['PATCH', '/api/v1/api-keys', 'HEAD, GET, POST'],
     ['POST', '/api/v1/models/gpt-4o', 'HEAD, GET'],
     ['DELETE', '/api/v1/openapi.json', 'HEAD, GET'],
-  ])('%s %s is 405 and tells what is allowed', async (method, path, allowed) => {
+  ])('%s %s returns 405 with the allowed methods', async (method, path, allowed) => {
     const answer = await gateway.call(path, { method });
     expect([answer.status, answer.body.error]).toEqual([405, 'METHOD_NOT_ALLOWED']);
     expect(answer.headers.get('allow')).toBe(allowed);
   });
 
-  it('is 404 when there is no such path', async () => {
+  it('returns 404 when the path does not exist', async () => {
     const answer = await gateway.call('/api/v1/nothing', { method: 'PUT' });
     expect([answer.status, answer.body.error]).toEqual([404, 'NOT_FOUND']);
   });

@@ -1,6 +1,6 @@
 /**
- * Prices before the call: what an estimate says is what the call reserves, and what the published rules come to when
- * a program applies them. An estimate moves nothing.
+ * Estimates: each equals the amount that the call reserves, and the amount that a program computes
+ * from the published rules. An estimate moves no credits.
  */
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -174,7 +174,7 @@ function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof fi
 }
 
 describe('an estimate', () => {
-  it('of every model is what the published rules come to, and what the call reserves', async () => {
+  it('equals the published rules and the reservation, for every model', async () => {
     const seen = new Set<string>();
     for (const { capability, models } of createPriceList(gateway.config)) {
       for (const model of models) {
@@ -213,7 +213,7 @@ describe('an estimate', () => {
     expect([...seen].toSorted()).toEqual(Object.keys(needs).toSorted());
   }, 180_000);
 
-  it('moves nothing, and leaves nothing behind', async () => {
+  it('moves no credits and stores nothing', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     await expect
       .poll(
@@ -254,7 +254,7 @@ describe('an estimate', () => {
     expect(await world()).toEqual(before);
   });
 
-  it('needs what the call needs', async () => {
+  it('requires the same scopes and fields as the call', async () => {
     const path = '/studio/image/generate';
     const scoped = await gateway.newCaller({ credits: 1, scopes: ['studio:audio'] });
     expect((await estimateOf(path, { prompt: 'a bay' }, scoped.key)).status).toBe(403);
@@ -271,7 +271,7 @@ describe('an estimate', () => {
     expect(batch.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
   });
 
-  it('says what a choice that is left to the model costs', async () => {
+  it('states the price when the model chooses a value', async () => {
     const auto = { prompt: 'a bay', model: 'alpha-image-2', quality: 'auto' };
     const picture = await estimateOf('/studio/image/generate', auto);
     expect(picture.body.data).toMatchObject({
@@ -284,7 +284,7 @@ describe('an estimate', () => {
     expect(sound.body.data.items[0]?.note).toContain('the maximum length is reserved');
   });
 
-  it('of a recording that comes along keeps nothing of it', async () => {
+  it('stores nothing of a recording in the request', async () => {
     const form = new FormData();
     form.set('file', new Blob([new Uint8Array(200)]), 'noise.mp3');
     const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe/estimate`, {
@@ -296,7 +296,7 @@ describe('an estimate', () => {
   });
 });
 
-describe('the estimate of a chat', () => {
+describe('a chat estimate', () => {
   const body = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'What lights a bay?' }] };
   const ask = (request: object, key: string, path = '/chat/estimate') =>
     gateway.call<{ data: ChatEstimate }>(`/api/v1${path}`, { body: request, key });
@@ -306,7 +306,7 @@ describe('the estimate of a chat', () => {
     ['the bound of the model', 1000, {}],
     ['what the balance has', 0.5, {}],
     ['a stream of several answers', 1000, { max_tokens: 20, stream: true }],
-  ])('with %s is what it reserves', async (_, credits, fields) => {
+  ])('with %s equals the reservation', async (_, credits, fields) => {
     const caller = await gateway.newCaller({ credits });
     const request = { ...body, ...fields };
     const { status, body: answer } = await ask(request, caller.key);
@@ -330,7 +330,7 @@ describe('the estimate of a chat', () => {
     expect(Number(reserved?.amount) / 1e6).toBe(answer.data.credits);
   });
 
-  it('is there for the OpenAI shape, and for who has nothing', async () => {
+  it("is available in OpenAI's request format, and to a caller without credits", async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     const request = { ...body, n: 2, max_completion_tokens: 10 };
     const { status, body: answer } = await ask(request, caller.key, '/chat/completions/estimate');
@@ -341,7 +341,7 @@ describe('the estimate of a chat', () => {
 });
 
 describe('GET /pricing', () => {
-  it('tells programs everything, without a key', async () => {
+  it('returns every price in machine-readable form without a key', async () => {
     const { status, body } = await gateway.call<{
       usdPerCredit: number;
       studio: { endpoint: string; model: string; example: { credits: number } }[];
@@ -360,13 +360,13 @@ describe('GET /pricing', () => {
     expect(mini).toMatchObject({ input: expect.any(Number), output: expect.any(Number) });
   });
 
-  it('is told of in llms.txt', async () => {
+  it('is named in llms.txt', async () => {
     const told = await (await fetch(`${gateway.url}/llms.txt`)).text();
     expect(told).toContain('- /studio/image/generate nano-banana: 3.9 per image');
     expect(told).toContain('/api/v1/pricing');
   });
 
-  it('and GET /studio/models tell the same prices', async () => {
+  it('has the same prices as GET /studio/models', async () => {
     const { body } = await gateway.call<{
       data: { type: string; models: { id: string; price: PriceRuleView[] }[] }[];
     }>('/api/v1/studio/models');

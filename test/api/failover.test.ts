@@ -1,4 +1,7 @@
-/** A second real route: asked only when the first certainly did not take the call (design §3.6). */
+/**
+ * A second provider for a model: called only when the first provider certainly did not accept the
+ * call (design §3.6).
+ */
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
@@ -11,14 +14,14 @@ const image = (tool: string, body: object) =>
 const endpoints = async (match: string): Promise<string[]> =>
   (await gateway.sandbox.submits({ match })).map((submit) => submit.endpoint);
 
-describe('a first route that takes calls', () => {
+describe('a first provider that accepts calls', () => {
   it('serves them', async () => {
     const answer = await image('generate', { prompt: 'a first mill', model: 'alpha-image-2' });
     expect(answer.status).toBe(200);
     expect(await endpoints('a first mill')).toEqual(['openai/gpt-image-2']);
   });
 
-  it('is not replaced when it may have taken the call', async () => {
+  it('is not replaced when it may have accepted the call', async () => {
     const answer = await image('generate', {
       prompt: '[[reset-after-accept]] [[no-webhook]] a third mill',
       model: 'alpha-image-2',
@@ -27,7 +30,7 @@ describe('a first route that takes calls', () => {
     expect(await endpoints('a third mill')).toEqual(['openai/gpt-image-2']);
   });
 
-  it('is not replaced when the input is at fault', async () => {
+  it('is not replaced when the input is invalid', async () => {
     const answer = await image('generate', {
       prompt: '[[policy]] a fourth mill',
       model: 'alpha-image-2',
@@ -37,7 +40,7 @@ describe('a first route that takes calls', () => {
   });
 });
 
-describe('a first route that certainly takes no call', () => {
+describe('a first provider that certainly accepts no call', () => {
   // It refuses every submit: each job has asked it in vain before the second route is tried.
   beforeAll(() =>
     gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:503x999' }),
@@ -75,12 +78,12 @@ describe('a first route that certainly takes no call', () => {
     ['square', [1024, 1024]],
     ['landscape_16_9', [1280, 720]],
     ['portrait_4_3', [768, 1024]],
-  ])('draws %s in a size that the second makes', async (imageSize, size) => {
+  ])('is replaced for %s, in a size that the second provider supports', async (imageSize, size) => {
     const answer = await image('generate', { prompt: 'a mill', model: 'alpha-image-2', imageSize });
     expect(answer.body.data.images[0]).toMatchObject({ width: size[0], height: size[1] });
   });
 
-  it.concurrent('is replaced for edits, with the mask turned into its own kind', async () => {
+  it.concurrent("is replaced for edits, with the mask converted to the second provider's format", async () => {
     const edge = 768;
     const canvas = {
       create: { width: edge, height: edge, channels: 3, background: '#000' },
@@ -124,17 +127,20 @@ describe('a first route that certainly takes no call', () => {
     ['truncated-media', 'PROVIDER_ERROR', 500],
     ['wrong-type-media', 'PROVIDER_ERROR', 500],
     ['empty-media', 'PROVIDER_ERROR', 500],
-  ])('%s → %s, released, at most one paid call', async (faults, code, status) => {
-    const words = `a mill that meets ${faults.split(':')[0]}`;
-    const answer = await image('generate', {
-      prompt: `[[${faults}]] ${words}`,
-      model: 'alpha-image-2',
-    });
-    expect([answer.status, answer.body.error]).toEqual([status, code]);
-    expect((await endpoints(words)).length).toBeLessThanOrEqual(1);
-  });
+  ])(
+    'with %s leads to %s and a released reservation, after at most one paid call',
+    async (faults, code, status) => {
+      const words = `a mill that meets ${faults.split(':')[0]}`;
+      const answer = await image('generate', {
+        prompt: `[[${faults}]] ${words}`,
+        model: 'alpha-image-2',
+      });
+      expect([answer.status, answer.body.error]).toEqual([status, code]);
+      expect((await endpoints(words)).length).toBeLessThanOrEqual(1);
+    },
+  );
 
-  it.concurrent('delivers and charges the pictures there are', async () => {
+  it.concurrent('is replaced by a second that delivers fewer images, which are charged', async () => {
     const answer = await image('generate', {
       prompt: '[[partial:2]] two of four mills',
       model: 'alpha-image-2',

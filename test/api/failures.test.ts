@@ -12,7 +12,7 @@ async function balance(): Promise<number> {
   return (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 }
 
-describe('a job that fails is released, and says why', () => {
+describe('a failed job is released and returns its reason', () => {
   const table: [string, string, number, string][] = [
     ['the provider rejects the input', '[[fail:422]] a mountain', 400, 'PROVIDER_REJECTED_INPUT'],
     ['the input is against the content policy', '[[policy]] a mountain', 400, 'CONTENT_POLICY'],
@@ -39,7 +39,7 @@ describe('a job that fails is released, and says why', () => {
     expect(await gateway.sandbox.submits({ jobId: answer.body.jobId })).toHaveLength(1);
   });
 
-  it('a download that always breaks off is a storage failure after the attempts of the store', async () => {
+  it('a download that always breaks off is a storage failure after all attempts', async () => {
     const before = await balance();
     const { jobId } = (await generate('[[truncated-media]] a mountain', { async: true })).body.data;
     await expect
@@ -54,13 +54,13 @@ describe('a job that fails is released, and says why', () => {
     expect(await balance()).toBe(before);
   });
 
-  it('says nothing of the provider in the message', async () => {
+  it('does not name the provider in the message', async () => {
     const answer = await generate('[[fail:422]] a discreet mountain');
     expect(JSON.stringify(answer.body)).not.toContain(gateway.sandbox.url);
   });
 });
 
-describe('a submit that was certainly not taken is sent again', () => {
+describe('a submit that the provider certainly did not accept is sent again', () => {
   it.each([
     ['503 twice', '[[submit:503x2]] a river'],
     ['429 with a wait', '[[submit:429x1;retry-after=1]] a river'],
@@ -74,22 +74,22 @@ describe('a submit that was certainly not taken is sent again', () => {
     expect(await gateway.sandbox.submits({ jobId: job?.id ?? '' })).toHaveLength(1);
   });
 
-  it('waits as long as Retry-After says', async () => {
+  it('after the time in Retry-After', async () => {
     const startedAt = performance.now();
     const answer = await generate('[[submit:429x1;retry-after=2]] a patient river');
     expect(answer.status).toBe(200);
     expect(performance.now() - startedAt).toBeGreaterThan(2000);
   });
 
-  it('but not when it was refused for good', async () => {
+  it('but not after a permanent rejection', async () => {
     const answer = await generate('[[submit:401x1]] a forbidden river');
     expect(answer.body.error).toBe('PROVIDER_ERROR');
     expect(await gateway.sandbox.submits({ match: 'a forbidden river' })).toHaveLength(0);
   });
 });
 
-describe('a submit that the provider itself says has failed', () => {
-  it('ends the job at once, released, and is not sent again', async () => {
+describe('a submit that the provider reports as failed', () => {
+  it('ends the job at once, releases it, and is not sent again', async () => {
     const before = await balance();
     const startedAtMs = performance.now();
     const answer = await generate('[[submit:500]] a fallen bridge');
@@ -104,15 +104,15 @@ describe('a submit that the provider itself says has failed', () => {
   });
 });
 
-describe('a submit whose outcome is unknown is never sent again', () => {
-  it('is adopted by its webhook when the connection broke after it was taken', async () => {
+describe('a submit that has an unknown outcome and is never sent again', () => {
+  it('completes from the notification when the connection broke after the provider accepted the call', async () => {
     const answer = await generate('[[reset-after-accept]] a lost bridge');
     expect(answer.status).toBe(200);
     const submits = await gateway.sandbox.submits({ match: 'a lost bridge' });
     expect(submits).toHaveLength(1);
   });
 
-  it('is released and counted when no webhook ever comes', async () => {
+  it('is released and counted when no notification arrives', async () => {
     const accepted = await generate('[[reset-after-accept]] [[no-webhook]] a vanished bridge', {
       async: true,
     });
@@ -129,35 +129,35 @@ describe('a submit whose outcome is unknown is never sent again', () => {
     expect(await gateway.sandbox.submits({ match: 'a vanished bridge' })).toHaveLength(1);
   });
 
-  it('is released when it broke off before it was taken and nothing ever comes', async () => {
+  it('is released when the connection broke before the provider accepted the call and no notification arrives', async () => {
     const answer = await generate('[[reset-before-accept]] an unbuilt bridge');
     expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
     expect(await gateway.sandbox.submits({ match: 'an unbuilt bridge' })).toHaveLength(0);
   });
 
-  it('is adopted when something in between answered for the provider', async () => {
+  it('completes from the notification when a proxy responded instead of the provider', async () => {
     const answer = await generate('[[proxy-error:502]] a veiled bridge');
     expect(answer.status).toBe(200);
     expect(await gateway.sandbox.submits({ match: 'a veiled bridge' })).toHaveLength(1);
   });
 
-  it('is released when something in between answered, and no webhook ever comes', async () => {
+  it('is released when a proxy responded and no notification arrives', async () => {
     const answer = await generate('[[proxy-error:500]] [[no-webhook]] a hidden bridge');
     expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
     expect(await gateway.sandbox.submits({ match: 'a hidden bridge' })).toHaveLength(1);
   });
 
-  it('is adopted when the answer to the submit made no sense', async () => {
+  it('completes from the notification when the response to the submit is invalid', async () => {
     const answer = await generate('[[malformed-submit]] a garbled bridge');
     expect(answer.status).toBe(200);
     expect(await gateway.sandbox.submits({ match: 'a garbled bridge' })).toHaveLength(1);
   });
 });
 
-describe('a deadline that passes', () => {
+describe('a job that passes its deadline', () => {
   const slow = useGateway({ env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' } });
 
-  it('cancels at the provider and releases when it agrees', async () => {
+  it('is canceled at the provider, and released when the provider confirms', async () => {
     const answer = await slow.call('/api/v1/studio/image/generate', {
       body: { prompt: '[[slow:60s]] an endless road' },
     });
@@ -174,8 +174,8 @@ describe('a deadline that passes', () => {
   });
 });
 
-describe('a storage that fails', () => {
-  it('is tried again, then the job is released: nobody pays for a picture that is not there', async () => {
+describe('a storage failure', () => {
+  it('is retried, and then the job is released without a charge', async () => {
     const objects = join(gateway.config.STORAGE_DIR, 'objects');
     await rm(objects, { recursive: true, force: true });
     // A file where the directory should be: no object can be made, whoever runs this.
@@ -197,14 +197,14 @@ describe('a storage that fails', () => {
 });
 
 describe('several images', () => {
-  it('are paid for one by one: only what was delivered is charged', async () => {
+  it('are charged one by one, only as far as they were delivered', async () => {
     const answer = await generate('[[partial:2]] some trees', { numImages: 4 });
     expect(answer.status).toBe(200);
     expect(answer.body.data.images).toHaveLength(2);
     expect(answer.body.credits).toMatchObject({ used: 7.8, cost: 7.8 });
   });
 
-  it('are split into calls that the provider takes, with seeds of their own', async () => {
+  it('are split into calls that the provider accepts, each with its own seed', async () => {
     const answer = await generate('an orchard', { numImages: 10, seed: 7 });
     expect(answer.body.data.images).toHaveLength(10);
     expect(answer.body.credits.used).toBe(39);

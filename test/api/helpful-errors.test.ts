@@ -1,11 +1,11 @@
-/** Errors of frequent mistakes: each names the mistake and what to send instead. */
+/** Errors for frequent mistakes: each names the mistake and the correct request. */
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway();
 const chat = (model: string) => ({ model, messages: [{ role: 'user', content: 'x' }] });
 
-it('a missing key is named, a wrong one is not described', async () => {
+it('a missing key is named in the error, and an invalid key is not described', async () => {
   const missing = await gateway.call('/v1/chat/completions', { key: null, body: chat('gpt-4o') });
   expect([missing.status, missing.body.message]).toEqual([
     401,
@@ -28,7 +28,7 @@ it.each([
     'must be JSON; the error is in line 3, column 16',
   ],
   ['{"model": "gpt-4o"', 'must be JSON; the error is in line 1, column 19'],
-])('a mistake in the JSON %j has its position', async (text, message) => {
+])('a syntax error in the JSON %j is reported with its position', async (text, message) => {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: {
@@ -44,19 +44,22 @@ it.each([
   ['alpha-image', 'POST /api/v1/studio/image/generate'],
   ['gpt-image-1', 'POST /api/v1/studio/image/generate'],
   ['veo', 'POST /api/v1/studio/video/generate'],
-])('the Studio model %s in a chat names its endpoint', async (model, endpoint) => {
-  const { status, body } = await gateway.call('/v1/chat/completions', { body: chat(model) });
-  expect([status, body.message]).toEqual([
-    400,
-    `model "${model}" is not a chat model; use ${endpoint}`,
-  ]);
-});
+])(
+  'the Studio model %s in a chat request gets an error that names its endpoint',
+  async (model, endpoint) => {
+    const { status, body } = await gateway.call('/v1/chat/completions', { body: chat(model) });
+    expect([status, body.message]).toEqual([
+      400,
+      `model "${model}" is not a chat model; use ${endpoint}`,
+    ]);
+  },
+);
 
 it.each([
   ['/v1/chat/completion', '/api/v1/chat/completions'],
   ['/v1/studio/images/generate', '/api/v1/studio/image/generate'],
   ['/v1/response', '/api/v1/responses'],
-])('the unknown path %s names the nearest one', async (path, nearest) => {
+])('the unknown path %s gets an error that names the nearest path', async (path, nearest) => {
   const { status, body } = await gateway.call(path, { body: {} });
   expect([status, body]).toMatchObject([404, { error: { code: 'NOT_FOUND', param: null } }]);
   expect(body.message).toContain(`did you mean ${nearest}?`);
