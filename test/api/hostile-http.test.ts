@@ -54,7 +54,7 @@ const own = (): string => `Host: ${host()}`;
 const json = 'Content-Type: application/json';
 const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
 
-describe('requests of two meanings', () => {
+describe('ambiguous requests', () => {
   it.each<[string, () => string]>([
     [
       'a length and chunks',
@@ -212,7 +212,7 @@ describe('requests of two meanings', () => {
     ['no HTTP', () => 'SSH-2.0-OpenSSH_9.6\r\n\r\n'],
     ['a TLS handshake', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-  ])('are refused: %s', async (_what, bytes) => {
+  ])('are rejected: %s', async (_what, bytes) => {
     const answer = await raw(bytes());
     // One answer at most: nobody answers what was hidden in the body.
     expect(statusesOf(answer)).toSatisfy(
@@ -222,7 +222,7 @@ describe('requests of two meanings', () => {
     );
   });
 
-  it('do not hide a second request from the first: the positive', async () => {
+  it('would be visible as a second response, as for two valid requests in one write', async () => {
     const two = await raw(
       `GET /healthz HTTP/1.1\r\n${own()}\r\n\r\n${request('GET /healthz HTTP/1.1', [own()])}`,
     );
@@ -230,7 +230,7 @@ describe('requests of two meanings', () => {
   });
 });
 
-describe('junk', () => {
+describe('malformed input', () => {
   it.each<[string, () => string, number | number[]]>([
     [
       'a header of 20 KB',
@@ -280,7 +280,7 @@ describe('junk', () => {
         ),
       [400, 417],
     ],
-  ])('is answered without harm: %s', async (_what, bytes, expected) => {
+  ])('gets an error or a closed connection: %s', async (_what, bytes, expected) => {
     const [status = 'closed', ...more] = statusesOf(await raw(bytes()));
     expect(more).toEqual([]);
     expect([expected, 'closed'].flat()).toContain(status);
@@ -333,7 +333,7 @@ describe('junk', () => {
     '/..',
     '/nothing?',
     '*',
-  ])('in the path opens nothing: %s', async (target) => {
+  ])('in the path opens no route: %s', async (target) => {
     const answer = await raw(request(`GET ${target} HTTP/1.1`, [own(), auth()]));
     const [status = 0] = statusesOf(answer);
     expect({ target, status }).toMatchObject({ status: expect.toBeOneOf([400, 401, 404, 405]) });
@@ -341,8 +341,8 @@ describe('junk', () => {
   });
 });
 
-describe('what is echoed', () => {
-  it('never holds a header of the caller', async () => {
+describe('an echoed value', () => {
+  it('never contains an invalid X-Request-Id of the request', async () => {
     for (const id of [
       'a\r\nX-Evil: 1',
       'a%0d%0aX-Evil:1',
@@ -364,7 +364,7 @@ describe('what is echoed', () => {
     expect(kept).toMatch(/x-request-id: my-own-request-1/i);
   });
 
-  it('never names the host that was asked for', async () => {
+  it('never contains the Host header of the request', async () => {
     for (const given of [
       'evil.example',
       'evil.example:80@x',
@@ -393,7 +393,7 @@ describe('what is echoed', () => {
     }
   });
 
-  it('is no header when a file is named', async () => {
+  it('includes only a generated storage path for a malicious file name', async () => {
     for (const filename of [
       'a\r\nSet-Cookie: x=1.png',
       'a".png',
@@ -416,8 +416,8 @@ describe('what is echoed', () => {
   });
 });
 
-describe('the slow', () => {
-  it('keep nobody else waiting, and are cut', async () => {
+describe('slow clients', () => {
+  it('delay no other client, and are disconnected', async () => {
     const startedAt = performance.now();
     for (let round = 0; round < 20; round += 1) {
       expect((await gateway.call('/healthz')).status).toBe(200);

@@ -11,7 +11,7 @@ const generate = (body: object, headers: Record<string, string> = {}) =>
   gateway.call(path, { body, headers });
 
 describe('a synchronous image', () => {
-  it('is answered with a picture that decodes, paid for exactly once', async () => {
+  it('returns a picture that decodes, and is charged exactly once', async () => {
     const before = await gateway.database.balance(gateway.caller.organizationId);
     const answer = await generate({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' });
     expect(answer.status).toBe(200);
@@ -44,8 +44,8 @@ describe('a synchronous image', () => {
   });
 });
 
-describe('what an answer says of its pictures', () => {
-  it('is the shape that was made, and until when they read', async () => {
+describe('the picture properties in a response', () => {
+  it('are the actual aspect ratio and the expiry of the URL', async () => {
     const answer = await generate({ prompt: 'a plum that nobody shaped', model: 'alpha-image-2' });
     const data = answer.body.data as unknown as {
       images: { url: string; expiresAt: string }[];
@@ -61,16 +61,16 @@ describe('what an answer says of its pictures', () => {
 });
 
 describe('every model', () => {
-  it.each(imageModels.map((model) => model.id))('%s draws', async (model) => {
+  it.each(imageModels.map((model) => model.id))('%s generates a picture', async (model) => {
     const answer = await generate({ prompt: `a pear by ${model}`, model });
     expect(answer.body).toMatchObject({ success: true, data: { model } });
     expect(answer.body.credits.used).toBeGreaterThan(0);
   });
 });
 
-describe('formats', () => {
+describe('output formats', () => {
   it.each(['jpeg', 'png', 'webp'])(
-    '%s is delivered though the upstream has none',
+    'include %s, although the provider does not support it',
     async (format) => {
       const answer = await generate({
         prompt: 'a fig',
@@ -118,7 +118,7 @@ describe('bad input', () => {
     ['{"prompt":"ok then","__proto__":{"x":1}}', '__proto__'],
     ['{"prompt":"ok then","model":"nope"}', 'model'],
     ['{"prompt":"ok then","resolution":"4K"}', 'resolution'],
-  ])('%.40s is refused, naming the field', async (body, field) => {
+  ])('%.40s is rejected, and the error names the field', async (body, field) => {
     const jobsBefore = await gateway.database.query('SELECT count(*) FROM job');
     const answer = await bad(body);
     expect(answer.status).toBe(400);
@@ -127,7 +127,7 @@ describe('bad input', () => {
     expect(({} as { x?: number }).x).toBeUndefined();
   });
 
-  it('is too large, of another type, compressed or on another path', async () => {
+  it('is rejected when it is too large, has another type, is compressed, or has an unknown path', async () => {
     expect((await bad(`{"prompt":"${'x'.repeat(2_000_000)}"}`)).status).toBe(413);
     expect((await bad('prompt=a', { 'content-type': 'text/plain' })).status).toBe(415);
     expect((await bad('{}', { 'content-encoding': 'gzip' })).status).toBe(415);
@@ -137,7 +137,7 @@ describe('bad input', () => {
 });
 
 describe('a stored file', () => {
-  it('is read only with its signature, and in ranges', async () => {
+  it('is readable only with its signature, and supports range requests', async () => {
     const answer = await generate({ prompt: 'a key and a lock' });
     const [image] = answer.body.data.images;
     const url = new URL(image?.url ?? '');

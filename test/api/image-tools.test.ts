@@ -40,7 +40,7 @@ const available = async (): Promise<number> =>
   (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 
 describe('POST /studio/image/edit', () => {
-  it('answers with edited pictures that decode, paid for one by one', async () => {
+  it('returns edited pictures that decode, and charges each one', async () => {
     const answer = await image('edit', {
       prompt: 'paint it blue',
       imageUrls: [disc],
@@ -68,7 +68,7 @@ describe('POST /studio/image/edit', () => {
     }
   });
 
-  it('changes what is white in the mask and leaves what is black', async () => {
+  it('changes the white area of the mask and keeps the black area', async () => {
     const white = { create: { width: 160, height: 200, channels: 3, background: '#fff' } } as const;
     const black = { create: { width: 320, height: 200, channels: 3, background: '#000' } } as const;
     const half = await sharp(white).png().toBuffer();
@@ -89,7 +89,7 @@ describe('POST /studio/image/edit', () => {
     expect(differsFromWhite(edited, 0.9)).toBeGreaterThan(0);
   });
 
-  it('needs an input that can be read', async () => {
+  it('requires an input that can be read', async () => {
     const before = await available();
     const answer = await image('edit', {
       prompt: 'add a hat',
@@ -121,7 +121,7 @@ describe('POST /studio/image/upscale', () => {
     ['service_a', 4, 1, 8],
     ['service_a', 6, 2, 16],
     ['service_b', 6, 1, 2],
-  ])('%s × %d really is so much larger', async (service, scaleFactor, submits, credits) => {
+  ])('%s × %d enlarges by exactly that factor', async (service, scaleFactor, submits, credits) => {
     const answer = await image('upscale', { imageUrl: disc, service, scaleFactor });
     expect(answer.status).toBe(200);
     const [width, height] = [320 * scaleFactor, 200 * scaleFactor];
@@ -149,7 +149,7 @@ describe('POST /studio/image/upscale', () => {
     expect(await gateway.sandbox.submits({ jobId: job?.id ?? '' })).toHaveLength(submits);
   });
 
-  it('pays for no step when the second one fails', async () => {
+  it('charges nothing when the second step fails', async () => {
     const before = await available();
     await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail-result:500' });
     const answer = await image('upscale', { imageUrl: disc, scaleFactor: 6 });
@@ -157,7 +157,7 @@ describe('POST /studio/image/upscale', () => {
     expect(await available()).toBe(before);
   });
 
-  it('keeps a result that is to be kept, and lets another end within the hour', async () => {
+  it('keeps a persisted result for a day, and lets another result expire within the hour', async () => {
     const kept = await image('upscale', { imageUrl: disc, persistToStorage: true });
     expect(kept.body.data).toMatchObject({
       persisted: true,
@@ -175,7 +175,7 @@ describe('POST /studio/image/upscale', () => {
   it.each([
     ['is not there', '/gone.png', undefined],
     ['is no picture', '/text.png', Buffer.from('hello')],
-  ])('refuses an input that %s before anything is reserved', async (_name, path, bytes) => {
+  ])('rejects an input that %s before any credits are reserved', async (_name, path, bytes) => {
     if (bytes) gateway.media.put(path, bytes);
     const imageUrl = `${gateway.media.origin}${path}`;
     const submits = await gateway.sandbox.submits({ match: 'topaz/upscale/image' });
@@ -186,7 +186,7 @@ describe('POST /studio/image/upscale', () => {
     expect(await gateway.sandbox.submits({ match: 'topaz/upscale/image' })).toEqual(submits);
   });
 
-  it('refuses a private address, and a result beyond the pixel limit', async () => {
+  it('rejects a private address, and a result beyond the pixel limit', async () => {
     const inside = await image('upscale', { imageUrl: 'https://127.0.0.1/a.png' });
     expect(inside.body).toMatchObject({
       error: 'INVALID_INPUT_URL',
@@ -200,7 +200,7 @@ describe('POST /studio/image/upscale', () => {
     });
   });
 
-  it('finds its result although no webhook ever comes', async () => {
+  it('finds its result when no notification arrives', async () => {
     await gateway.sandbox.inject({ match: 'topaz', faults: 'no-webhook', times: 1 });
     const answer = await image('upscale', { imageUrl: disc });
     expect(answer.status).toBe(200);
@@ -208,7 +208,7 @@ describe('POST /studio/image/upscale', () => {
 });
 
 describe('POST /studio/image/remove-background', () => {
-  it('makes the background really transparent and keeps the rest', async () => {
+  it('makes the background transparent and keeps the foreground', async () => {
     const answer = await image('remove-background', { imageUrl: disc });
     expect(answer.status).toBe(200);
     expect(answer.body.data).toMatchObject({
@@ -235,7 +235,7 @@ describe('POST /studio/image/remove-background', () => {
   it.each([
     ['[the provider fails]', 'fail-result:500', 500, 'PROVIDER_ERROR'],
     ['[the input is refused]', 'fail:422', 400, 'PROVIDER_REJECTED_INPUT'],
-  ])('%s: released', async (_name, faults, status, code) => {
+  ])('%s: the reservation is released', async (_name, faults, status, code) => {
     const before = await available();
     await gateway.sandbox.inject({ match: 'birefnet', faults });
     const answer = await image('remove-background', { imageUrl: disc });
@@ -243,7 +243,7 @@ describe('POST /studio/image/remove-background', () => {
     expect(await available()).toBe(before);
   });
 
-  it('is answered later when asked to be', async () => {
+  it('returns 202 with `async: true`, and the result later', async () => {
     const ticket = await image('remove-background', { imageUrl: disc, async: true });
     expect(ticket.status).toBe(202);
     const done = await gateway.untilDone(ticket.body.data.jobId);
@@ -263,7 +263,7 @@ describe('POST /studio/image/batch', () => {
     );
   };
 
-  it('works on every picture, in order', async () => {
+  it('processes every picture, in order', async () => {
     const imageUrls = await pictures(4, 'all');
     const answer = await image('batch', { operation: 'remove-background', imageUrls });
     expect(answer.status).toBe(200);
@@ -285,7 +285,7 @@ describe('POST /studio/image/batch', () => {
     }
   });
 
-  it('charges what succeeded and says in place what did not', async () => {
+  it('charges the successful pictures and reports each failed picture in its position', async () => {
     const imageUrls = await pictures(5, 'some');
     for (const index of [1, 3]) {
       await gateway.sandbox.inject({ match: `some-${index}.png`, faults: 'fail-result:500' });
@@ -306,7 +306,7 @@ describe('POST /studio/image/batch', () => {
     expect(before - (await available())).toBe(1_500_000);
   });
 
-  it('enlarges, alone failing what cannot be read; a failed second step is not paid for', async () => {
+  it('upscales, fails only unreadable pictures, and does not charge a failed second step', async () => {
     const [good = '', broken = ''] = await pictures(2, 'steps');
     const missing = `${gateway.media.origin}/steps-missing.png`;
     await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail:422', times: 1 });
@@ -326,7 +326,7 @@ describe('POST /studio/image/batch', () => {
   });
 
   it.each(['remove-background', 'upscale'])(
-    '%s: what cannot be read is neither worked on nor reserved for, and the others are',
+    '%s: unreadable inputs are neither processed nor reserved, and the others are',
     async (operation) => {
       const [one = '', two = ''] = await pictures(2, `some-of-${operation}`);
       const imageUrls = ['https://10.0.0.1/x.png', one, 'https://nope.invalid/x.png', two];
@@ -354,7 +354,7 @@ describe('POST /studio/image/batch', () => {
     },
   );
 
-  it('enlarges what is a picture, where another is none or too large', async () => {
+  it('upscales a valid picture next to an invalid and a missing one', async () => {
     const [good = ''] = await pictures(1, 'alone');
     const text = gateway.media.put('/no-picture.png', Buffer.from('no picture at all'));
     const imageUrls = [text, good, `${gateway.media.origin}/alone-missing.png`];
@@ -368,7 +368,7 @@ describe('POST /studio/image/batch', () => {
     expect(picture.width).toBe(384);
   });
 
-  it('is refused as a whole, before anything is reserved, when nothing can be read', async () => {
+  it('is rejected as a whole, before any credits are reserved, when no input is readable', async () => {
     const imageUrls = ['https://10.0.0.1/x.png', `${gateway.media.origin}/gone.png`];
     const answer = await image('batch', { operation: 'upscale', imageUrls });
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
@@ -376,7 +376,7 @@ describe('POST /studio/image/batch', () => {
     expect(answer.body.jobId).toBeUndefined();
   });
 
-  it('fails as a whole, released, when nothing succeeded', async () => {
+  it('fails as a whole and is released when no picture succeeds', async () => {
     const before = await available();
     const imageUrls = [`${gateway.media.origin}/none-1.png`, `${gateway.media.origin}/none-2.png`];
     const answer = await image('batch', { operation: 'remove-background', imageUrls });
@@ -385,8 +385,8 @@ describe('POST /studio/image/batch', () => {
   });
 });
 
-describe('inputs that are files of ours', () => {
-  it('are measured and used by URL and by file id, and nobody else can use them', async () => {
+describe('inputs that are stored files', () => {
+  it('are measured and used by URL and by file id, and only by their organization', async () => {
     const bytes = await discPicture(100, 60);
     const granted = await gateway.call<{ fileId: string; uploadUrl: string; publicUrl: string }>(
       '/api/v1/storage/upload-url',

@@ -1,4 +1,4 @@
-/** Jobs by an id or a text, their number, and the line by which people recognize them. */
+/** Job search: jobs by an id or a text, the number of matches, and the label of each job. */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
@@ -27,7 +27,7 @@ const found = async (caller: TestCaller, search: string) =>
   (await list(caller, { search })).data.map(({ jobId }) => jobId);
 
 describe('GET /studio/jobs?search=', () => {
-  it('finds a job by each of its ids, by the end of its id, and by the text of its prompt', async () => {
+  it('finds a job by each of its ids, by the last characters of its id, and by the text of its prompt', async () => {
     const [one, other] = [
       await gateway.newCaller({ credits: 100 }),
       await gateway.newCaller({ credits: 100 }),
@@ -61,7 +61,7 @@ describe('GET /studio/jobs?search=', () => {
     expect((await list(one, { search: jobId })).data[0]?.prompt).toBe('A Lighthouse at 100 %');
   });
 
-  it('rejects a blank or overlong text', async () => {
+  it('rejects an empty or too long text', async () => {
     for (const search of [' ', 'x'.repeat(201)])
       expect((await list(gateway.caller, { search })).error).toBe('INVALID_REQUEST');
   });

@@ -1,4 +1,4 @@
-/** Any job is explained: who, what, each step, the money, and what to do next. */
+/** The explanation of a job for operators: its caller, steps and billing, and the next action. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
@@ -102,7 +102,7 @@ describe('a job is explained', () => {
     expect(story.notifications).toMatchObject([{ provider: 'fal', state: 'delivered' }]);
   });
 
-  it('when the provider failed it, or declined it', async () => {
+  it('when the provider failed or declined it', async () => {
     const failed = await storyOf(await ended('[[fail:422]] a lighthouse'));
     expect(failed.why).toMatch(
       /^Failed after \d\.\d s and released 3\.9 credits: [A-Z_]+, .+ \(fal was called.*\)\.$/,
@@ -113,7 +113,7 @@ describe('a job is explained', () => {
     expect(declined.next[0]?.message).toContain('would fail again');
   });
 
-  it('while it waits for a paused provider, and when it is canceled by an operator', async () => {
+  it('while it waits for a paused provider, and when an operator cancels it', async () => {
     await admin('/providers/fal/pause', { reason: 'fal is down' });
     const jobId = await start('a patient lighthouse');
     await expect
@@ -139,7 +139,7 @@ describe('a job is explained', () => {
     expect(canceled.actions).toMatchObject([{ action: 'job.cancel_asked', ...by }]);
   });
 
-  it('when its workflow was terminated: what to do, and that doing it helps', async () => {
+  it('when its workflow was terminated, with a next action that repairs it', async () => {
     const jobId = await start('[[slow:2s]] a lost lighthouse');
     await expect.poll(() => gateway.sandbox.submits({ jobId }), { interval: 50 }).toHaveLength(1);
     await gateway.api.client.workflow.getHandle(jobId).terminate('a test');
@@ -156,7 +156,7 @@ describe('a job is explained', () => {
     expect((await storyOf(jobId)).why).toMatch(/^Charged 3\.9 credits/);
   });
 
-  it('with a webhook that nobody takes', async () => {
+  it('when its receiver rejects the webhook', async () => {
     const webhookUrl = gateway.receiver.at('/gone-away', (response) =>
       response.writeHead(404).end(),
     );
@@ -172,14 +172,14 @@ describe('a job is explained', () => {
     expect(story.webhook?.deliveries.length).toBeGreaterThan(1);
   });
 
-  it('unless there is none', async () => {
+  it('unless it does not exist', async () => {
     const missing = await admin(`/jobs/job_${'0'.repeat(32)}`);
     expect(`${missing.status} ${missing.body.error}`).toBe('404 JOB_NOT_FOUND');
   });
 });
 
 describe('providers', () => {
-  it('are listed with how they did lately', async () => {
+  it('are listed with their recent results', async () => {
     const { body } = await gateway.call<Body<Provider[]>>('/api/admin/v1/providers', {
       key: gateway.config.ADMIN_API_KEY,
     });

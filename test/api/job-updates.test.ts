@@ -1,4 +1,6 @@
-/** News of jobs come from Postgres alone, whichever process reserved, refused or settled. */
+/**
+ * Job updates come from Postgres alone, whichever process reserved, rejected or settled the job.
+ */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../jobs/records/job-reads.ts';
 import { createLedger, type Ledger, type Reserve } from '../../ledger/ledger.ts';
@@ -72,7 +74,7 @@ const release = (job: Reserve) => {
 const hangMs = 30_000;
 
 describe('the updates of a job', () => {
-  it('are its reservation and its end, each once, also when they come before anybody waits', async () => {
+  it('are its reservation and its end, each once, even before a subscription', async () => {
     const { updates, changes } = await listener();
     const job = await newJob(4);
     const heard = updates.subscribe(job.id);
@@ -85,7 +87,7 @@ describe('the updates of a job', () => {
     expect(changes).toEqual([change, change]);
   });
 
-  it('are the refusal in full, which no other reader is told of', async () => {
+  it("contain the full rejection, which is sent to the job's own subscriber only", async () => {
     const { updates, changes } = await listener();
     const job = await newJob(11);
     const heard = updates.subscribe(job.id);
@@ -95,7 +97,7 @@ describe('the updates of a job', () => {
     expect(changes).toEqual([]);
   });
 
-  it('that were lost with the connection are found by looking, and those after it are heard', async () => {
+  it('are read from the row after a lost connection, and received again afterwards', async () => {
     const { updates, changes } = await listener();
     const [lost, later] = [await newJob(4), await newJob(4)];
     const heard = updates.subscribe(lost.id);

@@ -8,7 +8,7 @@ const start = (prompt: string, extra: object = {}) =>
   gateway.call(path, { body: { prompt, async: true, ...extra } });
 
 describe('an asynchronous job', () => {
-  it('is answered 202 with where to look, and charged when its webhook comes', async () => {
+  it('returns 202 with its URL, and is charged when the notification arrives', async () => {
     const accepted = await start('a quiet harbour');
     expect(accepted.status).toBe(202);
     const { jobId, statusUrl } = accepted.body.data;
@@ -43,7 +43,7 @@ describe('an asynchronous job', () => {
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
-  it('shows its phase and that credits are reserved while it runs', async () => {
+  it('shows its phase and its reserved credits while it runs', async () => {
     const { jobId } = (await start('[[slow:1500ms]] a slow harbour')).body.data;
     await expect
       .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data)
@@ -62,7 +62,7 @@ describe('an asynchronous job', () => {
     await gateway.untilDone(jobId);
   });
 
-  it('is found by its id, request id, provider request id and Idempotency-Key, only by its owner', async () => {
+  it('is found by its id, request id, provider request id and Idempotency-Key, only by its organization', async () => {
     const headers = { 'idempotency-key': 'find-me' };
     const made = await gateway.call(path, { body: { prompt: 'a harbour to find' }, headers });
     const jobId = made.headers.get('x-job-id') ?? '';
@@ -84,7 +84,7 @@ describe('an asynchronous job', () => {
     }
   });
 
-  it('is answered by a long poll as soon as it is done', async () => {
+  it('is returned by a long poll as soon as it is done', async () => {
     const { jobId } = (await start('[[slow:700ms]] a harbour')).body.data;
     const startedAt = performance.now();
     const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
@@ -107,7 +107,7 @@ describe('an asynchronous job', () => {
     expect(states.length).toBeGreaterThan(1);
   });
 
-  it('turns into 202 when the synchronous wait is over, and is not lost', async () => {
+  it('returns 202 after the synchronous wait, and completes later', async () => {
     const answer = await gateway.call(path, {
       body: { prompt: '[[slow:2s]] a late harbour' },
       headers: { prefer: 'wait=0' },
@@ -117,7 +117,7 @@ describe('an asynchronous job', () => {
     expect(done.body.data.status).toBe('completed');
   });
 
-  it('goes on when the caller hangs up', async () => {
+  it('continues when the caller disconnects', async () => {
     const abort = new AbortController();
     const request = fetch(`${gateway.url}${path}`, {
       method: 'POST',
@@ -140,7 +140,7 @@ describe('an asynchronous job', () => {
 });
 
 describe('the list of jobs', () => {
-  it('is newest first, pages by cursor and filters', async () => {
+  it('is newest first, with a cursor and filters', async () => {
     const other = await gateway.newCaller({ credits: 100 });
     const ids: string[] = [];
     for (const prompt of ['first picture', 'second picture', 'third picture']) {
@@ -169,8 +169,8 @@ describe('the list of jobs', () => {
   });
 });
 
-describe('a foreign job', () => {
-  it('is not told from one that does not exist', async () => {
+describe('a job of another organization', () => {
+  it('gets the same response as an unknown job', async () => {
     const { jobId } = (await start('a private harbour')).body.data;
     await gateway.untilDone(jobId);
     const other = await gateway.newCaller({ credits: 1 });
@@ -201,7 +201,7 @@ describe('a foreign job', () => {
   });
 });
 
-describe('cancel', () => {
+describe('canceling a job', () => {
   const cancel = (jobId: string) =>
     gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
 
@@ -225,7 +225,7 @@ describe('cancel', () => {
       .toBe('CANCELLED');
   });
 
-  it('lets the provider decide: what it finished anyway is delivered and charged', async () => {
+  it('delivers and charges the job when the provider finishes it anyway', async () => {
     const { jobId } = (await start('[[slow:1500ms]] [[ignore-cancel]] a stubborn harbour')).body
       .data;
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
@@ -234,7 +234,7 @@ describe('cancel', () => {
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
   });
 
-  it('says so when the job is already done', async () => {
+  it('is rejected when the job is already done', async () => {
     const { jobId } = (await start('a finished harbour')).body.data;
     await gateway.untilDone(jobId);
     const answer = await cancel(jobId);

@@ -1,6 +1,6 @@
 /**
- * Files that are listed and deleted by their owners: what was deleted is gone everywhere and counts
- * nowhere, what was paid stays on record, and a repeat changes nothing. And answers under gzip.
+ * Files that their organization lists and deletes: a deleted file is unreadable and uses no quota,
+ * its billing record stays, and a repeated delete changes nothing. Also responses with gzip.
  */
 import { request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
@@ -100,8 +100,8 @@ describe('files', () => {
   });
 });
 
-describe('an upload that was deleted', () => {
-  it('is gone, counts no more, and may be deleted again', async () => {
+describe('a deleted upload', () => {
+  it('is unreadable, uses no quota, and may be deleted again', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const upload = await signUpload(caller);
     await put(upload);
@@ -130,7 +130,7 @@ describe('an upload that was deleted', () => {
     expect(await usedBytes(caller)).toBe(0);
   });
 
-  it('before its file came takes none, and frees what it had reserved', async () => {
+  it('accepts no file afterwards, and frees its reserved bytes', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const upload = await signUpload(caller);
     expect(await usedBytes(caller)).toBe(png.length);
@@ -140,8 +140,8 @@ describe('an upload that was deleted', () => {
   });
 });
 
-describe('the media of a job', () => {
-  it('go, and its record and billing stay', async () => {
+describe('deleting the media of a job', () => {
+  it('removes the files, and keeps the record and the billing', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const keyed = { 'idempotency-key': 'a-picture' };
     const ask = () =>
@@ -188,7 +188,7 @@ describe('the media of a job', () => {
     expect(JSON.stringify(body)).not.toContain(jobId);
   });
 
-  it('that the storage did not let go are swept', async () => {
+  it('is completed by the sweeper when the storage did not delete the files', async () => {
     const jobId = await paint(gateway.caller);
     const [file] = (await files(gateway.caller, '?limit=1')).data;
     await gateway.database.query('UPDATE artifact SET deleted_at = now() WHERE job_id = $1', [
@@ -198,7 +198,7 @@ describe('the media of a job', () => {
     expect((await fetch(file?.url ?? '')).status).toBe(404);
   });
 
-  it('of a job that runs, or that is nobody’s, are not deleted', async () => {
+  it('is rejected for a running job and for a job of another organization', async () => {
     const { jobId } = (
       await gateway.call(imagePath, { body: { prompt: '[[slow:3s]] a tree', async: true } })
     ).body.data;
@@ -215,7 +215,7 @@ describe('the media of a job', () => {
   });
 });
 
-describe('an answer', () => {
+describe('a response', () => {
   interface Raw {
     status: number;
     headers: Record<string, string | string[] | undefined>;
@@ -251,7 +251,7 @@ describe('an answer', () => {
     });
   const zipped = { 'accept-encoding': 'gzip, deflate, br' };
 
-  it('in JSON is compressed for who takes gzip, and nobody else', async () => {
+  it('in JSON is compressed only for a client that accepts gzip', async () => {
     for (const path of ['/api/v1/models', '/api/v1/openapi.json']) {
       const plain = await raw(path, {});
       const small = await raw(path, zipped);
@@ -276,7 +276,7 @@ describe('an answer', () => {
     expect([known.status, known.bytes.length]).toEqual([304, 0]);
   });
 
-  it('that is short, a stream, a file or a chat goes as it is', async () => {
+  it('is not compressed when it is short, a stream, a file or a chat', async () => {
     const jobId = await paint(gateway.caller);
     const [file] = (await files(gateway.caller, '?limit=1')).data;
     const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'x'.repeat(4000) }] };

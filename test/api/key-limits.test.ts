@@ -1,4 +1,4 @@
-/** What a key may spend: set, seen, enforced for Studio and chat, and never gone beyond. */
+/** Spending limits of keys: set, shown, enforced for Studio and chat, and never exceeded. */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
@@ -64,7 +64,7 @@ const chat = (key: string, fields: object = {}) =>
   });
 
 describe('a key with a limit', () => {
-  it('says so, spends that much, and is refused with what there is to know', async () => {
+  it('shows the limit, spends up to it, and is rejected with the limit and the remaining budget', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const made = await make(caller, { credits: 5, per: 'day' });
     expect(made.status).toBe(200);
@@ -103,7 +103,7 @@ describe('a key with a limit', () => {
     expect(listed?.budget?.used).toBeGreaterThanOrEqual(imagePrice);
   });
 
-  it('gets back what a failed job had reserved', async () => {
+  it('gets back the credits that a failed job had reserved', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 4, per: 'total' })).body;
     expect((await draw(key, '[[fail-result:500]] a boat')).status).toBe(500);
@@ -117,7 +117,7 @@ describe('a key with a limit', () => {
     expect((await draw(key)).status).toBe(200);
   });
 
-  it('of zero is refused everything that costs, in clear words', async () => {
+  it('of zero is rejected by every paid endpoint with a clear message', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 0, per: 'month' })).body;
     for (const answer of [await draw(key), await chat(key), await chat(key, { stream: true })]) {
@@ -128,7 +128,7 @@ describe('a key with a limit', () => {
     expect((await gateway.call('/api/v1/models', { key })).status).toBe(200);
   });
 
-  it('is told what its budget has by an estimate of a chat', async () => {
+  it('gets its budget from a chat estimate', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 0.5, per: 'week' })).body;
     const { body } = await gateway.call<{ data: { credits: number; most: number } }>(
@@ -139,7 +139,7 @@ describe('a key with a limit', () => {
     expect(body.data.most).toBeGreaterThan(0.5);
   });
 
-  it('raced by 50 jobs and chats spends no more than that', async () => {
+  it('never exceeds it with 50 simultaneous jobs and chats', async () => {
     const caller = await gateway.newCaller({ credits: 10_000 });
     const { key } = (await make(caller, { credits: imagePrice * 5 + 0.5, per: 'day' })).body;
     const answers = await Promise.all(
@@ -154,7 +154,7 @@ describe('a key with a limit', () => {
     expect(budget?.used).toBeLessThanOrEqual(imagePrice * 5 + 0.5);
   });
 
-  it('counts what its chats came to, however busy it is', async () => {
+  it('counts the actual cost of its chats, however busy it is', async () => {
     const caller = await gateway.newCaller({ credits: 10_000 });
     const { key, keyId } = (await make(caller, { credits: 5, per: 'day' })).body;
     for (let round = 0; round < 5; round += 1) {
@@ -176,7 +176,7 @@ describe('a key with a limit', () => {
 });
 
 describe('PUT /api-keys/{keyId}/limit', () => {
-  it('sets, changes and takes away, at once, counting what the period has seen', async () => {
+  it('sets, changes and removes the limit at once, and counts the spending of the current period', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key, keyId } = (await make(caller, undefined)).body;
     expect((await draw(key)).status).toBe(200);
@@ -197,7 +197,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     ['limit.per', { credits: 1 }],
     ['limit', 'all'],
     ['limit.also', { credits: 1, per: 'day', also: 1 }],
-  ])('refuses %s in %j', async (path, limit) => {
+  ])('rejects %s in %j', async (path, limit) => {
     const caller = await gateway.newCaller({ credits: 0 });
     const { keyId } = (await make(caller, undefined)).body;
     for (const answer of [await make(caller, limit), await change(caller, keyId, limit)]) {
@@ -206,7 +206,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     }
   });
 
-  it('is not for keys that are limited themselves, nor for those of others', async () => {
+  it('is rejected for a limited key, and for a key of another organization', async () => {
     const caller = await gateway.newCaller({ credits: 10 });
     const limited = (await make(caller, { credits: 1, per: 'day' })).body;
     const asLimited = { ...caller, key: limited.key };
@@ -219,7 +219,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     expect((await change(stranger, limited.keyId, null)).status).toBe(404);
   });
 
-  it('is recorded when an operator does it: PUT /keys/{keyId}/limit', async () => {
+  it('is recorded as an operator action through PUT /keys/{keyId}/limit', async () => {
     const caller = await gateway.newCaller({ credits: 10 });
     const { key, keyId } = (await make(caller, undefined)).body;
     const admin = gateway.config.ADMIN_API_KEY;
@@ -241,7 +241,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
 });
 
 describe('GET /key', () => {
-  it('is for every key, and for nobody without', async () => {
+  it('works with every key, and returns 401 without a key', async () => {
     const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
     const { status, body } = await look(key);
     expect(status).toBe(200);

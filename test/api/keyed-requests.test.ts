@@ -1,6 +1,7 @@
 /**
- * Idempotency-Keys under what makes requests slow or lost: whoever holds a key holds it while it waits,
- * whoever lost it starts nothing, and nobody gives back what somebody else, or a job, lives on.
+ * Idempotency-Keys under slow or lost requests: a request keeps its key while it waits, a request
+ * that lost its key starts nothing, and no request releases a key that another request or a job
+ * uses.
  */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -123,8 +124,8 @@ async function holdAccount({
 /** Longer than a claim is held that nobody renews. */
 const beyondHoldMs = 11_000;
 
-describe('a key whose holder waits', () => {
-  it('is nobody else’s, however long: a slow picture host', async () => {
+describe('an Idempotency-Key of a waiting request', () => {
+  it('stays reserved for that request, however slowly the image host responds', async () => {
     const caller = await newCaller();
     const { promise: slow, resolve } = Promise.withResolvers<number>();
     hostSays = () => slow;
@@ -141,8 +142,8 @@ describe('a key whose holder waits', () => {
   });
 });
 
-describe('a key that was taken over', () => {
-  it('is not given back by who lost it, and who lost it starts nothing', async () => {
+describe('an Idempotency-Key that another request took over', () => {
+  it('is not released by the former request, which starts nothing', async () => {
     await startWorker();
     const caller = await newCaller();
     const slow = holdHost();
@@ -171,8 +172,8 @@ describe('a key that was taken over', () => {
   });
 });
 
-describe('a key under which a start was sent', () => {
-  it('stays with that job whatever refuses the repeats, and so does its webhook', async () => {
+describe('an Idempotency-Key of a sent workflow start', () => {
+  it('stays with that job although repeats are rejected, and so does its webhook', async () => {
     const caller = await newCaller();
     const body = { ...picture(), webhookUrl: `${origin}/hook` };
     const first = await ask(caller, upscale, body);
@@ -199,7 +200,7 @@ describe('a key under which a start was sent', () => {
     await gateway.expectSettled();
   });
 
-  it('is free again once the ledger has refused', async () => {
+  it('is free again after the ledger rejects the job', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     await startWorker();
     const statusNow = async (): Promise<number> =>
@@ -219,7 +220,7 @@ describe('a key under which a start was sent', () => {
   });
 });
 
-describe('a keyed chat', () => {
+describe('a chat with an Idempotency-Key', () => {
   const chat = (caller: TestCaller, headers: Record<string, string> = { 'idempotency-key': 'k' }) =>
     gateway.call<{ error: string; content: string }>('/api/v1/chat', {
       key: caller.key,
@@ -232,7 +233,7 @@ describe('a keyed chat', () => {
       [organizationId],
     );
 
-  it('whose reservation is held up is one chat, however often it is repeated', async () => {
+  it('is one chat when its reservation is slow, however often it is repeated', async () => {
     const caller = await newCaller();
     const hold = await holdAccount(caller);
     // Its statement is broken off after ten seconds; the next one has waited for it.
@@ -251,7 +252,7 @@ describe('a keyed chat', () => {
     expect(await chargedOf(caller)).toHaveLength(1);
   });
 
-  it('that lost its key reserves nothing', async () => {
+  it('reserves nothing after it lost the key', async () => {
     const caller = await newCaller();
     const hold = await holdAccount(caller);
     const first = chat(caller);
@@ -270,8 +271,8 @@ describe('a keyed chat', () => {
   });
 });
 
-describe('a batch of reserves', () => {
-  it('decides each by its own claim', async () => {
+describe('a batch of reservations', () => {
+  it('decides each reservation by its own idempotency claim', async () => {
     const caller = await newCaller();
     const { organizationId, keyId } = caller;
     await gateway.database.query(
@@ -325,8 +326,8 @@ describe('a batch of reserves', () => {
   });
 });
 
-describe('a key of what is made at once', () => {
-  it('is one key, however many ask at once, and the former holder’s when it was undone', async () => {
+describe('an Idempotency-Key of a synchronous creation', () => {
+  it('creates one API key for simultaneous and later requests', async () => {
     const caller = await newCaller();
     const make = () => ask(caller, '/api/v1/api-keys', { name: 'one of many' });
     const answers = await Promise.all(Array.from({ length: 5 }, make));

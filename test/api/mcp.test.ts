@@ -1,4 +1,4 @@
-/** POST /mcp, by the SDK's own client. */
+/** POST /mcp, called with the MCP SDK's own client. */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
@@ -49,7 +49,7 @@ async function call(
 }
 
 describe('the tools', () => {
-  it('are the capabilities by their own schemas, and what looks after jobs', async () => {
+  it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await (await connect()).listTools();
     const others = [
       'estimate',
@@ -75,7 +75,7 @@ describe('the tools', () => {
     expect(look?.annotations).toMatchObject({ readOnlyHint: true });
   });
 
-  it('are those that the key has the scopes for', async () => {
+  it('are limited to the scopes of the key', async () => {
     const caller = await gateway.newCaller({
       credits: 10,
       scopes: ['studio:read', 'studio:audio'],
@@ -90,7 +90,7 @@ describe('the tools', () => {
 });
 
 describe('the models', () => {
-  it('are listed in less than 10 KB, and described one by one', async () => {
+  it('are listed in less than 10 KB, and described individually', async () => {
     const client = await connect();
     const list = await client.callTool({ name: 'listStudioModels', arguments: {} });
     expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
@@ -133,8 +133,8 @@ describe('a local picture', () => {
   });
 });
 
-describe('a picture', () => {
-  it('is drawn while progress is told, and comes as data, link and picture', async () => {
+describe('generating a picture', () => {
+  it('reports progress, and returns data, a link and the picture', async () => {
     const client = await connect();
     const told: string[] = [];
     const onprogress = ({ message = '' }: Progress): void => void told.push(message);
@@ -161,7 +161,7 @@ describe('a picture', () => {
     expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
   });
 
-  it('is answered as a job that runs, when that is asked for', async () => {
+  it('returns a running job when the call is asynchronous', async () => {
     const client = await connect();
     const { job } = await call(client, 'imageGenerate', { prompt: 'a later tree', async: true });
     const { job: answer } = await call(client, 'getJob', { jobId: job.jobId, wait: 30 });
@@ -170,7 +170,7 @@ describe('a picture', () => {
     expect(list.structuredContent).toMatchObject({ data: [{ type: 'imageGenerate' }] });
   });
 
-  it('is one picture under one key', async () => {
+  it('creates one picture for one Idempotency-Key', async () => {
     const client = await connect();
     const ask = async () =>
       (await client.callTool({
@@ -186,7 +186,7 @@ describe('a picture', () => {
 });
 
 describe('an estimate', () => {
-  it('is what the tool would reserve, and starts nothing', async () => {
+  it('equals the reservation of the tool, and starts nothing', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     const client = await connect(caller.key);
     const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
@@ -198,8 +198,8 @@ describe('an estimate', () => {
   });
 });
 
-describe('what fails', () => {
-  it('is told with code and message', async () => {
+describe('a failed call', () => {
+  it('returns the code and the message', async () => {
     const client = await connect();
     const failed = await call(client, 'imageGenerate', { prompt: '[[fail:422]] a tree' });
     expect(failed.isError).toBe(true);
@@ -236,7 +236,7 @@ describe('what fails', () => {
     ).rejects.toThrow(/metadata\[team\]: all arguments together must be at most 4000 characters/);
   });
 
-  it('for want of credits says what is needed', async () => {
+  it('without enough credits returns the required credits', async () => {
     const poor = await connect((await gateway.newCaller({ credits: 1 })).key);
     const { isError, text, structuredContent } = await call(poor, 'imageGenerate', {
       prompt: 'a tree',
@@ -245,7 +245,7 @@ describe('what fails', () => {
     expect(structuredContent).toMatchObject({ required: 3.9, available: 1 });
   });
 
-  it('for want of a key is 401, of a scope 403, of the method 405', async () => {
+  it('is 401 without a key, 403 without the scope, and 405 with another method', async () => {
     await expect(connect('gk_live_wrong')).rejects.toThrow(/Unauthorized/);
     const blind = await gateway.newCaller({ credits: 1, scopes: ['studio:image'] });
     await expect(connect(blind.key)).rejects.toThrow(/FORBIDDEN/);
@@ -253,7 +253,7 @@ describe('what fails', () => {
     expect([listened.status, listened.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
-  it('because it is no message, or many, is 400', async () => {
+  it('is 400 for a body that is not one message', async () => {
     const headers = { accept: 'application/json, text/event-stream' };
     const post = (body: unknown) => gateway.call('/mcp', { body, headers });
     expect((await post({ hello: 1 })).status).toBe(400);
@@ -262,7 +262,7 @@ describe('what fails', () => {
     expect((await gateway.call('/mcp', { body: batch[0] })).status).toBe(406);
   });
 
-  it('of another organization is not found', async () => {
+  it('for a job of another organization returns not found', async () => {
     const client = await connect();
     const { job } = await call(client, 'imageGenerate', { prompt: 'a private tree' });
     const stranger = await connect((await gateway.newCaller({ credits: 1 })).key);
@@ -274,7 +274,7 @@ describe('what fails', () => {
 });
 
 describe('a job', () => {
-  it('goes on when its client is gone, and is charged once', async () => {
+  it('continues when its client disconnects, and is charged once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const client = await connect(caller.key);
     const lost = call(client, 'imageGenerate', { prompt: '[[slow:3s]] a tree left alone' }).catch(

@@ -1,4 +1,7 @@
-/** What a price was measured on is what the provider gets: foreign inputs are copied, once. */
+/**
+ * The provider receives exactly the file that determined the price: the gateway copies external
+ * inputs once.
+ */
 import { afterEach, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
@@ -44,22 +47,25 @@ const copiesOf = async (jobId: string) =>
 const jobs = () =>
   gateway.database.query<{ id: string }>('SELECT id FROM job ORDER BY created_at DESC');
 
-describe('a host that shows us one file and the provider another', () => {
-  it.each(['service_a', 'service_b'])('sells no larger picture (%s)', async (service) => {
-    const small = await discPicture(100, 100);
-    const large = await discPicture(1500, 1500);
-    const imageUrl = swapped(`/${service}.png`, small, large);
-    const answer = await tool('image/upscale', { imageUrl, service, scaleFactor: 4 });
-    expect(answer.status, answer.body.message).toBe(200);
-    expect(answer.body.data).toMatchObject({ width: 400, height: 400 });
-    expect(answer.body.credits).toMatchObject({ used: service === 'service_a' ? 8 : 2 });
-    expect(gateway.media.requests(`/${service}.png`)).toBe(1);
-    const [submit] = await gateway.sandbox.submits({ jobId: (await jobs())[0]?.id ?? '' });
-    expect(submit?.body['image_url']).toContain(`${gateway.url}/`);
-    expect(JSON.stringify(submit?.body)).not.toContain(gateway.media.origin);
-  });
+describe('a host that returns one file to the gateway and another to the provider', () => {
+  it.each(['service_a', 'service_b'])(
+    'gets no larger picture for the price of a smaller one (%s)',
+    async (service) => {
+      const small = await discPicture(100, 100);
+      const large = await discPicture(1500, 1500);
+      const imageUrl = swapped(`/${service}.png`, small, large);
+      const answer = await tool('image/upscale', { imageUrl, service, scaleFactor: 4 });
+      expect(answer.status, answer.body.message).toBe(200);
+      expect(answer.body.data).toMatchObject({ width: 400, height: 400 });
+      expect(answer.body.credits).toMatchObject({ used: service === 'service_a' ? 8 : 2 });
+      expect(gateway.media.requests(`/${service}.png`)).toBe(1);
+      const [submit] = await gateway.sandbox.submits({ jobId: (await jobs())[0]?.id ?? '' });
+      expect(submit?.body['image_url']).toContain(`${gateway.url}/`);
+      expect(JSON.stringify(submit?.body)).not.toContain(gateway.media.origin);
+    },
+  );
 
-  it('sells no longer film', async () => {
+  it('gets no longer video for the price of a shorter one', async () => {
     const film = async (durationSeconds: number) => {
       const prompt = `a film of ${durationSeconds} s`;
       const model = 'seedance-2.0';
@@ -81,7 +87,7 @@ describe('a host that shows us one file and the provider another', () => {
     // Two films are made for it.
   });
 
-  it('sells nothing larger in a batch, where one URL may stand twice', async () => {
+  it('gets no larger picture in a batch that repeats a URL', async () => {
     const imageUrl = swapped('/twice.png', await discPicture(64, 64), await discPicture(900, 900));
     const answer = await tool('image/batch', {
       operation: 'upscale',
@@ -103,8 +109,8 @@ describe('a host that shows us one file and the provider another', () => {
   });
 });
 
-describe('a copy', () => {
-  it('of a request that is refused is removed: too large a result, no credits', async () => {
+describe('a copy of an input', () => {
+  it('is removed when the request is rejected for a too large result or for lack of credits', async () => {
     const before = (await copies()).length;
     shown('/huge.png', await discPicture(3000, 2500));
     const large = await tool('image/upscale', {
@@ -122,7 +128,7 @@ describe('a copy', () => {
     expect(await copies()).toHaveLength(before);
   });
 
-  it('is kept while its job is open, and goes when it is settled', async () => {
+  it('is kept while its job is open, and removed when the job is settled', async () => {
     shown('/kept.png', await discPicture(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:3s', times: 1 });
     const asking = await tool('image/upscale', {
@@ -140,7 +146,7 @@ describe('a copy', () => {
     expect(await copiesOf(jobId)).toEqual([]);
   });
 
-  it('of a request whose process died before it started a job goes two days later', async () => {
+  it('is removed after two days when its process stopped before the start of a job', async () => {
     const { organizationId } = gateway.caller;
     const keyOf = (jobId: string) => `${organizationId}/file_${jobId.padEnd(32, '0')}.png`;
     for (const [jobId, age] of [
@@ -156,7 +162,7 @@ describe('a copy', () => {
     expect([await copiesOf('a'), await copiesOf('b')]).toEqual([[keyOf('a')], []]);
   });
 
-  it('can be read by nobody through the API', async () => {
+  it('is not readable through the API', async () => {
     shown('/mine.png', await discPicture(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:1s', times: 1 });
     const asking = await tool('image/upscale', {
@@ -177,7 +183,7 @@ describe('a copy', () => {
   it.each([
     ['that says it has too many bytes', 26 * 1024 * 1024, true],
     ['that has too many bytes and does not say so', 26 * 1024 * 1024, false],
-  ])('of a picture %s is not made', async (name, sizeBytes, told) => {
+  ])('is not made of a picture %s', async (name, sizeBytes, told) => {
     const before = (await copies()).length;
     const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(sizeBytes)]);
     gateway.media.serve(`/${told}.png`, (response) => {
@@ -191,7 +197,7 @@ describe('a copy', () => {
     expect(await copies()).toHaveLength(before);
   });
 
-  it('of what is no picture ends with its first bytes', async () => {
+  it('stops after the first bytes of a file that is not a picture', async () => {
     let sentBytes = 0;
     gateway.media.serve('/endless', (response) => {
       const chunk = Buffer.alloc(64 * 1024, 'text');

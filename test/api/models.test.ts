@@ -1,4 +1,4 @@
-/** GET /models and /models/{id}, judged by the clients whose shapes they carry. */
+/** GET /models and /models/{id}, checked with the official clients for each response format. */
 import { writeFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -72,8 +72,8 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-describe('the list', () => {
-  it('answers in all three shapes at once, with the rate headers', async () => {
+describe('the list of models', () => {
+  it('has all three formats in one response, with the rate headers', async () => {
     const { status, headers, body } = await gateway.call<List>('/api/v1/models');
     expect(status).toBe(200);
     expect(headers.get('content-type')).toMatch(/^application\/json/);
@@ -96,7 +96,7 @@ describe('the list', () => {
     }
   });
 
-  it('says in the legacy shape what a model can do, and never that it cannot', () => {
+  it('states in the legacy format only the abilities that a model has', () => {
     const gemini = everything.models.find((model) => model.id === 'gemini-2.5-pro');
     expect(gemini).toEqual({
       id: 'gemini-2.5-pro',
@@ -118,7 +118,7 @@ describe('the list', () => {
     });
   });
 
-  it('holds the own models of the operator and not what was taken out', async () => {
+  it("contains the operator's own models, and no removed models", async () => {
     const ids = everything.data.map((model) => model.id);
     expect(ids).toContain('acme/house-model');
     expect(ids).not.toContain('gpt-4o');
@@ -127,7 +127,7 @@ describe('the list', () => {
     expect((await gateway.call('/api/v1/models/gpt-4o')).status).toBe(404);
   });
 
-  it('is not sent again to who has it', async () => {
+  it('returns 304 to a client that has the current version', async () => {
     const first = await gateway.call('/api/v1/models');
     const etag = first.headers.get('etag') ?? '';
     expect(etag).toMatch(/^W\/"[\w-]{27}"$/);
@@ -144,7 +144,7 @@ describe('the list', () => {
     expect((await again('"other"')).status).toBe(200);
   });
 
-  it('does not hide models that the key may not use, and asks for models:read', async () => {
+  it('contains models that the key may not use, and requires models:read', async () => {
     const limited = await gateway.newCaller({ credits: 0, allowedModels: ['gpt-4o-mini'] });
     const shown = await gateway.call<List>('/api/v1/models', { key: limited.key });
     expect(shown.body.data).toHaveLength(everything.data.length);
@@ -162,8 +162,8 @@ const ids = (list: List): string[] => list.data.map((model) => model.id);
 const fetchPage = async (query: string) =>
   (await gateway.call<List>(`/api/v1/models?${query}`)).body;
 
-describe('pages', () => {
-  it('go on after an id and back before one', async () => {
+describe('pages of models', () => {
+  it('continue after an id and before an id', async () => {
     const all = ids(everything);
     const first = await fetchPage('limit=3');
     expect(ids(first)).toEqual(all.slice(0, 3));
@@ -192,7 +192,7 @@ describe('pages', () => {
     ['after_id=none', 'INVALID_REQUEST', 'after_id'],
     ['before_id=none', 'INVALID_REQUEST', 'before_id'],
     ['after_id=gpt-4.1&before_id=gpt-4.1', 'CONFLICTING_FIELDS', 'before_id'],
-  ])('refuse %s', async (query, code, path) => {
+  ])('reject %s', async (query, code, path) => {
     const refused = await gateway.call(`/api/v1/models?${query}`);
     expect(refused.status).toBe(400);
     expect(refused.body).toMatchObject({ error: code, details: [{ path }] });
@@ -200,7 +200,7 @@ describe('pages', () => {
 });
 
 describe('one model', () => {
-  it('is found under an id with slashes, as they are and encoded', async () => {
+  it('is found by an id with slashes, plain and encoded', async () => {
     const id = 'groq/openai/gpt-oss-120b';
     const expected = everything.data.find((model) => model.id === id);
     expect(expected).toMatchObject({ owned_by: 'openai', display_name: 'GPT OSS 120B (Groq)' });
@@ -211,7 +211,7 @@ describe('one model', () => {
   });
 
   it.each(['none', 'groq/none', '%E0%A4%A', '__proto__', 'constructor', 'x'.repeat(3000)])(
-    'that does not exist is a 404 in the envelope of the spec: %s',
+    'returns 404 in the format of the specification when it does not exist: %s',
     async (id) => {
       const missing = await gateway.call<unknown>(`/api/v1/models/${id}`);
       expect(missing.status).toBe(404);
@@ -224,7 +224,7 @@ describe('one model', () => {
 });
 
 describe('the official OpenAI client', () => {
-  it('lists and retrieves', async () => {
+  it('lists and retrieves models', async () => {
     const page = await openai.models.list();
     expect(page.data.map((model) => model.id)).toEqual(everything.data.map((model) => model.id));
     const walked: string[] = [];
@@ -243,7 +243,7 @@ describe('the official OpenAI client', () => {
 });
 
 describe('the official Anthropic client', () => {
-  it('walks all pages forwards', async () => {
+  it('reads all pages forwards', async () => {
     const walked: string[] = [];
     let pages = 0;
     for await (const page of (await anthropic.models.list({ limit: 17 })).iterPages()) {
@@ -255,7 +255,7 @@ describe('the official Anthropic client', () => {
     expect(pages).toBe(Math.ceil(everything.data.length / 17));
   });
 
-  it('walks back from the end', async () => {
+  it('reads backwards from the end', async () => {
     const last = everything.last_id ?? '';
     const walked: string[][] = [];
     const list = await anthropic.models.list({ limit: 50, before_id: last });
@@ -263,7 +263,7 @@ describe('the official Anthropic client', () => {
     expect(walked.flat()).toEqual(everything.data.slice(0, -1).map((model) => model.id));
   });
 
-  it('lists on its beta path and retrieves', async () => {
+  it('lists and retrieves models on its beta path', async () => {
     const beta = await anthropic.beta.models.list({ limit: 5 });
     expect(beta.data).toHaveLength(5);
     const model = await anthropic.models.retrieve('acme/house-model');
@@ -274,7 +274,7 @@ describe('the official Anthropic client', () => {
     });
   });
 
-  it('throws its NotFoundError with the type inside', async () => {
+  it('throws its NotFoundError with the error type', async () => {
     const failure: unknown = await anthropic.models.retrieve('no/such-model').catch((e) => e);
     expect(failure).toBeInstanceOf(AnthropicNotFoundError);
     expect(failure).toMatchObject({

@@ -22,8 +22,8 @@ async function listed(query: string): Promise<string[]> {
   return ends;
 }
 
-describe('a balance that does not suffice', () => {
-  it('is answered 402 with what is missing; the provider hears nothing', async () => {
+describe('an insufficient balance', () => {
+  it('returns 402 with the missing credits, and calls no provider', async () => {
     const poor = await gateway.newCaller({ credits: 3.8 });
     const answer = await generate(poor, 'an unaffordable castle');
     expect(answer.status).toBe(402);
@@ -42,7 +42,7 @@ describe('a balance that does not suffice', () => {
     expect(await gateway.sandbox.submits({ match: 'an unaffordable castle' })).toEqual([]);
   });
 
-  it('refuses each request the same way, and the next one after a grant completes', async () => {
+  it('rejects each request in the same way, and completes the first request after a grant', async () => {
     const poor = await gateway.newCaller({ credits: 1 });
     const refused = await generate(poor, 'an unaffordable palace');
     for (let again = 0; again < 5; again += 1) {
@@ -64,7 +64,7 @@ describe('a balance that does not suffice', () => {
     await expect.poll(async () => (await listed(query)).toSorted()).toEqual(workflows);
   });
 
-  it('is not overspent by 50 requests at once: exactly 5 of 50 are paid for', async () => {
+  it('is never overspent by 50 simultaneous requests: exactly 5 are charged', async () => {
     const caller = await gateway.newCaller({ credits: price * 5 });
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => generate(caller, 'a crowded castle')),
@@ -81,7 +81,7 @@ describe('a balance that does not suffice', () => {
 });
 
 describe('the six-hour window', () => {
-  it('refuses for good what is more than it ever allows', async () => {
+  it('rejects permanently a request that is larger than the whole window', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: 1 });
     const refused = await generate(caller, 'a tower above the clouds');
     expect(refused.status).toBe(402);
@@ -93,7 +93,7 @@ describe('the six-hour window', () => {
     expect(refused.headers.get('retry-after')).toBeNull();
   });
 
-  it('says what is needed and what is left, and its end stays where it is', async () => {
+  it('returns the required and the remaining credits, and its end stays the same', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: 5 });
     expect((await generate(caller, 'a small tower')).status).toBe(200);
     const [first, second] = [
@@ -114,7 +114,7 @@ describe('the six-hour window', () => {
     expect(second.body.resetAt).toBe(first.body.resetAt);
   });
 
-  it('is exhausted with 429, when it resets and how long that is', async () => {
+  it('returns 429 with its reset time and the remaining seconds when it is used up', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: price * 2 });
     expect((await generate(caller, 'a first tower')).status).toBe(200);
     expect((await generate(caller, 'a second tower')).status).toBe(200);
@@ -127,14 +127,14 @@ describe('the six-hour window', () => {
     expect(Number(refused.headers.get('retry-after'))).toBeCloseTo(resetInMs / 1000, -1);
   });
 
-  it('gets back what was released', async () => {
+  it('gets back released credits', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
     expect((await generate(caller, '[[fail-result:500]] a fallen tower')).status).toBe(500);
     expect((await generate(caller, 'a tower')).status).toBe(200);
     expect((await generate(caller, 'another tower')).status).toBe(429);
   });
 
-  it('ends after six hours by the clock of the database', async () => {
+  it("ends after six hours on the database's clock", async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
     expect((await generate(caller, 'an old tower')).status).toBe(200);
     expect((await generate(caller, 'an old tower')).status).toBe(429);
@@ -157,7 +157,7 @@ describe('an Idempotency-Key', () => {
   const keyed = (caller: TestCaller, key: string, prompt: string, extra: object = {}) =>
     generate(caller, prompt, extra, { 'idempotency-key': key });
 
-  it('gives the same job to the same request', async () => {
+  it('returns the same job for the same request', async () => {
     const first = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
     await gateway.untilDone(first.body.data.jobId);
     const second = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
@@ -170,21 +170,21 @@ describe('an Idempotency-Key', () => {
     expect(second.status).toBe(200);
   });
 
-  it('refuses another request under the same key', async () => {
+  it('rejects another request with the same key', async () => {
     await keyed(gateway.caller, 'order-2', 'a gate');
     const other = await keyed(gateway.caller, 'order-2', 'another gate');
     expect(other.status).toBe(422);
     expect(other.body.error).toBe('IDEMPOTENCY_KEY_REUSED');
   });
 
-  it('belongs to an organization', async () => {
+  it('is separate for each organization', async () => {
     const other = await gateway.newCaller({ credits: 100 });
     await keyed(gateway.caller, 'order-3', 'a gate');
     const answer = await keyed(other, 'order-3', 'a different gate');
     expect(answer.status).toBe(200);
   });
 
-  it('is given back by a refusal', async () => {
+  it('is free again after a rejection', async () => {
     const poor = await gateway.newCaller({ credits: 1 });
     expect((await keyed(poor, 'order-4', 'a gate')).status).toBe(402);
     await gateway.api.services.ledger.grant({
@@ -199,7 +199,7 @@ describe('an Idempotency-Key', () => {
     expect(answer.headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('makes one job of 60 requests at once', async () => {
+  it('creates one job for 60 simultaneous requests', async () => {
     const caller = await gateway.newCaller({ credits: price * 60 });
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => keyed(caller, 'order-5', 'a busy gate')),
@@ -216,7 +216,7 @@ describe('an Idempotency-Key', () => {
   });
 
   it.each(['x'.repeat(256), 'two words', 'ümlaut'.normalize('NFC')])(
-    'is refused when malformed: %s',
+    'is rejected when malformed: %s',
     async (key) => {
       const answer = await keyed(gateway.caller, key, 'a gate').catch((error: unknown) => error);
       // The client itself refuses to send what no header can hold.
@@ -245,7 +245,7 @@ describe('grants', () => {
     expect(other.status).toBe(422);
   });
 
-  it('are the admin key holder’s alone', async () => {
+  it('require the admin key', async () => {
     const { organizationId, key } = gateway.caller;
     expect((await grant(organizationId, body, key)).status).toBe(401);
     expect((await grant(`org_${'0'.repeat(32)}`, body)).status).toBe(404);

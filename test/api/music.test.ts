@@ -31,7 +31,7 @@ const plan = (body: object) => gateway.call<Plan & Body>('/api/v1/studio/music/p
 const secondCredits = 1.25;
 
 describe('POST /studio/music/plan', () => {
-  it('answers the plan itself and tells the credits in headers', async () => {
+  it('returns the plan itself, with the credits in headers', async () => {
     const answer = await plan({ prompt: 'a song about tides', music_length_ms: 45_000 });
     expect(answer.status).toBe(200);
     expect(Object.keys(answer.body).toSorted()).toEqual([
@@ -52,14 +52,14 @@ describe('POST /studio/music/plan', () => {
     expect(Number(answer.headers.get('x-credits-remaining'))).toBeGreaterThan(0);
   });
 
-  it('changes a plan that it is given', async () => {
+  it('changes the plan in the request', async () => {
     const first = await plan({ prompt: 'a song about tides', music_length_ms: 12_000 });
     const second = await plan({ prompt: 'slower', source_composition_plan: first.body });
     expect(second.status).toBe(200);
     expect(lengthMs(second.body)).toBe(12_000);
   });
 
-  it('is a job like any other with `async: true`, whose result is the plan', async () => {
+  it('is a normal job with `async: true`, and its result is the plan', async () => {
     const accepted = await plan({ prompt: 'a song of ebb', music_length_ms: 9000, async: true });
     expect(accepted.status).toBe(202);
     expect(accepted.body).toMatchObject({ success: true, credits: { used: 0, cost: 0.2 } });
@@ -81,7 +81,7 @@ describe('POST /studio/music/plan', () => {
     expect([made.status, made.body.data.duration]).toEqual([200, expect.closeTo(9000, -2)]);
   });
 
-  it('knows its model only', async () => {
+  it('accepts its own model only', async () => {
     const other = await plan({ prompt: 'a song', model_id: 'music_v9' });
     expect(other.status).toBe(400);
     expect(other.body).toMatchObject({
@@ -98,7 +98,7 @@ describe('POST /studio/music/plan', () => {
 });
 
 describe('POST /studio/music/generate', () => {
-  it('makes a song with title, lyrics and cover art in full mode', async () => {
+  it('creates a song with title, lyrics and cover art in full mode', async () => {
     const answer = await song({ prompt: 'a calm song about the sea', durationSeconds: 40.5 });
     expect(answer.status).toBe(200);
     const { data, credits } = answer.body;
@@ -123,7 +123,7 @@ describe('POST /studio/music/generate', () => {
     expect(credits.used).toBe(41 * secondCredits + 3.9);
   });
 
-  it('makes only the audio when asked to', async () => {
+  it('creates only the audio in audio mode', async () => {
     const answer = await song({
       prompt: 'a march',
       durationSeconds: 3,
@@ -143,12 +143,12 @@ describe('POST /studio/music/generate', () => {
     expect(await gateway.sandbox.submits({ match: 'a march' })).toHaveLength(1);
   });
 
-  it('lasts 30 seconds when nothing else is said', async () => {
+  it('lasts 30 seconds by default', async () => {
     const answer = await song({ prompt: 'a plain song', mode: 'audio-only' });
     expect(Math.round(answer.body.data.duration / 1000)).toBe(30);
   });
 
-  it('plays a plan of the plan endpoint, under either name', async () => {
+  it('accepts a plan from the plan endpoint, under either field name', async () => {
     const { body } = await plan({ prompt: 'a song about maps', music_length_ms: 15_000 });
     for (const name of ['composition_plan', 'plan']) {
       const answer = await song({ [name]: body, mode: 'audio-only' });
@@ -175,14 +175,14 @@ describe('POST /studio/music/generate', () => {
     ],
     [{ prompt: 'a', model_id: 'music_v9' }, 'UNKNOWN_MODEL', 'model_id'],
     [{ prompt: 'a', durationSeconds: 2 }, 'INVALID_REQUEST', 'durationSeconds'],
-  ])('refuses %j', async (body, code, path) => {
+  ])('rejects %j', async (body, code, path) => {
     const answer = await song(body);
     expect(answer.status).toBe(400);
     expect(answer.body.error).toBe(code);
     expect(answer.body.details[0]?.path).toBe(path);
   });
 
-  it('whose cover fails is charged for the audio only, and says so', async () => {
+  it('charges only the audio when the cover fails, and reports the failed cover', async () => {
     const answer = await song({
       prompt: 'a song with a hidden cover',
       coverPrompt: '[[policy]] a boat',
@@ -196,7 +196,7 @@ describe('POST /studio/music/generate', () => {
     expect(answer.body.credits.used).toBe(4 * secondCredits);
   });
 
-  it('whose audio fails is released, cover or not', async () => {
+  it('is released when the audio fails, with or without a cover', async () => {
     const answer = await song({
       prompt: '[[policy]] a stolen song',
       coverPrompt: 'a boat',
@@ -206,7 +206,7 @@ describe('POST /studio/music/generate', () => {
     expect(answer.body.error).toBe('CONTENT_POLICY');
   });
 
-  it('that breaks off in the middle is released and not made again', async () => {
+  it('is released and not repeated when the audio breaks off', async () => {
     const answer = await song({
       prompt: '[[truncated-media]] a torn song',
       coverPrompt: 'a boat',

@@ -1,6 +1,7 @@
 /**
- * One organization holds as much of a shared resource as it can: connections to the database and to a provider, copies of
- * inputs, turns of the parser, event streams. Meanwhile another organization's requests take their usual time.
+ * One organization uses as much of a shared resource as it can: database and provider connections,
+ * input copies, parser slots and event streams. Meanwhile another organization's requests take
+ * their usual time.
  */
 import { once } from 'node:events';
 import {
@@ -70,7 +71,7 @@ async function chatAndUsage(): Promise<number> {
   return performance.now() - startedAt;
 }
 
-describe('another organization is served at its usual speed beside', () => {
+describe('another organization is served at its usual speed during', () => {
   it('slow queries', async () => {
     const usualMs = await chatAndUsage();
     // Only lists that are filtered by tags read this table.
@@ -89,7 +90,7 @@ describe('another organization is served at its usual speed beside', () => {
     expect((await slow).map(({ status }) => status)).toEqual(Array(40).fill(200));
   });
 
-  it('running chats with the same provider, of which an organization has half', async () => {
+  it('running chats with the same provider, limited to half of its slots per organization', async () => {
     const usualMs = await chatAndUsage();
     const slow = times(12, () => chat(busy, '[[slow:3s]] a long one'));
     await sleep(500);
@@ -104,7 +105,7 @@ describe('another organization is served at its usual speed beside', () => {
     );
   });
 
-  it('inputs that do not arrive, of several organizations', async () => {
+  it('input downloads that stall, from several organizations', async () => {
     const upscale = (caller: TestCaller, path: string) =>
       gateway.call('/api/v1/studio/image/upscale/estimate', {
         key: caller.key,
@@ -124,7 +125,7 @@ describe('another organization is served at its usual speed beside', () => {
     clearInterval(ending);
   });
 
-  it('large bodies, which are parsed in turns', async () => {
+  it('large bodies, whose parsing alternates between organizations', async () => {
     const api = await gateway.spawn('api', { API_PORT: '0' });
     const body = Buffer.from(JSON.stringify({ zz: Array(2000).fill('x'.repeat(400)) }));
     const ended: TestCaller[] = [];
@@ -158,7 +159,7 @@ describe('another organization is served at its usual speed beside', () => {
 });
 
 describe('a stream of job events', () => {
-  it('goes on when the jobs of another organization cannot be read', async () => {
+  it('continues when the jobs of another organization cannot be read', async () => {
     const follow = async (caller: TestCaller) => {
       const started = await gateway.call('/api/v1/studio/image/generate', {
         key: caller.key,

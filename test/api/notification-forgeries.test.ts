@@ -1,7 +1,7 @@
 /**
- * Forged, replayed and flooding webhooks. Two schemes stand between a stranger and a job: the MAC in the
- * address and the provider's Ed25519 signature. Each mutation starts from a genuine delivery and changes
- * one thing; none may change a row of the database or add an event to a history.
+ * Forged, replayed and flooding provider notifications. Two checks protect a job: the MAC in the
+ * URL and the provider's Ed25519 signature. Each case changes one part of a genuine notification;
+ * no case may change a database row or add a history event.
  */
 import { createHash, createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { createServer, request, type IncomingMessage, type Server } from 'node:http';
@@ -492,8 +492,8 @@ async function settledStanding(): Promise<Standing> {
   return last;
 }
 
-describe('at the first notification', () => {
-  it('all that come while the keys are on their way wait for them, and ask once', async () => {
+describe('the first provider notifications', () => {
+  it('share one download of the signing keys when they arrive together', async () => {
     const genuine = Array.from({ length: 5 }, () => ({ ...deliver(), path: otherPath }));
     const forged = Array.from({ length: 5 }, () => ({
       ...deliver({ key: stranger.privateKey }),
@@ -505,13 +505,13 @@ describe('at the first notification', () => {
   });
 });
 
-describe('a forgery', () => {
-  it('is tried in many ways for each scheme', () => {
+describe('a forged provider notification', () => {
+  it('is tested in at least 24 ways for each check', () => {
     expect(ofSignature.length).toBeGreaterThanOrEqual(24);
     expect(ofAddress.length).toBeGreaterThanOrEqual(24);
   });
 
-  it('is refused and moves nothing, whatever it changes', async () => {
+  it('is rejected and changes nothing, whichever part is forged', async () => {
     const before = await settledStanding();
     const wanted: Record<string, number> = {};
     const got: Record<string, number> = {};
@@ -530,7 +530,7 @@ describe('a forgery', () => {
     expect(jwksFetches).toBeLessThanOrEqual(fetchesAllowed());
   });
 
-  it('in a flood of 1,000 moves nothing and does not ask for keys each time', async () => {
+  it('changes nothing in a flood of 1,000, and does not download the keys each time', async () => {
     const before = await settledStanding();
     const forged = Array.from({ length: 1000 }, (_, index) =>
       deliver({ key: stranger.privateKey, requestId: `forged-${index}` }),
@@ -542,8 +542,8 @@ describe('a forgery', () => {
   });
 });
 
-describe('a genuine notification', () => {
-  it('is taken: what was refused above was refused for what was changed', async () => {
+describe('a genuine provider notification', () => {
+  it('is accepted, so the forged parts caused the rejections above', async () => {
     const before = await settledStanding();
     expect(await send(deliver())).toBe(200);
     const after = await settledStanding();
@@ -551,7 +551,7 @@ describe('a genuine notification', () => {
     expect(after.rows.length).toBe(before.rows.length + 1);
   });
 
-  it('sent a thousand times more at once is one notification, and tells its workflow nothing', async () => {
+  it('sent a thousand more times is recorded as one notification, and sends its workflow nothing', async () => {
     const deliveries = async () => {
       const [row] = await gateway.database.query<{ deliveries: number }>(
         'SELECT deliveries FROM provider_notification WHERE job_id = $1',
@@ -570,13 +570,13 @@ describe('a genuine notification', () => {
     expect((await deliveries()) - counted).toBe(1000);
   });
 
-  it('that was captured is worth nothing once its time is over', async () => {
+  it('that was captured is rejected after its time limit', async () => {
     const captured = deliver({ timestamp: String(nowSeconds() - 297) });
     expect(await send(captured)).toBe(200);
     await expect.poll(() => send(captured), { interval: 300 }).toBe(401);
   });
 
-  it('that comes again when the job is over changes nothing', async () => {
+  it('that is repeated after the end of the job changes nothing', async () => {
     for (const waiting of [jobId, otherPath.split('/')[3] ?? '']) {
       await gateway.call(`/api/v1/studio/jobs/${waiting}/cancel`, { method: 'POST' });
       await gateway.untilDone(waiting);
@@ -593,13 +593,13 @@ describe('a genuine notification', () => {
   });
 });
 
-describe('an address of a notification', () => {
+describe('a notification URL', () => {
   const publicBaseUrl = 'https://gateway.example';
   const call = { provider: 'fal', jobId: `job_${'1'.repeat(32)}`, callIndex: 0 };
   const macOf = (url: string): string => url.split('/').at(-1) ?? '';
   const old = createNotificationUrls({ publicBaseUrl, secret: 'old' });
 
-  it('that the former secret has signed is accepted until that secret is removed', () => {
+  it('signed with the previous secret is accepted until that secret is removed', () => {
     const during = createNotificationUrls({ publicBaseUrl, secret: 'new', previousSecret: 'old' });
     const after = createNotificationUrls({ publicBaseUrl, secret: 'new' });
     const mac = macOf(old.urlFor(call));

@@ -1,4 +1,7 @@
-/** A verified notification is signaled to its workflow once; until then the provider is asked to repeat it. */
+/**
+ * A verified provider notification is signaled to its workflow once; until then the gateway makes
+ * the provider send it again.
+ */
 import { Client, Connection } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
 import { createRelays } from '../../activities/services.ts';
@@ -15,7 +18,7 @@ const stateOf = (jobId: string) =>
   ]);
 
 describe('a notification whose workflow cannot be signaled', () => {
-  it('is kept and fails the request; the repeat is signaled, a third changes nothing', async () => {
+  it('is stored and fails the request; the repeat is signaled, and a third one changes nothing', async () => {
     const jobId = newId('job');
     const notification = { provider: 'fal', jobId, callIndex: 0, operationId: 'one' };
     const { client } = gateway.api;

@@ -93,7 +93,7 @@ async function slowestUsage(): Promise<number> {
 }
 
 describe('open waits', () => {
-  it('are bounded per key with 429, and free again when they are closed', async () => {
+  it('get 429 beyond the limit of their key, and are free again when they are closed', async () => {
     const path = `/api/v1/studio/jobs/${jobId}/events`;
     const streams = await Promise.all(Array.from({ length: 25 }, () => open(path, busy.key)));
     expect(streams.filter(({ status }) => status === 200)).toHaveLength(20);
@@ -115,7 +115,7 @@ describe('open waits', () => {
       .toBe(200);
   });
 
-  it('of all keys of one organization leave the latency of another organization as it was', async () => {
+  it("of all keys of one organization do not slow another organization's requests", async () => {
     const usualMs = await slowestUsage();
     const isStream = ({ answers }: Walked): boolean =>
       Object.values(answers).some(({ type }) => type === 'text/event-stream');

@@ -1,6 +1,6 @@
 /**
- * OpenAI's own client on the endpoints beside chat: pictures, speech, transcripts, films. Each request is a
- * Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
+ * OpenAI's own client on the endpoints for images, speech, transcripts and videos. Each request is
+ * a Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
  */
 import OpenAI, { APIError, toFile } from 'openai';
 import sharp from 'sharp';
@@ -69,7 +69,7 @@ const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIErro
   );
 
 describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {
-  it('answers pictures as bytes and by URL', async () => {
+  it('returns pictures as bytes and by URL', async () => {
     await newClient(base);
     const { data, created } = await client.images.generate({
       model: 'gpt-image-2',
@@ -103,32 +103,29 @@ describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {
 });
 
 describe('/images/generations', () => {
-  it.each(['url', 'b64_json'] as const)(
-    'answers only the %s that was asked for',
-    async (format) => {
-      await newClient();
-      const { data } = await client.images.generate({
-        prompt: 'a pier',
-        response_format: format,
-        quality: 'standard',
-        size: 'auto',
-      });
-      expect(Object.keys(data?.[0] ?? {})).toEqual([format]);
-      expect(await expectOneJob('imageGenerate')).toMatchObject({ model: 'nano-banana' });
-    },
-  );
+  it.each(['url', 'b64_json'] as const)('returns only the requested %s', async (format) => {
+    await newClient();
+    const { data } = await client.images.generate({
+      prompt: 'a pier',
+      response_format: format,
+      quality: 'standard',
+      size: 'auto',
+    });
+    expect(Object.keys(data?.[0] ?? {})).toEqual([format]);
+    expect(await expectOneJob('imageGenerate')).toMatchObject({ model: 'nano-banana' });
+  });
 
   it.each([
     ['gpt-image-1', '1536x1024', { aspectRatio: '3:2' }],
     ['nano-banana', '1024x1024', { aspectRatio: '1:1' }],
     ['seedream', '2048x1024', { width: 2048, height: 1024 }],
-  ])('asks %s for %s in its own words', async (model, size, own) => {
+  ])('translates the request for %s in size %s to its own fields', async (model, size, own) => {
     await newClient();
     await client.images.generate({ model, size, prompt: 'a pier', response_format: 'url' });
     expect((await expectOneJob('imageGenerate')).request).toMatchObject(own);
   });
 
-  it('is the same job for the same Idempotency-Key, on the Studio’s endpoint too', async () => {
+  it('returns the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
     await newClient();
     const headers = { 'idempotency-key': 'k' };
     const asked = { model: 'nano-banana', prompt: 'a pier' };
@@ -146,7 +143,7 @@ describe('/images/generations', () => {
     await expectOneJob('imageGenerate');
   });
 
-  it('tells the credits in headers', async () => {
+  it('returns the credits in headers', async () => {
     await newClient();
     const { response } = await client.images
       .generate({ prompt: 'a pier', response_format: 'url' })
@@ -155,7 +152,7 @@ describe('/images/generations', () => {
     expect(response.headers.get('x-credits-remaining')).toMatch(/^\d/);
   });
 
-  it('that takes longer than is waited for says where the job goes on, and is not sent again', async () => {
+  it('names the running job after the wait, and the client does not send the request again', async () => {
     await newClient();
     let sent = 0;
     const patient = client.withOptions({
@@ -176,7 +173,7 @@ describe('/images/generations', () => {
     await expectOneJob('imageGenerate');
   });
 
-  it('with an Idempotency-Key is waited for by the client’s own retries', async () => {
+  it('with an Idempotency-Key completes through the client’s own retries', async () => {
     await newClient();
     const headers = { 'idempotency-key': 'k', prefer: 'wait=1' };
     const { data } = await client
@@ -200,7 +197,7 @@ describe('/images/generations', () => {
     ],
     ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
-  ])('is refused in OpenAI’s words: %s', async (_what, extra, code, param, words) => {
+  ])('is rejected in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
     await newClient();
     const body = { model: 'nano-banana', prompt: 'a pier', ...extra };
     const failure = await failureOf(client.images.generate(body as { prompt: string }));
@@ -209,7 +206,7 @@ describe('/images/generations', () => {
     expect(await jobs()).toEqual([]);
   });
 
-  it('needs a key, the right, and the credits, and fails as the job does', async () => {
+  it('requires a key, the scope and the credits, and fails when the job fails', async () => {
     await newClient('/v1', 0);
     const asked = { prompt: 'a pier' };
     const noKey = client.withOptions({ apiKey: 'nobody' });
@@ -238,7 +235,7 @@ describe('/images/generations', () => {
 describe('/images/edits', () => {
   const file = (name = 'photo.png') => toFile(picture, name, { type: 'image/png' });
 
-  it('redraws a picture of the form', async () => {
+  it('edits a picture from the form', async () => {
     await newClient();
     const { data } = await client.images.edit({
       model: 'gpt-image-2',
@@ -256,7 +253,7 @@ describe('/images/edits', () => {
     });
   });
 
-  it('takes several, and a repeat with the same bytes is the same job', async () => {
+  it('accepts several pictures, and returns the same job for the same bytes', async () => {
     await newClient();
     const headers = { 'idempotency-key': 'k' };
     const edit = async (prompt: string) =>
@@ -282,7 +279,7 @@ describe('/images/edits', () => {
       .toHaveLength(2);
   });
 
-  it('is refused, and keeps nothing: no picture, or not a picture, or a model that does not edit', async () => {
+  it('rejects a missing picture, an invalid picture and an unknown model, and stores nothing', async () => {
     await newClient();
     const text = await toFile(Buffer.from('no picture'), 'a.png');
     const edit = async (extra: object) =>
@@ -319,7 +316,7 @@ describe('/images/edits', () => {
 });
 
 describe('/audio/speech', () => {
-  it('answers the sound', async () => {
+  it('returns the audio', async () => {
     await newClient();
     const answer = await client.audio.speech.create({
       model: 'eleven_multilingual_v2',
@@ -340,7 +337,7 @@ describe('/audio/speech', () => {
     ['another format', { response_format: 'opus' }, 'response_format', 'must be mp3'],
     ['another speed', { speed: 2 }, 'speed', 'other speeds'],
     ['no text', { input: ' ' }, 'input', 'input:'],
-  ])('refuses %s', async (_what, extra, param, words) => {
+  ])('rejects %s', async (_what, extra, param, words) => {
     await newClient();
     const body = { model: 'eleven_multilingual_v2', voice: 'rachel', input: 'Hello.', ...extra };
     const failure = await failureOf(
@@ -362,7 +359,7 @@ describe('/audio/transcriptions', () => {
     return toFile(Buffer.from(await spoken.arrayBuffer()), 'talk.mp3', { type: 'audio/mpeg' });
   }
 
-  it('answers JSON, with words and segments where they are asked for', async () => {
+  it('returns JSON, with words and segments on request', async () => {
     await newClient();
     const file = await recording();
     await newClient();
@@ -390,7 +387,7 @@ describe('/audio/transcriptions', () => {
     expect(said.replaceAll(/\s+/g, '')).toBe(verbose.text.replaceAll(/\s+/g, ''));
   });
 
-  it('answers text and subtitles', async () => {
+  it('returns text and subtitles', async () => {
     await newClient();
     const file = await recording();
     const ask = (format: 'text' | 'srt' | 'vtt') =>
@@ -400,7 +397,7 @@ describe('/audio/transcriptions', () => {
     expect(await ask('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
   });
 
-  it('refuses another maker’s model, what is no recording, and a form without one', async () => {
+  it("rejects another provider's model, a file without audio, and a form without a file", async () => {
     await newClient();
     const file = await recording();
     await newClient();
@@ -426,7 +423,7 @@ describe('/videos', () => {
     return client.videos.retrieve(id);
   }
 
-  it('are made, looked at, listed and downloaded', async () => {
+  it('are created, read, listed and downloaded', async () => {
     await newClient();
     const made = await client.videos.create({
       model: 'veo',
@@ -458,7 +455,7 @@ describe('/videos', () => {
     expect(listed).toEqual([second.id, made.id]);
   });
 
-  it('begin with a picture of the form, or by its URL or id', async () => {
+  it('start from a picture in the form, or from its URL or id', async () => {
     await newClient();
     const made = await client.videos.create({
       model: 'kling-3.0-pro',
@@ -476,7 +473,7 @@ describe('/videos', () => {
     expect((await untilDone(again.id)).status).toBe('completed');
   });
 
-  it('that fail say why, and cost nothing', async () => {
+  it('that fail return the reason, and cost nothing', async () => {
     await newClient();
     const made = await client.videos.create({ prompt: '[[policy]] waves' });
     expect(await untilDone(made.id)).toMatchObject({
@@ -488,7 +485,7 @@ describe('/videos', () => {
     });
   });
 
-  it('are refused in OpenAI’s words, and nobody’s else are found', async () => {
+  it("are rejected in OpenAI’s error format, and other organizations' videos are not found", async () => {
     await newClient();
     const prompt = 'waves';
     const ask = (extra: object) => failureOf(client.videos.create({ prompt, ...extra }));

@@ -51,7 +51,7 @@ const generate = (body: object, headers: Record<string, string> = {}): Promise<R
   });
 
 describe('a JSON response', () => {
-  it('of a job that takes long begins with blanks, and contains the images', async () => {
+  it('of a slow job starts with spaces, and contains the images', async () => {
     const { data } = await client.images.generate({ prompt: '[[slow:2s]] a pier' });
     expect(data?.[0]?.b64_json?.length).toBeGreaterThan(100);
     expect([sent, await lastEntries()]).toEqual([1, ['charge']]);
@@ -62,13 +62,13 @@ describe('a JSON response', () => {
     expect(response.headers.get('content-type')).toContain('application/json');
   });
 
-  it('of an edit begins with blanks too', async () => {
+  it('of a slow edit starts with spaces', async () => {
     const image = await toFile(await discPicture(200, 150), 'a.png', { type: 'image/png' });
     const { data } = await client.images.edit({ image, prompt: '[[slow:2s]] add a hat' });
     expect([data?.length, sent]).toEqual([1, 1]);
   });
 
-  it('is a transcript', async () => {
+  it('of a slow transcription contains the transcript', async () => {
     const spoken = await client.audio.speech.create({
       model: 'eleven_multilingual_v2',
       voice: 'adam',
@@ -79,7 +79,7 @@ describe('a JSON response', () => {
     expect(words.text.length).toBeGreaterThan(3);
   });
 
-  it('of a job that fails late cannot be parsed, is sent once, and names the error', async () => {
+  it('of a job that fails late is invalid JSON, is sent once, and names the error', async () => {
     const failure = await client.images
       .generate({ prompt: '[[slow:1s]] [[policy]] a pier' })
       .catch((error: unknown) => error);
@@ -94,7 +94,7 @@ describe('a JSON response', () => {
     });
   });
 
-  it('of a job that is not done in time names the job', async () => {
+  it('of a job that exceeds the wait names the job', async () => {
     const late = await generate({ prompt: '[[slow:4s]] a pier' }, { prefer: 'wait=1' });
     const [line = '', body = '{}'] = (await late.text()).trim().split('\n');
     expect(line).toMatch(/^JOB_NOT_DONE: /);
@@ -104,24 +104,24 @@ describe('a JSON response', () => {
   });
 });
 
-describe('speech', () => {
+describe('a speech response', () => {
   const speak = (input: string) =>
     client.audio.speech.create({ model: 'eleven_multilingual_v2', voice: 'rachel', input });
 
-  it('that takes long is the audio file', async () => {
+  it('of a slow job is the audio file', async () => {
     const response = await speak('[[slow:2s]] Welcome to the harbour.');
     const bytes = Buffer.from(await response.arrayBuffer());
     expect([bytes.length, sent]).toEqual([Number(response.headers.get('content-length')), 1]);
     expect(await lastEntries()).toEqual(['charge']);
   });
 
-  it('that fails late has the status of its error', async () => {
+  it('of a job that fails late has the status of its error', async () => {
     const failure = await speak('[[slow:1s]] [[policy]] Welcome.').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(APIError);
     expect(failure).toMatchObject({ status: 400, code: 'CONTENT_POLICY' });
   });
 
-  it('that waits when the process stops is told not to send the request again', async () => {
+  it('that waits when the process stops says not to send the request again', async () => {
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const there = client.withOptions({ baseURL: `http://127.0.0.1:${port}/v1` });
     const waiting = there.audio.speech
