@@ -1,4 +1,7 @@
-/** Each operator has a key of their own: it says who did what, and ends by itself, at once. */
+/**
+ * Operator keys: each operator has a separate key, which identifies the operator in every recorded
+ * action and stops working when it is revoked.
+ */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
@@ -51,7 +54,7 @@ describe('the key of an operator', () => {
     ]);
   });
 
-  it('is no key of a caller, nor the other way round', async () => {
+  it("is rejected by the callers' API, and a caller's key by the operators' API", async () => {
     const { key } = (await make('quentin')).body.data;
     expect((await gateway.call('/api/v1/usage', { key })).status).toBe(401);
     expect((await ask('/operator', gateway.caller.key)).status).toBe(401);
@@ -59,7 +62,7 @@ describe('the key of an operator', () => {
     expect((await ask('/operator', key.replace('oper', 'live'))).status).toBe(401);
   });
 
-  it('signs what is done with it, whatever name is given', async () => {
+  it('determines the actor of an action, whatever name the request contains', async () => {
     const { key } = (await make('rita')).body.data;
     const reason = 'fal is down';
     const paused = await ask('/providers/fal/pause', key, { actor: 'somebody else', reason });
@@ -75,7 +78,7 @@ describe('the key of an operator', () => {
     }
   });
 
-  it('ends at once when it is revoked, and its name is free again', async () => {
+  it('stops working when it is revoked, and its name is free again', async () => {
     const { key, operatorId } = (await make('sven')).body.data;
     const taken = await make('SVEN');
     expect(`${taken.status} ${taken.body.details[0]?.path}`).toBe('400 name');
@@ -91,7 +94,7 @@ describe('the key of an operator', () => {
     expect((await make('sven')).status).toBe(200);
   });
 
-  it('makes and revokes no other', async () => {
+  it('cannot create or revoke other keys', async () => {
     const { key, operatorId } = (await make('tess')).body.data;
     for (const [path, body] of [
       ['/operators', { reason: 'r', name: 'uwe' }],

@@ -1,4 +1,7 @@
-/** Lists of the operators: jobs by each filter and by a search, with the names of organizations; the ledger by kind. */
+/**
+ * Operator lists: jobs by each filter and by a search, with the names of organizations; the ledger
+ * by kind of entry.
+ */
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 

@@ -1,4 +1,7 @@
-/** The console's session of an operator: it has a name, is for the console's pages only, and ends with its key. */
+/**
+ * The console session of an operator: it has a name, works only from the console's pages, and ends
+ * with its key.
+ */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
@@ -32,8 +35,8 @@ const makeOperator = async (name: string) =>
     })
   ).body.data;
 
-describe('the session of an operator', () => {
-  it('of the admin key wants a name, and signs with it', async () => {
+describe('an operator session', () => {
+  it('requires a name with the admin key, and records actions under that name', async () => {
     const nameless = await begin(adminKey(), {});
     expect(`${nameless.status} ${nameless.body.details[0]?.path}`).toBe('400 actor');
     const { status, cookies, cookie } = await begin(adminKey(), { actor: 'Jörg. Ö' });
@@ -49,7 +52,7 @@ describe('the session of an operator', () => {
     await ask('/api/admin/v1/providers/fal/resume', cookie, { body });
   });
 
-  it('of an operator’s key has the operator’s name, and ends when the key is revoked', async () => {
+  it("has the operator's name with an operator key, and ends when the key is revoked", async () => {
     const { key, operatorId } = await makeOperator('paula');
     const { cookie } = await begin(key, { actor: 'somebody else' });
     const me = await ask('/api/admin/v1/operator', cookie);
@@ -62,7 +65,7 @@ describe('the session of an operator', () => {
     expect((await ask('/api/v1/session', cookie)).body.operator).toBeNull();
   });
 
-  it('changes things from the console’s own pages only', async () => {
+  it('allows changes only from the console’s own pages', async () => {
     const { cookie } = await begin(adminKey(), { actor: 'olga' });
     const body = { reason: 'r' };
     for (const origin of ['https://elsewhere.example', 'null']) {
@@ -78,7 +81,7 @@ describe('the session of an operator', () => {
     expect((await ask('/api/admin/v1/operator', cookie, { headers: { cookie } })).status).toBe(200);
   });
 
-  it('is not that of a caller, cannot be made from itself, and counts for nothing beside a key', async () => {
+  it("is rejected by the callers' API, cannot create a session, and does not replace a wrong key", async () => {
     const { cookie } = await begin(adminKey(), { actor: 'olga' });
     expect((await ask('/api/v1/usage', cookie)).status).toBe(401);
     expect((await ask(sessionPath, cookie, { body: { actor: 'peter' } })).status).toBe(401);
@@ -89,7 +92,7 @@ describe('the session of an operator', () => {
     expect((await ask('/api/admin/v1/operator', forged)).status).toBe(401);
   });
 
-  it('is ended by who has it', async () => {
+  it('is ended by a DELETE with its cookie', async () => {
     const { cookie } = await begin(adminKey(), { actor: 'olga' });
     const ended = await ask(sessionPath, cookie, { method: 'DELETE' });
     expect(ended.status).toBe(200);

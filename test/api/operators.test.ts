@@ -1,4 +1,7 @@
-/** What operators do about jobs that hang and providers that fail: every action recorded, none paid twice. */
+/**
+ * Operator actions for stuck jobs and failing providers: each action is recorded, and no job is
+ * charged twice.
+ */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -84,7 +87,7 @@ describe('a paused provider', () => {
   const gateway = useGateway();
   const operators = operatorsOf(gateway);
 
-  it('takes no new call: jobs wait, say so, and go on when it is resumed', async () => {
+  it('receives no new calls: jobs wait, show the pause, and continue after the resume', async () => {
     expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(by);
     await operators.write('/providers/fal/pause', { reason: 'again' });
     const jobs = [await operators.start('a patient heron'), await operators.start('another heron')];
@@ -120,7 +123,7 @@ describe('a paused provider', () => {
     expect(await operators.actions('fal')).toEqual(['provider.paused', 'provider.resumed']);
   });
 
-  it('still delivers what it has taken', async () => {
+  it('still delivers the calls that it has accepted', async () => {
     const jobId = await operators.start('[[slow:1500ms]] a heron in flight');
     await operators.taken(jobId);
     await operators.write('/providers/fal/pause');
@@ -131,7 +134,7 @@ describe('a paused provider', () => {
     }
   });
 
-  it('is passed over where a model has a second one; a job without is canceled unsent', async () => {
+  it('is replaced by a second provider where the model has one; a waiting job without one is canceled unsent', async () => {
     await operators.write('/providers/fal/pause');
     try {
       const other = await gateway.call(path, {
@@ -162,7 +165,7 @@ describe('a job', () => {
   });
   const operators = operatorsOf(gateway);
 
-  it('whose webhook was lost is found done by asking the provider', async () => {
+  it('with a lost notification completes when an operator checks it at the provider', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] a forgotten owl');
     await operators.taken(jobId);
     await expect
@@ -179,7 +182,7 @@ describe('a job', () => {
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
   });
 
-  it('whose workflow was terminated is taken up again and paid for once', async () => {
+  it('with a terminated workflow continues and is charged once', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an orphaned owl');
     await operators.taken(jobId);
     const running = await operators.write(`/jobs/${jobId}/resettle`);
@@ -203,7 +206,7 @@ describe('a job', () => {
     expect(`${again.status} ${again.body.error}`).toBe('409 JOB_ALREADY_DONE');
   });
 
-  it('whose workflow was deleted is taken up from the plan in its row', async () => {
+  it('with a deleted workflow continues from the plan in its row', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an erased owl');
     await operators.taken(jobId);
     const { workflow } = gateway.api.client;
@@ -243,7 +246,7 @@ describe('a job', () => {
   });
 });
 
-describe('an outcome that becomes known too late', () => {
+describe('an outcome that becomes known after the release', () => {
   const gateway = useGateway({
     env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
   });
@@ -256,7 +259,7 @@ describe('an outcome that becomes known too late', () => {
       billing: { state: 'released', charged: 0 },
     });
   }
-  it('is listed with the time of its webhook, and charges nobody', async () => {
+  it('is listed with the time of its notification, and is not charged', async () => {
     const jobId = await operators.start('[[reset-after-accept]] [[late-webhook:3s]] a late swan');
     await released(jobId);
     const listed = async () =>
@@ -276,7 +279,7 @@ describe('an outcome that becomes known too late', () => {
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
-  it('is found by an operator who asks the provider, and charges nobody', async () => {
+  it('is found when an operator checks it at the provider, and is not charged', async () => {
     const jobId = await operators.start('[[slow:5s]] [[ignore-cancel]] [[no-webhook]] a slow swan');
     await released(jobId);
     await operators.untilSeenDone(jobId);

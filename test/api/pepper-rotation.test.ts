@@ -1,4 +1,7 @@
-/** A new KEY_PEPPER: keys go on, are stored under it once they are used, and need the old one no longer. */
+/**
+ * Rotation of KEY_PEPPER: keys stay valid, their hashes are replaced on use, and afterwards the old
+ * pepper is not needed.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access } from '../../api/identity/access.ts';
 import { createKey } from '../../api/identity/keys.ts';
@@ -41,40 +44,40 @@ function process(pepper: string, previousPepper?: string): Access {
   });
 }
 
-describe('a key that was made under the pepper before', () => {
+describe('a key hashed with the previous pepper', () => {
   it('is unknown without KEY_PEPPER_PREVIOUS', async () => {
     const { key } = await newKey();
     expect(await process(newer).admit(key, 'requests')).toBeNull();
   });
 
-  it('is accepted with it, and after its use without it', async () => {
+  it('is accepted with KEY_PEPPER_PREVIOUS, and after its use without it', async () => {
     const { key, keyId } = await newKey();
     expect(await process(newer, older).admit(key, 'requests')).toMatchObject({ keyId, hits: 1 });
     expect(await process(newer).admit(key, 'requests')).toMatchObject({ keyId, hits: 2 });
     expect(await process(older).admit(key, 'requests')).toBeNull();
   });
 
-  it('stays refused when it was revoked', async () => {
+  it('stays rejected when it was revoked', async () => {
     const { key, keyId } = await newKey();
     await createKeys(pool, older).revoke(keyId, null);
     expect(await process(newer, older).admit(key, 'requests')).toBeNull();
     expect(await process(newer).admit(key, 'requests')).toBeNull();
   });
 
-  it('is found by its organization under either', async () => {
+  it('is found by its organization with either pepper', async () => {
     const { key, organizationId } = await newKey();
     expect(await organizationOfKey(pool, [newer, older], key)).toBe(organizationId);
     expect(await organizationOfKey(pool, [newer], key)).toBeNull();
   });
 });
 
-it('a key that nobody has is refused, whatever is accepted', async () => {
+it('an unknown key is rejected with both peppers', async () => {
   const { key } = await newKey();
   await database.query('DELETE FROM api_key WHERE prefix = $1', [key.slice(0, 12)]);
   expect(await process(newer, older).admit(key, 'requests')).toBeNull();
 });
 
-it('processes that are ahead and behind accept a key in turn, while they are replaced', async () => {
+it('processes with the old and the new pepper accept a key in turn during a rolling deployment', async () => {
   const { key } = await newKey();
   const [behind, ahead] = [process(older, newer), process(newer, older)];
   for (const access of [ahead, behind, behind, ahead, behind]) {

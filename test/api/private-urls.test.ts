@@ -1,6 +1,6 @@
 /**
- * Server-side request forgery at the API: every field that takes a URL, with every spelling of an address
- * that is not public. Canaries listen on this machine; they hear nobody, and no credit moves.
+ * Server-side request forgery: every URL field with every spelling of a private address. Canary
+ * servers listen on this machine; they receive no request, and no credits move.
  */
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -132,13 +132,13 @@ const all = new Set([
   'a picture in a chat',
 ]);
 
-describe('a URL that is not public', () => {
-  it('has many spellings and sinks', () => {
+describe('a private URL', () => {
+  it('is tested in many spellings and fields', () => {
     expect(spelled().length).toBeGreaterThanOrEqual(128);
     expect(Object.keys(sinks).length).toBeGreaterThanOrEqual(8);
   });
 
-  it.each(Object.keys(sinks))('is refused, read by nobody and paid by nobody: %s', async (name) => {
+  it.each(Object.keys(sinks))('is rejected, not requested and not charged: %s', async (name) => {
     const count = 'SELECT count(*)::int AS n FROM reservation';
     const before = await gateway.database.query(count);
     const heardBefore = heard;
@@ -157,13 +157,13 @@ describe('a URL that is not public', () => {
     expect(await gateway.database.query(count)).toEqual(before);
   });
 
-  it('is heard by the canaries when somebody does read it: the positive', async () => {
+  it('reaches the canary servers when a program does request it', async () => {
     const before = heard;
     await fetch(`http://127.0.0.1:${port}/`).catch(() => {});
     expect(heard).toBe(before + 1);
   });
 
-  it('that a provider names as its result is not read: the job fails and nothing is charged', async () => {
+  it("in a provider's result is not requested: the job fails without a charge", async () => {
     const before = heard;
     for (const path of ['image/generate', 'video/generate']) {
       const started = await gateway.call(`/api/v1/studio/${path}`, {

@@ -1,13 +1,13 @@
 /**
- * The key by which a provider knows a call again is made from the job, never from a run of its workflow: a
- * reset begins a new run, and what that sends again must be known again.
+ * The idempotency key of a provider call comes from the job, not from the workflow run: a reset
+ * starts a new run, whose repeated calls must have the same key.
  */
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
-it('a provider that knows calls by a key knows them by their job', async () => {
+it('a provider call has an idempotency key made from its job', async () => {
   const word = 'a key for a sound';
   const { body } = await gateway.call('/api/v1/studio/sfx/generate', {
     body: { prompt: word, async: true },

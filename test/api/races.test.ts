@@ -1,6 +1,7 @@
 /**
- * Callers that race each other over two API processes: a balance or a window for ten pays for ten,
- * one Idempotency-Key is one job. `FAULTS=all` races a thousand instead of two hundred.
+ * Simultaneous requests over two API processes: a balance or a window for ten jobs pays for ten,
+ * and one Idempotency-Key is one job. `FAULTS=all` sends a thousand requests instead of two
+ * hundred.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
@@ -57,7 +58,7 @@ const balanceOf = async ({ organizationId }: TestCaller) =>
 
 describe(`${racers} parallel jobs over two APIs`, () => {
   it(
-    'on a balance for ten are ten jobs, and the rest is told 402',
+    'with a balance for ten start ten jobs, and the others return 402',
     async () => {
       const caller = await gateway.newCaller({ credits: price * 10 });
       const answers = await race((index) => ({
@@ -77,7 +78,7 @@ describe(`${racers} parallel jobs over two APIs`, () => {
   );
 
   it(
-    'in a window for ten are ten jobs, and the rest is told when it ends',
+    'in a window for ten start ten jobs, and the others return the reset time',
     async () => {
       const caller = await gateway.newCaller({ credits: 100_000, windowCredits: price * 10 });
       const answers = await race((index) => ({
@@ -95,7 +96,7 @@ describe(`${racers} parallel jobs over two APIs`, () => {
   );
 
   it(
-    'and chats, mixed, never spend more than there is',
+    'mixed with chats never spend more than the balance',
     async () => {
       const credits = price * 10;
       const caller = await gateway.newCaller({ credits });
@@ -139,7 +140,7 @@ describe(`${racers} parallel jobs over two APIs`, () => {
   );
 
   it(
-    'under one Idempotency-Key are one job',
+    'with one Idempotency-Key are one job',
     async () => {
       const caller = await gateway.newCaller({ credits: price * racers });
       const answers = await race(() => ({

@@ -1,6 +1,6 @@
 /**
- * What a 400 says: the field, what is allowed, what was sent, and what was probably meant. In one way for
- * bodies, queries and forms, and never in the words of the library that found it.
+ * The content of a 400 response: the field, the allowed values, the received value, and the likely
+ * intended value. Bodies, queries and forms use one format, without messages of libraries.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
@@ -117,7 +117,7 @@ describe('a Studio request', () => {
     ],
     ['music/plan', { prompt, model_id: 'musicv1' }, 'model_id', 'music_v1'],
     ['video/generate', { prompt, model: 'kling' }, 'model', 'kling-3.0-pro'],
-  ])('%s %j: the model that was probably meant', async (to, body, path, right) => {
+  ])('%s %j: the message suggests the likely intended model', async (to, body, path, right) => {
     const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
     expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
     expect(answer.body.details[0]).toEqual({
@@ -128,13 +128,13 @@ describe('a Studio request', () => {
     });
   });
 
-  it('names every field once, whatever rules of it are broken', async () => {
+  it('gets each field once in the details, however many rules the field breaks', async () => {
     const body = { prompt, imageUrls: 'https://example.com/longer-than-ten', seed: -1, mask: 1 };
     const answer = await gateway.call('/api/v1/studio/image/edit', { body });
     expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls', 'seed', 'mask']);
   });
 
-  it('is never told what looks like a secret', async () => {
+  it('never gets a likely secret back in the message', async () => {
     const voice = gateway.caller.key;
     const body = { text: 'hi', title: 't', voice };
     const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
@@ -181,7 +181,7 @@ describe('a chat', () => {
     expectWords(answer.body, path, words as string);
   });
 
-  it('to a model that does not answer to system alone is refused here', async () => {
+  it('with only system messages is rejected for a model that cannot respond to them', async () => {
     const body = { model: 'claude-opus-5', messages: [{ role: 'system', content: 'be kind' }] };
     const answer = await gateway.call('/api/v1/chat', { body });
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
@@ -220,7 +220,7 @@ describe('a query', () => {
     expectWords(answer.body, field, words);
   });
 
-  it('that a Studio request does not know is refused, not paid for', async () => {
+  it('parameter that a Studio endpoint does not know is rejected, and nothing is charged', async () => {
     const path = '/api/v1/studio/image/generate?dryRun=true';
     const answer = await gateway.call(path, { body: { prompt } });
     expect(answer.status).toBe(400);
@@ -229,7 +229,7 @@ describe('a query', () => {
 });
 
 describe('a form', () => {
-  it('without its file is told that it lacks it, not what it has too much', async () => {
+  it('without its file is rejected for the missing file, not for its other fields', async () => {
     const form = new FormData();
     form.append('x', '1');
     const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {

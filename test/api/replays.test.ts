@@ -1,6 +1,6 @@
 /**
- * Replays of finished jobs: a request with the Idempotency-Key of a finished job returns that job, although its input
- * was deleted, its host is gone and its host is gone. Only the database decides.
+ * Replays of finished jobs: a request with the Idempotency-Key of a finished job returns that job,
+ * although its input was deleted or the host of the input is gone. Only the database decides.
  */
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { beforeAll, describe, expect, it } from 'vitest';

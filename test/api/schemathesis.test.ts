@@ -20,8 +20,8 @@ afterAll(() => gateway.close());
 describe.each([
   ['callers', '/api/v1/openapi.json', () => gateway.caller.key],
   ['operators', '/api/admin/v1/openapi.json', () => gateway.config.ADMIN_API_KEY],
-])('the served description for %s', (_whom, path, keyOf) => {
-  it('holds against generated requests: no server error, no answer that it does not describe', async () => {
+])('the OpenAPI description for %s', (_whom, path, keyOf) => {
+  it('matches the responses to generated requests: no 5xx, no undescribed response', async () => {
     const seed = process.env['SEED'] ?? '1';
     const { failed, report } = await runSchemathesis({
       url: gateway.url + path,

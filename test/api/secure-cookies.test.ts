@@ -1,11 +1,11 @@
-/** Cookies of sessions behind TLS, which ends before the gateway. */
+/** Session cookies behind a proxy that terminates TLS. */
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 // A gateway of its own: the public address decides about the cookies.
 const gateway = useGateway({ env: { PUBLIC_BASE_URL: 'https://gateway.example' } });
 
-it('marks every cookie of a session as Secure when the public address is https', async () => {
+it('every session cookie is Secure when the public address is https', async () => {
   const sessions = [
     { path: '/api/v1/session', key: gateway.caller.key, body: {} },
     { path: '/api/admin/v1/session', key: gateway.config.ADMIN_API_KEY, body: { actor: 'olga' } },

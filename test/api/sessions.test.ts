@@ -1,4 +1,7 @@
-/** Sessions of the console over HTTP: what a cookie opens, to whom, and when it ends. */
+/**
+ * Console sessions over HTTP: the routes that a cookie opens, the origins that may use it, and its
+ * end.
+ */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { expect, it } from 'vitest';
@@ -28,7 +31,7 @@ const as = (
     headers: { cookie, ...options.headers },
   });
 
-it('stands for the key, does not hold it, and is kept from scripts and other sites', async () => {
+it('a session represents its key, does not contain it, and is hidden from scripts and other sites', async () => {
   const caller = await gateway.newCaller({ credits: 5 });
   const begun = await begin(caller);
   expect(begun.status).toBe(201);
@@ -44,7 +47,7 @@ it('stands for the key, does not hold it, and is kept from scripts and other sit
   expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
 });
 
-it('changes something for the pages of the gateway only', async () => {
+it("a session allows changes only from the gateway's own pages", async () => {
   const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
   const change = (origin?: string) =>
     as(cookie, '/api/v1/api-keys', {
@@ -66,7 +69,7 @@ it('changes something for the pages of the gateway only', async () => {
   expect((await change(gateway.url)).status).toBe(200);
 });
 
-it('is not valid if its token was changed, or in a request with a wrong key', async () => {
+it('a session cookie is rejected when its token was changed, or in a request with a wrong key', async () => {
   const cookie = cookieOf(await begin(gateway.caller));
   const changed = cookie.replace(/=./, (start) => (start === '=a' ? '=b' : '=a'));
   expect((await as(changed, '/api/v1/key')).status).toBe(401);
@@ -75,7 +78,7 @@ it('is not valid if its token was changed, or in a request with a wrong key', as
   expect((await as(cookie, '/api/v1/key')).status).toBe(200);
 });
 
-it('ends after twelve hours', async () => {
+it('a session ends after twelve hours', async () => {
   const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
   await gateway.database.query(
     `UPDATE console_session SET expires_at = expires_at - interval '12 hours'`,
@@ -83,7 +86,7 @@ it('ends after twelve hours', async () => {
   expect((await as(cookie, '/api/v1/key')).status).toBe(401);
 });
 
-it('is not renewed by a link, which only a key can create', async () => {
+it('a session cannot create a sign-in link, which requires a key', async () => {
   const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
   const link = await as(cookie, '/api/v1/session/links', {
     method: 'POST',
@@ -92,7 +95,7 @@ it('is not renewed by a link, which only a key can create', async () => {
   expect([link.status, link.body['error']]).toEqual([403, 'FORBIDDEN']);
 });
 
-it('opens no route after sign-out', async () => {
+it('a session opens no route after sign-out', async () => {
   const origin = { origin: gateway.url };
   const caller = await gateway.newCaller({ credits: 5 });
   const cookie = cookieOf(await begin(caller));
@@ -121,7 +124,7 @@ it('opens no route after sign-out', async () => {
   expect(statuses.filter((line) => !line.endsWith(' 401'))).toEqual([]);
 });
 
-it('is listed with the keys of its user, and ended from the list', async () => {
+it('a session is listed with the keys of its user, and can be ended from the list', async () => {
   const caller = await gateway.newCaller({ credits: 5 });
   const cookie = cookieOf(await begin(caller));
   interface Listed {
@@ -139,7 +142,7 @@ it('is listed with the keys of its user, and ended from the list', async () => {
   expect((await list()).body.sessions).toEqual([]);
 });
 
-it('does not use up the rate limit of its key', async () => {
+it('a session does not use the rate limit of its key', async () => {
   const caller = await gateway.newCaller({ credits: 5 });
   const cookie = cookieOf(await begin(caller));
   const remaining = async () => {
@@ -153,7 +156,7 @@ it('does not use up the rate limit of its key', async () => {
   expect(await remaining()).toBe(before - 1);
 });
 
-it('ends with its key', async () => {
+it('a session ends with its key', async () => {
   const caller = await gateway.newCaller({ credits: 5 });
   const begun = await begin(caller);
   const cookie = cookieOf(begun);
@@ -166,7 +169,7 @@ it('ends with its key', async () => {
   expect((await as('', '/api/v1/session')).body).toMatchObject({ session: null });
 });
 
-it('begins by a link once, and not by one that is too old', async () => {
+it('a session starts once from a sign-in link, and not from an expired link', async () => {
   const { key, keyId } = await gateway.newCaller({ credits: 5 });
   const link = async () => {
     const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
@@ -197,7 +200,7 @@ it('begins by a link once, and not by one that is too old', async () => {
   );
 });
 
-it('leads browsers to the console and programs to the descriptions, under a strict policy', async () => {
+it('the root URL leads browsers to the console and programs to the descriptions, with a strict content security policy', async () => {
   const accept = (type: string) =>
     fetch(`${gateway.url}/`, { headers: { accept: type }, redirect: 'manual' });
   const browser = await accept('text/html,*/*;q=0.8');

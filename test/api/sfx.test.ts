@@ -14,7 +14,7 @@ const effect = (body: object) => gateway.call<Body>('/api/v1/studio/sfx/generate
 const secondCredits = 0.6;
 
 describe('POST /studio/sfx/generate', () => {
-  it.each([0.5, 7.5, 30])('makes a sound of %d seconds', async (durationSeconds) => {
+  it.each([0.5, 7.5, 30])('creates a sound of %d seconds', async (durationSeconds) => {
     const answer = await effect({ prompt: 'waves', durationSeconds, promptInfluence: 0.7 });
     expect(answer.status).toBe(200);
     expect(answer.body.data).toEqual({
@@ -31,7 +31,7 @@ describe('POST /studio/sfx/generate', () => {
     expect(answer.body.credits.used).toBeCloseTo(Math.ceil(durationSeconds) * secondCredits, 6);
   });
 
-  it('reserves the longest sound and charges the one that the model chose', async () => {
+  it('reserves the longest duration and charges the duration that the model chose', async () => {
     const accepted = await gateway.call('/api/v1/studio/sfx/generate', {
       body: { prompt: '[[slow:600ms]] a door', loop: true, async: true },
     });

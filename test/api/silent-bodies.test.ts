@@ -1,6 +1,6 @@
 /**
- * Bodies that arrive slowly or not at all: one organization, or clients without a key, cannot slow another
- * organization's requests, and leave nothing behind.
+ * Bodies that arrive slowly or not at all: one organization, or clients without a key, cannot slow
+ * another organization's requests, and leave no files or rows.
  */
 import { readdir } from 'node:fs/promises';
 import { request, type ClientRequest } from 'node:http';
@@ -164,7 +164,7 @@ describe('silent clients', () => {
     ];
   }
 
-  it('get 408 on every route with a body, whether they send nothing or a byte a second', async () => {
+  it('get 408 on every route with a body, whether they send nothing or one byte per second', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(`UPDATE organization SET upload_bytes = 0`);
     const withKey = (key: string, routes: readonly Walked[]): Route[] =>
@@ -234,7 +234,7 @@ describe('wide bodies', () => {
   });
 });
 
-describe('bytes that an organization sends', () => {
+describe('the request bytes of an organization', () => {
   /** Sends all of a body but its last bytes; the client then pauses. */
   const send = (caller: TestCaller, bytes: number): Sent =>
     open('/api/v1/chat', {
@@ -243,7 +243,7 @@ describe('bytes that an organization sends', () => {
       text: `{"zz":"${'x'.repeat(bytes - 8)}"`,
     });
 
-  it('are bounded for all its keys together, and a small request of another is served', async () => {
+  it("are limited for all its keys together, while another organization's small request is served", async () => {
     const greedy = await Promise.all(
       Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
     );
@@ -263,7 +263,7 @@ describe('an unfinished form', () => {
   const spooled = async (): Promise<string[]> =>
     readdir(join(gateway.config.STORAGE_DIR, 'spool')).catch(() => []);
 
-  it('gets 408, and leaves nothing in the spool', async () => {
+  it('gets 408, and leaves no file in the spool', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     const boundary = 'x'.repeat(20);
     const part = `--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;

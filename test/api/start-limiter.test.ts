@@ -1,4 +1,4 @@
-/** More jobs than Temporal can be asked to start at the same time. */
+/** More simultaneous workflow starts than the limit for Temporal. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, useOwnGateway, type TestGateway } from '../harness/gateway.ts';
@@ -13,24 +13,24 @@ const generateMany = async (gateway: TestGateway, count: number, prompt: string)
   return { caller, answers };
 };
 
-describe('starts beyond the limit', () => {
+describe('workflow starts beyond the limit', () => {
   const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '1' } });
 
-  it('all come to be', async () => {
+  it('all succeed', async () => {
     const { answers } = await generateMany(gateway, 12, 'a patient crane');
     expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200));
     expect(await gateway.sandbox.submits({ match: 'a patient crane' })).toHaveLength(12);
   });
 });
 
-describe('starts while no worker runs', () => {
+describe('workflow starts without a running worker', () => {
   // No worker may run at first.
   const gateway = useOwnGateway({
     worker: false,
     env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
   });
 
-  it('hold up no others: all wait in Temporal, and come to be', async () => {
+  it('do not block each other: all wait in Temporal, and succeed', async () => {
     const asked = generateMany(gateway, 6, 'an early crane');
     // Longer than any of them would wait for a turn.
     await sleep(3000);
@@ -40,10 +40,10 @@ describe('starts while no worker runs', () => {
   });
 });
 
-describe('a start whose turn does not come', () => {
+describe('a workflow start that exceeds its wait', () => {
   const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '1' } });
 
-  it('is refused with when to come back; it starts nothing, moves nothing and holds no key', async () => {
+  it('gets 503 with Retry-After, starts nothing, reserves nothing and holds no Idempotency-Key', async () => {
     const { caller, answers } = await generateMany(gateway, 12, 'an impatient crane');
     const refused = answers.filter(({ status }) => status === 503);
     const served = answers.filter(({ status }) => status === 200);
@@ -67,7 +67,7 @@ describe('a start whose turn does not come', () => {
     );
   });
 
-  it('leaves its Idempotency-Key to the next attempt', async () => {
+  it('frees its Idempotency-Key for the next attempt', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const keyed = (index: number) =>
       gateway.call(path, {

@@ -22,7 +22,7 @@ interface Published {
 const gateway = useGateway({ settled: 'last' });
 
 describe('GET /studio/models', () => {
-  it('tells every endpoint, its fields and its models', async () => {
+  it('lists every endpoint, its fields and its models', async () => {
     const { status, body } = await gateway.call<Published>('/api/v1/studio/models');
     expect(status).toBe(200);
     expect(body.data.map((entry) => entry.endpoint)).toEqual(
@@ -35,7 +35,7 @@ describe('GET /studio/models', () => {
     expect(generate?.request.properties['prompt']).toMatchObject({ minLength: 3, maxLength: 2000 });
   });
 
-  it('publishes limits that are in force', async () => {
+  it('publishes the limits that the API enforces', async () => {
     const { body } = await gateway.call<Published>('/api/v1/studio/models');
     const bodies: Record<string, object> = {
       imageGenerate: { prompt: 'a tree' },
@@ -73,7 +73,7 @@ describe('GET /studio/models', () => {
     expect(checked).toBeGreaterThan(100);
   });
 
-  it.each(['models', 'voices'])('%s need a key with the scope studio:read', async (what) => {
+  it.each(['models', 'voices'])('requires the scope studio:read: %s', async (what) => {
     const path = `/api/v1/studio/${what}`;
     expect((await gateway.call(path, { key: null })).status).toBe(401);
     const { key } = await gateway.newCaller({ credits: 0, scopes: ['studio:image'] });
@@ -83,7 +83,7 @@ describe('GET /studio/models', () => {
 });
 
 describe('GET /studio/voices', () => {
-  it('tells 23 lowercase first names, one of them the default, and nothing of the provider', async () => {
+  it('lists 23 lowercase first names with one default, and nothing about the provider', async () => {
     const { body } = await gateway.call<{ data: { name: string; default: boolean }[] }>(
       '/api/v1/studio/voices',
     );

@@ -1,4 +1,7 @@
-/** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
+/**
+ * The sweeper processes each row and each step separately: a failing row or step does not stop the
+ * others.
+ */
 import type { Client } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
@@ -68,8 +71,8 @@ const stateOf = async (id: string) => {
 
 const unaskable = () => `${unaskableForm}${newId('job')}`;
 
-describe('a workflow that runs on past the time of its job', () => {
-  it('is left alone until the job had its time again, then ended and released', async () => {
+describe('a workflow that runs longer than the deadline of its job', () => {
+  it('is left alone for a second deadline period, then terminated and released', async () => {
     const id = newId('job');
     await reserve(id, {
       keyId: gateway.caller.keyId,
@@ -120,7 +123,7 @@ describe('a workflow that runs on past the time of its job', () => {
 });
 
 describe('a pass of the sweeper', () => {
-  it('releases what it can where others cannot be decided, and counts those', async () => {
+  it('releases every decidable job, and counts the undecidable jobs', async () => {
     const bad = [unaskable(), unaskable()];
     const good = newId('job');
     for (const id of [...bad, good]) await reserve(id);
@@ -136,7 +139,7 @@ describe('a pass of the sweeper', () => {
     }
   });
 
-  it('looks after those behind a hundred that cannot be decided', async () => {
+  it('reaches the jobs behind a hundred undecidable ones', async () => {
     const bad = Array.from({ length: 120 }, unaskable);
     await Promise.all(bad.map((id) => reserve(id)));
     const good = newId('job');
@@ -151,7 +154,7 @@ describe('a pass of the sweeper', () => {
   it.each<[string, () => Partial<Services>]>([
     ['chats', () => ({ chatLedger: { ...gateway.api.services.chatLedger, sweep: broken } })],
     ['uploads', () => ({ uploads: { ...gateway.api.services.uploads, sweep: broken } })],
-  ])('does the rest where the %s cannot be looked after', async (_name, changed) => {
+  ])('completes its other steps when the sweep of %s fails', async (_name, changed) => {
     const good = newId('job');
     await reserve(good);
     const sweeper = sweeperWith(changed());
@@ -161,7 +164,7 @@ describe('a pass of the sweeper', () => {
     expect(await sweeper.sweep()).toMatchObject({ failed: 1 });
   });
 
-  it('removes the uploads that it can where one cannot be removed', async () => {
+  it('removes the other uploads when one cannot be removed', async () => {
     const { uploads } = gateway.api.services;
     const made = [newId('upload'), newId('upload')];
     const { organizationId, keyId } = gateway.caller;

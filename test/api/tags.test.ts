@@ -1,6 +1,6 @@
 /**
- * Tags: the `metadata` of a job or chat is shown wherever that is, lists are narrowed by it, and no
- * organization ever sees or counts what another one tagged alike.
+ * Tags: the `metadata` of a job or chat appears wherever the job or chat does, filters lists, and
+ * is invisible to other organizations with the same tags.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -63,7 +63,7 @@ describe('metadata of a Studio job', () => {
     expect(found).toEqual([jobId]);
   });
 
-  it('may be as much as the bounds allow: Temporal shows what it can keep', async () => {
+  it('is accepted at its maximum size, and Temporal has the part that fits', async () => {
     const pairs = Array.from({ length: 16 }, (_, n) => [`${n}`.padEnd(64, 'x'), 'ü'.repeat(512)]);
     const metadata = { ...Object.fromEntries(pairs.slice(1)), short: 'yes' };
     const jobId = await paint(gateway.caller, { metadata });
@@ -75,7 +75,7 @@ describe('metadata of a Studio job', () => {
     ).toEqual(['short=yes']);
   });
 
-  it('comes with a form as JSON', async () => {
+  it('is accepted as JSON in a form', async () => {
     const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
       body: { text: 'hello', title: 'hello' },
     });
@@ -91,7 +91,7 @@ describe('metadata of a Studio job', () => {
     expect((await jobs(gateway.caller, '?metadata[team]=support')).data).toHaveLength(1);
   });
 
-  it('is part of what an Idempotency-Key stands for', async () => {
+  it('is part of the request that an Idempotency-Key identifies', async () => {
     const ask = (metadata?: object) =>
       gateway.call(imagePath, {
         body: { prompt: 'a tree', metadata },
@@ -114,7 +114,7 @@ describe('metadata of a Studio job', () => {
     ['no name', { '': 'a' }, '1–64'],
     ['a list', ['a'], 'metadata'],
     ['a text', 'team=a', 'metadata'],
-  ])('is refused with %s, and nothing is started', async (_, metadata, said) => {
+  ])('is rejected with %s, and no job starts', async (_, metadata, said) => {
     const caller = await gateway.newCaller({ credits: 100 });
     for (const [path, body] of [
       [imagePath, { prompt: 'a tree', metadata }],
@@ -132,7 +132,7 @@ describe('metadata of a Studio job', () => {
 
 describe('metadata of a chat', () => {
   it.each(['/api/v1/chat', '/api/v1/chat/completions'])(
-    'of %s is in its usage record',
+    'is in the usage record for %s',
     async (path) => {
       const caller = await gateway.newCaller({ credits: 100 });
       expect((await chat(caller, { metadata: { team: 'ops' }, max_tokens: 20 }, path)).status).toBe(
@@ -155,7 +155,7 @@ describe('metadata of a chat', () => {
 });
 
 describe('lists', () => {
-  it('are narrowed to tags, models, keys, types, statuses and times, page by page', async () => {
+  it('are filtered by tags, models, keys, types, statuses and times, in pages', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const second = (
       await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
@@ -207,7 +207,7 @@ describe('lists', () => {
     expect(await ids(`?metadata[team]=a&limit=2&cursor=${page.nextCursor}`)).toEqual([b, a]);
   });
 
-  it('of another organization are never touched by the same tag', async () => {
+  it('of another organization are unaffected by the same tag', async () => {
     const [one, other] = await Promise.all([
       gateway.newCaller({ credits: 100 }),
       gateway.newCaller({ credits: 100 }),
@@ -237,7 +237,7 @@ describe('lists', () => {
     ['?metadata[__proto__]=x', 'metadata'],
     ['?keyId=nope', 'keyId'],
     ['?before=yesterday', 'before'],
-  ])('refuse %s', async (query, named) => {
+  ])('reject %s', async (query, named) => {
     for (const path of ['/api/v1/studio/jobs', '/api/v1/usage', '/api/v1/usage/summary']) {
       const answer = await gateway.call(`${path}${query}`);
       expect([answer.status, answer.body.details[0]?.path], path).toEqual([400, named]);
@@ -256,7 +256,7 @@ describe('GET /usage/summary', () => {
   const summary = (caller: TestCaller, query: string, headers = {}) =>
     gateway.call<Summary>(`/api/v1/usage/summary${query}`, { key: caller.key, headers });
 
-  it('adds up to the ledger, by whatever it is asked for', async () => {
+  it('equals the ledger for every grouping', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
     await paint(caller, { numImages: 2 });
@@ -299,7 +299,7 @@ describe('GET /usage/summary', () => {
     });
   });
 
-  it('is CSV where that is asked for', async () => {
+  it('returns CSV on request', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
     await paint(caller, { metadata: { team: ';=1+1' } });
@@ -331,7 +331,7 @@ describe('GET /usage/summary', () => {
     ['?format=xml', 'format'],
     ['?after=2020-01-01T00:00:00Z', 'after'],
     ['?after=2026-01-02T00:00:00Z&before=2026-01-01T00:00:00Z', 'after'],
-  ])('refuses %s', async (query, named) => {
+  ])('rejects %s', async (query, named) => {
     const answer = await summary(gateway.caller, query);
     expect([answer.status, answer.body.details[0]?.path]).toEqual([400, named]);
   });

@@ -1,6 +1,6 @@
 /**
- * Every object against every actor. A stranger gets for somebody's id, byte for byte, what he gets for an
- * id that nobody has: no answer tells that the other exists.
+ * Every object against every caller. For an id of another organization, a caller gets the same
+ * bytes as for an unknown id, so that no response reveals that the object exists.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -218,8 +218,8 @@ const refusedAs: Record<string, number[]> = {
   nobody: [401],
 };
 
-describe('a stranger', () => {
-  it.each(Object.keys(refusedAs))('learns and changes nothing: %s', async (actor) => {
+describe('a caller of another organization', () => {
+  it.each(Object.keys(refusedAs))('reads and changes nothing: %s', async (actor) => {
     const key = actors[actor] ?? null;
     const before = await state();
     for (const [what, attempt] of Object.entries(attempts)) {
@@ -237,7 +237,7 @@ describe('a stranger', () => {
     expect(await state()).toEqual(before);
   });
 
-  it('sees his own only, in every list', async () => {
+  it('gets only its own objects in every list', async () => {
     const key = actors['stranger'] ?? '';
     for (const path of [
       '/api/v1/studio/jobs',
@@ -255,7 +255,7 @@ describe('a stranger', () => {
     }
   });
 
-  it("has an Idempotency-Key of his own, whatever word is another's", async () => {
+  it('has separate Idempotency-Keys, even with the same value', async () => {
     const answer = await gateway.call('/api/v1/studio/image/generate', {
       key: actors['stranger'] ?? '',
       headers: { 'idempotency-key': 'a-shared-word' },
@@ -265,7 +265,7 @@ describe('a stranger', () => {
     expect(answer.headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('finds no way to the operators', async () => {
+  it('is rejected by every operator endpoint', async () => {
     const real = (path: string): string =>
       path
         .replace(':organizationId', owner.organizationId)
@@ -286,7 +286,7 @@ describe('a stranger', () => {
     }
   });
 
-  it('does nothing that his key has no scope for', async () => {
+  it('is rejected without the scope of the operation', async () => {
     for (const { method, asked, scope } of [...ofCallers, ...ofProtocols]) {
       if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
@@ -301,7 +301,7 @@ describe('a stranger', () => {
 });
 
 describe('in the same organization', () => {
-  it('another user sees the jobs, and none of the keys', async () => {
+  it('another user can read the jobs, and cannot change the keys', async () => {
     const key = await userKey(owner.organizationId, 'member');
     const job = await answered(attempts['look at a job']?.(theirs) as Attempt, key);
     expect(job).toMatchObject({ status: 200 });
@@ -314,7 +314,7 @@ describe('in the same organization', () => {
     expect((await gateway.call('/api/v1/usage')).status).toBe(200);
   });
 
-  it('a viewer looks and does nothing', async () => {
+  it('a viewer can read and change nothing', async () => {
     const key = await userKey(owner.organizationId, 'viewer');
     const before = await state();
     const statuses: Record<string, unknown> = {};
@@ -335,7 +335,7 @@ describe('in the same organization', () => {
     expect(await state()).toEqual(before);
   });
 
-  it('a key without the scope is told so, about any id alike', async () => {
+  it('a key without the scope gets the same 403 for every id', async () => {
     const key = await userKey(owner.organizationId, 'member', { scopes: ['chat'] });
     for (const what of ['look at a job', 'cancel a job that waits', 'revoke a key']) {
       const own = await answered(attempts[what]?.(theirs) as Attempt, key);
@@ -344,7 +344,7 @@ describe('in the same organization', () => {
     }
   });
 
-  it('the owner may do it all: what was refused above exists', async () => {
+  it('the owner can do all of this, so the objects of the rejections above exist', async () => {
     for (const what of [
       'look at a job',
       'wait for a job',

@@ -57,8 +57,8 @@ async function upload({
 const reservations = () =>
   gateway.database.query<{ count: string }>('SELECT count(*) FROM reservation');
 
-describe('a recording that comes with the request', () => {
-  it('is written down with the time of each word, paid for by its seconds', async () => {
+describe('a recording in the request', () => {
+  it('is transcribed with the time of each word, and charged by its seconds', async () => {
     const answer = await upload({ fields: { language: 'en-GB', fileName: 'Talk one.mp3' } });
     expect(answer.status).toBe(200);
     const { data, credits } = answer.body;
@@ -89,7 +89,7 @@ describe('a recording that comes with the request', () => {
     expect(submit?.body['file']).toMatchObject({ sizeBytes: speech.length });
   });
 
-  it('stays out of the history of its workflow, and so does what was said', async () => {
+  it('is not in the history of its workflow, and neither is its transcript', async () => {
     const { body } = await upload({ fields: { fileName: 'history.mp3' } });
     const [job] = await gateway.database.query<{ id: string }>(
       'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
@@ -115,7 +115,7 @@ describe('a recording that comes with the request', () => {
     expect(other.status).toBe(422);
   });
 
-  it('is answered with 202 when it is asked to be asynchronous; a list leaves the words out', async () => {
+  it('returns 202 for an asynchronous request; lists omit the transcript', async () => {
     const accepted = await upload({ fields: { async: 'true' } });
     expect(accepted.status).toBe(202);
     const { jobId } = accepted.body.data as unknown as { jobId: string };
@@ -133,7 +133,7 @@ describe('a recording that comes with the request', () => {
   });
 
   const limit = 4.5 * 1024 * 1024;
-  it('may have 4.5 MB and not a byte more', async () => {
+  it('may have exactly 4.5 MB', async () => {
     const padded = Buffer.alloc(limit);
     padded.set(speech);
     const largest = await upload({ file: padded });
@@ -160,7 +160,7 @@ describe('a recording that comes with the request', () => {
       { fields: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`f${i}`, '1'])) },
       '(body)',
     ],
-  ])('is refused with %s, and nothing is reserved', async (_name, wanted, field) => {
+  ])('is rejected with %s, and nothing is reserved', async (_name, wanted, field) => {
     const before = await reservations();
     const answer = await upload(wanted);
     expect(answer.status).toBe(400);
@@ -168,13 +168,13 @@ describe('a recording that comes with the request', () => {
     expect(await reservations()).toEqual(before);
   });
 
-  it('is not kept for a key that may not use it', async () => {
+  it('is rejected for a key without the scope', async () => {
     const { key } = await gateway.newCaller({ credits: 10, scopes: ['chat'] });
     const answer = await upload({ headers: { authorization: `Bearer ${key}` } });
     expect(answer.status).toBe(403);
   });
 
-  it('is refused when the form is cut off', async () => {
+  it('is rejected when the form is cut off', async () => {
     const answer = await fetch(gateway.url + path, {
       method: 'POST',
       headers: {
@@ -187,7 +187,7 @@ describe('a recording that comes with the request', () => {
   });
 });
 
-describe('a recording that was uploaded before', () => {
+describe('an uploaded recording', () => {
   it.each(['fileId', 'audioUrl'])('is found by its %s and priced by its length', async (field) => {
     const signed = await gateway.call<{
       fileId: string;
@@ -211,7 +211,7 @@ describe('a recording that was uploaded before', () => {
     expect(foreign.body.error).toBe('INVALID_INPUT_URL');
   });
 
-  it('may be what another job made', async () => {
+  it('may be the result of another job', async () => {
     const spoken = await gateway.call<{ data: { url: string } }>(
       '/api/v1/studio/voiceover/generate',
       { body: { text: 'Say it again', title: 'Again' } },
@@ -222,8 +222,8 @@ describe('a recording that was uploaded before', () => {
   });
 });
 
-describe('a recording elsewhere', () => {
-  it('is priced by a bound and charged by its length', async () => {
+describe('a recording at an external URL', () => {
+  it('is reserved at a maximum and charged by its length', async () => {
     const accepted = await gateway.call(path, {
       body: { audioUrl: talkUrl, async: true },
     });
@@ -240,7 +240,7 @@ describe('a recording elsewhere', () => {
     [{ fileId: `file_${'0'.repeat(32)}` }, 'INVALID_INPUT_URL', 'fileId'],
     [{ fileId: 'file_1', audioUrl: 'https://example.com/a' }, 'CONFLICTING_FIELDS', 'fileId'],
     [{}, 'INVALID_REQUEST', 'fileId'],
-  ])('is refused: %j', async (body, code, field) => {
+  ])('is rejected: %j', async (body, code, field) => {
     const answer = await gateway.call<Body>(path, { body });
     expect(answer.status).toBe(400);
     expect(answer.body.error).toBe(code);

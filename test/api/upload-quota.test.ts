@@ -1,6 +1,6 @@
 /**
- * What an organization may keep of its own in the storage: so many bytes, however many ask at once; one
- * sender per URL; nothing that was never used for ever; nothing of requests that were refused.
+ * The storage quota of an organization: a limit on its bytes under simultaneous requests, one
+ * sender per URL, and removal of files that no request uses and of files in rejected requests.
  */
 import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
@@ -46,8 +46,8 @@ async function stored({ organizationId } = caller): Promise<string[]> {
   return readdir(directory, { recursive: true }).catch(() => []);
 }
 
-describe('the bytes of an organization', () => {
-  it('are bounded, however many ask at once, and shown', async () => {
+describe('the stored bytes of an organization', () => {
+  it('are limited and reported, also under simultaneous requests', async () => {
     expect(await quota()).toEqual({ limit, used: 0, remaining: limit });
     const asked = await Promise.all(
       Array.from({ length: 30 }, () => uploadUrl({ filename: 'a.png', size: 100_000 })),
@@ -67,7 +67,7 @@ describe('the bytes of an organization', () => {
     expect(await uploadUrl({ filename: 'a.png' }, other)).toMatchObject({ status: 403 });
   });
 
-  it('are those that came once the file is there, and none when it never came', async () => {
+  it('are the received bytes of a file, and 0 for a file that never arrived', async () => {
     const picture = await sharp(randomBytes(64 * 64 * 3), {
       raw: { width: 64, height: 64, channels: 3 },
     })
@@ -85,7 +85,7 @@ describe('the bytes of an organization', () => {
     expect((await quota()).used).toBe(picture.length);
   });
 
-  it('are given back by a file that no request named for long, and kept by one that was', async () => {
+  it('are freed when no request used a file for long, and kept when one did', async () => {
     const picture = await sharp({
       create: { width: 64, height: 64, channels: 3, background: 'red' },
     })
@@ -134,7 +134,7 @@ describe('an upload URL', () => {
     return request;
   }
 
-  it('takes one sender at a time', async () => {
+  it('accepts one sender at a time', async () => {
     const picture = await sharp({
       create: { width: 64, height: 64, channels: 3, background: 'blue' },
     })
@@ -154,7 +154,7 @@ describe('an upload URL', () => {
   });
 });
 
-describe('a recording that comes with its request', () => {
+describe('a recording in its request', () => {
   interface Transcription {
     error: string;
     data: { jobId: string };
@@ -173,13 +173,13 @@ describe('a recording that comes with its request', () => {
   const files = async (of = caller) =>
     (await stored(of)).filter((name) => name.startsWith('file_'));
 
-  it('counts, and stays for its job', async () => {
+  it('counts towards the quota, and is kept for its job', async () => {
     expect(await transcribe()).toMatchObject({ status: 200 });
     expect(await files()).toHaveLength(1);
     expect((await quota()).used).toBe(speech.length);
   });
 
-  it('is removed when the request is refused, whatever refuses it', async () => {
+  it('is removed when the request is rejected for any reason', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     expect(await transcribe({}, {}, poor)).toMatchObject({ status: 402 });
     await expect.poll(() => files(poor)).toEqual([]);
@@ -193,7 +193,7 @@ describe('a recording that comes with its request', () => {
     expect((await quota()).used).toBe(0);
   });
 
-  it('is kept once for all repeats of its request', async () => {
+  it('is stored once for all repeats of its request', async () => {
     const headers = { 'idempotency-key': 'the-same' };
     const first = await transcribe({ async: 'true' }, headers);
     const again = await transcribe({ async: 'true' }, headers);
@@ -203,7 +203,7 @@ describe('a recording that comes with its request', () => {
     expect((await quota()).used).toBe(speech.length);
   });
 
-  it('is refused where the organization keeps what it may', async () => {
+  it('is rejected when the quota is used up', async () => {
     await uploadUrl({ filename: 'a.png', size: limit });
     expect(await transcribe()).toMatchObject({
       status: 403,

@@ -1,4 +1,4 @@
-/** Upload URLs (spec §4.5, design §7) on the embedded storage: what they take, and all they refuse. */
+/** Upload URLs (spec §4.5, design §7) on the embedded storage: accepted and rejected uploads. */
 import { createHash, randomBytes } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { readdir, writeFile } from 'node:fs/promises';
@@ -101,7 +101,7 @@ const rowOf = async (fileId: string) => {
 };
 
 describe('POST /storage/upload-url', () => {
-  it('answers a signed PUT, the public URL, and the rate headers', async () => {
+  it('returns a signed PUT URL, the public URL, and the rate headers', async () => {
     const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
       method: 'POST',
       body: { filename: 'cat.jpeg', size: 1234, purpose: 'image-edit' },
@@ -134,7 +134,7 @@ describe('POST /storage/upload-url', () => {
     expect(answer.headers.get('x-request-id')).toBeTruthy();
   });
 
-  it('needs no body at all', async () => {
+  it('needs no request body', async () => {
     const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', { method: 'POST' });
     expect(answer.status).toBe(200);
     expect(answer.body.maxBytes).toBe(200 * 1024 * 1024);
@@ -154,7 +154,7 @@ describe('POST /storage/upload-url', () => {
     [{ filename: '' }, 400, 'filename'],
     [{ purpose: 'Not A Word' }, 400, 'purpose'],
     [{ key: 'org_1/x.png' }, 400, 'key'],
-  ])('refuses %j with %i', async (body, status, path) => {
+  ])('rejects %j with %i', async (body, status, path) => {
     const answer = await gateway.call('/api/v1/storage/upload-url', { method: 'POST', body });
     expect(answer).toMatchObject({ status, body: { details: [{ path }] } });
   });
@@ -163,12 +163,12 @@ describe('POST /storage/upload-url', () => {
     ['image/png', 25],
     ['audio/x-wav', 100],
     ['video/quicktime', 200],
-  ])('takes %s up to %i MB', async (contentType, megabytes) => {
+  ])('accepts %s up to %i MB', async (contentType, megabytes) => {
     const size = megabytes * 1024 * 1024;
     expect((await uploadUrl({ contentType, size })).maxBytes).toBe(size);
   });
 
-  it('needs the scope storage:write', async () => {
+  it('requires the scope storage:write', async () => {
     const reader = await gateway.newCaller({ credits: 0, scopes: ['studio:image'] });
     const answer = await gateway.call('/api/v1/storage/upload-url', {
       method: 'POST',
@@ -180,7 +180,7 @@ describe('POST /storage/upload-url', () => {
 });
 
 describe('an upload', () => {
-  it('is taken once, recorded, and read back under the public URL', async () => {
+  it('is accepted once, recorded, and readable at the public URL', async () => {
     const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
     const sha256 = createHash('sha256').update(png).digest('hex');
     expect(await put(signed)).toEqual({
@@ -213,7 +213,7 @@ describe('an upload', () => {
     expect(await put(signed)).toMatchObject({ status: 409, body: { error: 'ALREADY_UPLOADED' } });
   });
 
-  it('may come without a size, in chunks, and without a type: its bytes tell', async () => {
+  it('may have no size, chunked encoding and no type: the bytes determine the type', async () => {
     const signed = await uploadUrl();
     const answer = await send({
       target: targetOf(signed.uploadUrl),
@@ -224,7 +224,7 @@ describe('an upload', () => {
     expect((await fetch(signed.publicUrl)).headers.get('content-type')).toBe('image/png');
   });
 
-  it('never sits in memory', async () => {
+  it('is streamed without being held in memory', async () => {
     // 150 MB of video: a process that kept it would grow by at least that.
     const signed = await uploadUrl({ contentType: 'video/mp4' });
     const head = Buffer.concat([Buffer.from([0, 0, 0, 24]), Buffer.from('ftypisom0000isomiso2')]);
@@ -254,7 +254,7 @@ describe('an upload', () => {
     });
   });
 
-  it('wins or loses whole when two come at once', async () => {
+  it('is stored completely or not at all when two arrive at once', async () => {
     const other = await sharp(png).negate().png().toBuffer();
     for (let round = 0; round < 10; round += 1) {
       const signed = await uploadUrl({ contentType: 'image/png' });
@@ -268,7 +268,7 @@ describe('an upload', () => {
     }
   });
 
-  it('leaves nothing when its sender goes away', async () => {
+  it('leaves nothing when its sender disconnects', async () => {
     const before = await stored();
     const signed = await uploadUrl({ contentType: 'image/png', size: 5_000_000 });
     const { hostname, port } = new URL(gateway.url);
@@ -379,7 +379,7 @@ function edit(query: URLSearchParams, change: (signature: string) => string): vo
   query.set('signature', change(query.get('signature') ?? ''));
 }
 
-describe('a tampered upload is refused and writes nothing', () => {
+describe('a tampered upload is rejected and writes nothing', () => {
   it.each(tamperings)('%s', async (_name, tamper) => {
     const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
     const target = targetOf(signed.uploadUrl);
@@ -414,7 +414,7 @@ describe('a tampered upload is refused and writes nothing', () => {
 
   const late = useGateway({ env: { UPLOAD_URL_TTL_MS: '1000' } });
 
-  it('a second past its time', async () => {
+  it('one second after its expiry', async () => {
     const answer = await late.call<UploadUrl>('/api/v1/storage/upload-url', {
       method: 'POST',
       body: { contentType: 'image/png' },
@@ -425,7 +425,7 @@ describe('a tampered upload is refused and writes nothing', () => {
   });
 });
 
-describe('content that is not what it says', () => {
+describe('content with a false or dangerous type', () => {
   const bomb = pngHeader(50_000, 50_000);
   it.each<[string, string | undefined, () => Buffer, number]>([
     ['HTML as PNG', 'image/png', () => Buffer.from('<html><script>alert(1)</script>'), 415],
@@ -436,7 +436,7 @@ describe('content that is not what it says', () => {
     ['a picture of 2.5 gigapixels without a type', undefined, () => bomb, 413],
     ['a picture without a header', 'image/png', () => png.subarray(0, 12), 415],
     ['an image of 26 MB', undefined, () => padded(26), 413],
-  ])('%s is refused', async (_name, contentType, bytes, status) => {
+  ])('%s is rejected', async (_name, contentType, bytes, status) => {
     const before = await stored();
     const signed = await uploadUrl(contentType === undefined ? {} : { contentType });
     const answer = await put(signed, bytes());
@@ -445,7 +445,7 @@ describe('content that is not what it says', () => {
     expect(await rowOf(signed.fileId)).toMatchObject({ completed: false });
   });
 
-  it('a body without end is cut at the cap', async () => {
+  it('an endless body is cut off at the size limit', async () => {
     const signed = await uploadUrl({ contentType: 'image/png' });
     const { hostname, port } = new URL(gateway.url);
     let sentBytes = 0;
@@ -512,7 +512,7 @@ describe('inputs of a job', () => {
     return signed;
   }
 
-  it('may be an own upload: the provider is given a URL that reads, the workflow none', async () => {
+  it('may be an own upload: the provider gets a readable URL, and the workflow gets none', async () => {
     const signed = await uploaded();
     const answer = await generate(signed.publicUrl);
     expect(answer.status).toBe(200);
@@ -529,7 +529,7 @@ describe('inputs of a job', () => {
     expect((await generate(image?.url ?? '')).status).toBe(200);
   });
 
-  it('are refused alike whether they are unknown or somebody else’s', async () => {
+  it('get the same rejection when they are unknown and when they belong to another organization', async () => {
     const mine = await uploaded();
     const other = await gateway.newCaller({ credits: 100 });
     const foreign = await generate(mine.fileId, other.key);
@@ -554,7 +554,7 @@ describe('inputs of a job', () => {
     expect(strip(unsigned)).toEqual(strip(foreign));
   });
 
-  it('of another organization are accepted by their signed URL, as every public URL is', async () => {
+  it('of another organization are accepted by their signed URL, like every public URL', async () => {
     const mine = await uploaded();
     const other = await gateway.newCaller({ credits: 100 });
     expect((await generate(mine.publicUrl, other.key)).status).toBe(200);
@@ -562,7 +562,7 @@ describe('inputs of a job', () => {
     expect(JSON.stringify(submit)).toContain(new URL(mine.publicUrl).search);
   });
 
-  it('are refused before anything is reserved, each by its field', async () => {
+  it('are rejected before any credits are reserved, each with its field', async () => {
     const pending = await uploadUrl({ contentType: 'image/png' });
     const good = await uploaded();
     const count = 'SELECT count(*)::int AS n FROM reservation';
@@ -588,7 +588,7 @@ describe('inputs of a job', () => {
     expect(await gateway.sandbox.submits({ match: pending.fileId })).toEqual([]);
   });
 
-  it('are of the medium that the field takes', async () => {
+  it('are rejected when they have another media type than the field', async () => {
     const sound = Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVEfmt '), Buffer.alloc(500)]);
     const signed = await uploadUrl({ filename: 'hum.wav' });
     expect((await put(signed, sound)).status).toBe(200);
@@ -598,7 +598,7 @@ describe('inputs of a job', () => {
     });
   });
 
-  it('of a prompt that looks like a reference open nothing', async () => {
+  it('are not read from a prompt that looks like a file reference', async () => {
     const mine = await uploaded();
     const other = await gateway.newCaller({ credits: 100 });
     const prompt = `storage:${mine.storagePath}`;
@@ -609,14 +609,14 @@ describe('inputs of a job', () => {
   });
 });
 
-describe('uploads that never came', () => {
+describe('uploads that never arrived', () => {
   const age = (fileId: string, interval: string) =>
     gateway.database.query(
       `UPDATE upload SET expires_at = clock_timestamp() - $2::interval WHERE id = $1`,
       [fileId, interval],
     );
 
-  it('are forgotten an hour after their URL ended; what did come is completed', async () => {
+  it('are removed an hour after their URL expired; an upload that did arrive is completed', async () => {
     const [never, recent, crashed] = await Promise.all([uploadUrl(), uploadUrl(), uploadUrl()]);
     await age(never.fileId, '61 minutes');
     await age(recent.fileId, '59 minutes');

@@ -77,7 +77,7 @@ async function chat(caller: TestCaller, id: string, chargedMicro: number): Promi
 }
 
 describe('GET /usage', () => {
-  it('shows balance, window and records that add up to the ledger, page by page', async () => {
+  it('shows the balance, the window and records that equal the ledger, in pages', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     const second = await keyOf(caller);
     await paint(caller.key);
@@ -168,7 +168,7 @@ describe('GET /usage', () => {
     expect(zoned.usage).toEqual([image]);
   });
 
-  it('shows what is reserved while it runs', async () => {
+  it('shows the reserved credits of a running job', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await gateway.sandbox.inject({ match: 'a slow boat', faults: 'slow:800ms', times: 1 });
     const job = await paint(caller.key, { prompt: 'a slow boat', async: true });
@@ -183,7 +183,7 @@ describe('GET /usage', () => {
     expect((await usage(caller)).usage[0]).toMatchObject({ status: 'charged', credits: 3.9 });
   });
 
-  it('answers without a single credit, and shows nobody else anything', async () => {
+  it('works without credits, and shows nothing of other organizations', async () => {
     const poor = await gateway.newCaller({ credits: 0.000001 });
     await gateway.database.query(
       `SELECT ledger_apply(jsonb_build_array(jsonb_build_object('verb', 'grant', 'id', 'back',
@@ -211,7 +211,7 @@ describe('GET /usage', () => {
     expect(await usage(poor, `?cursor=${nextCursor}`)).toEqual(empty);
   });
 
-  it('takes 1 to 100 records a page, 20 unless told', async () => {
+  it('accepts 1 to 100 records a page, 20 by default', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     for (let count = 0; count < 23; count += 1) await chat(caller, `chat_many_${count}`, 10);
     expect((await usage(caller)).usage).toHaveLength(20);
@@ -241,7 +241,7 @@ describe('GET /usage', () => {
     ['keyId=key_1', 'keyId'],
     ['keyId=%00', 'keyId'],
     ['__proto__=1', '__proto__'],
-  ])('refuses ?%s', async (query, field) => {
+  ])('rejects ?%s', async (query, field) => {
     const answer = await gateway.call<UsageBody>(`${path}?${query}`);
     expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
     expect(answer.body.details[0]?.path).toBe(field);

@@ -45,7 +45,7 @@ describe('POST /studio/video/generate', () => {
     ['seedance-2.5', { durationSeconds: 7, resolution: '480p' }, [854, 480], 7, 154.35],
     ['seedance-2.0', { seed: 5, aspectRatio: '1:1', resolution: '480p' }, [480, 480], 5, 67.3],
   ])(
-    '%s makes a film that plays, as long and large as asked',
+    '%s creates a playable video with the requested duration and size',
     async (model, fields, size, seconds, credits) => {
       const job = await make('generate', { prompt: 'waves at night', model, ...fields });
       expect(job).toMatchObject({
@@ -76,7 +76,7 @@ describe('POST /studio/video/generate', () => {
     },
   );
 
-  it('begins with a picture, or follows references', async () => {
+  it('starts from a picture, or uses references', async () => {
     const imageUrl = gateway.media.put('/first.png', await discPicture(600, 400));
     const fromImage = await make('generate', {
       prompt: 'it rolls away',
@@ -114,12 +114,12 @@ describe('POST /studio/video/generate', () => {
     expect(await available()).toBe(before);
   });
 
-  it('is found by a check when its webhook is lost', async () => {
+  it('completes through polling when its notification is lost', async () => {
     const job = await make('generate', { prompt: '[[no-webhook]] waves', durationSeconds: 4 });
     expect(job.status).toBe('completed');
   });
 
-  it('is adopted by its webhook when the submit broke off after it was taken', async () => {
+  it('completes from the notification when the submit broke off after the provider accepted it', async () => {
     const job = await make('generate', {
       prompt: '[[reset-after-accept]] waves once only',
       durationSeconds: 4,
@@ -129,7 +129,7 @@ describe('POST /studio/video/generate', () => {
   });
 });
 
-describe('tools for finished films', () => {
+describe('tools for existing videos', () => {
   let filmUrl: string;
   let film: Buffer;
   beforeAll(async () => {
@@ -143,7 +143,7 @@ describe('tools for finished films', () => {
     filmUrl = job.result.url;
   });
 
-  it('POST /studio/video/upscale makes it twice as large, paid by the second', async () => {
+  it('POST /studio/video/upscale doubles the size, charged by the second', async () => {
     const job = await make('upscale', { videoUrl: filmUrl });
     expect(job).toMatchObject({
       status: 'completed',
@@ -155,7 +155,7 @@ describe('tools for finished films', () => {
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
 
-  it('POST /studio/video/remove-background keeps size and length', async () => {
+  it('POST /studio/video/remove-background keeps the size and the duration', async () => {
     const job = await make('remove-background', { videoUrl: filmUrl });
     expect(job).toMatchObject({
       status: 'completed',
@@ -166,7 +166,7 @@ describe('tools for finished films', () => {
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
 
-  it('reads a foreign film once, whole, however much of it is padding', async () => {
+  it('reads an external video once and completely, however much of it is padding', async () => {
     const padding = Buffer.alloc(8 + 24 * 1024 * 1024);
     padding.writeUInt32BE(padding.length);
     padding.write('free', 4, 'latin1');
@@ -181,7 +181,7 @@ describe('tools for finished films', () => {
     ['a page', Buffer.from('<!doctype html><p>no film</p>')],
     ['nothing', Buffer.alloc(0)],
     ['half a film', null],
-  ])('refuses %s before anything is reserved', async (name, bytes) => {
+  ])('rejects %s before any credits are reserved', async (name, bytes) => {
     const path = `/${name.replaceAll(' ', '-')}.mp4`;
     const videoUrl = gateway.media.put(path, bytes ?? film.subarray(0, film.length / 2));
     const submits = await gateway.sandbox.submits({ match: 'topaz/upscale/video' });
@@ -194,7 +194,7 @@ describe('tools for finished films', () => {
     expect(await gateway.sandbox.submits({ match: 'topaz/upscale/video' })).toEqual(submits);
   });
 
-  it('releases a tool that fails at the provider', async () => {
+  it('releases the job when the provider fails', async () => {
     const before = await available();
     await gateway.sandbox.inject({ match: 'topaz/upscale/video', faults: 'fail:422', times: 1 });
     const job = await make('upscale', { videoUrl: filmUrl });
@@ -202,7 +202,7 @@ describe('tools for finished films', () => {
     expect(await available()).toBe(before);
   });
 
-  it('does not measure again, nor run again, what is replayed', async () => {
+  it('neither measures nor runs a replayed request again', async () => {
     const videoUrl = gateway.media.put('/once.mp4', film);
     const headers = { 'idempotency-key': 'one-upscale' };
     const post = () =>
@@ -219,7 +219,7 @@ describe('tools for finished films', () => {
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
-  it('gives the key back when the input was refused', async () => {
+  it('frees the Idempotency-Key when the input is rejected', async () => {
     const headers = { 'idempotency-key': 'mended' };
     const post = () =>
       gateway.call<VideoJob>('/api/v1/studio/video/upscale', {
@@ -234,8 +234,8 @@ describe('tools for finished films', () => {
   });
 });
 
-describe('a film of 200 MB', () => {
-  it('passes with flat memory', async () => {
+describe('a video of 200 MB', () => {
+  it('is stored without growing the memory', async () => {
     // What a first large file costs once (buffers, code) is not what is asked here.
     await make('generate', { prompt: '[[big:40mb]] a part of the sea', durationSeconds: 4 });
     const before = process.memoryUsage.rss();

@@ -1,4 +1,7 @@
-/** What an operator sees of a job in the Temporal UI: a row for every step, and words that are true to the end. */
+/**
+ * The Temporal UI view of a job for operators: a row for each step, and descriptions that are
+ * correct to the end.
+ */
 import { describe, expect, it } from 'vitest';
 import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
 import { useGateway, useOwnGateway } from '../harness/gateway.ts';
@@ -46,7 +49,7 @@ async function attributesOf(jobId: string) {
 }
 
 describe('a job', () => {
-  it('that is quick has a row for each step, and its provider’s notification is a signal', async () => {
+  it('has a row for each step, and a signal for its provider’s notification', async () => {
     const jobId = await start('a swift');
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     const rows = await rowsOf(jobId);
@@ -86,7 +89,7 @@ describe('a job', () => {
     expect(details).not.toContain('next check');
   });
 
-  it('with several calls says in each row which call it is', async () => {
+  it('with several calls has the number of the call in each row', async () => {
     const jobId = await start('nine swifts', { numImages: 9 });
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     const rows = await rowsOf(jobId);
@@ -98,7 +101,7 @@ describe('a job', () => {
     expect((await attributesOf(jobId)).requests).toHaveLength(3);
   });
 
-  it('whose submit hangs shows it as an activity within four seconds, and sends it once', async () => {
+  it('with a hanging submit shows it as an activity within four seconds, and sends it once', async () => {
     const jobId = await start('[[hang-submit]] [[slow:7s]] a slow swift');
     await expect
       .poll(
@@ -124,7 +127,7 @@ describe('a job', () => {
     ]);
   });
 
-  it('whose provider is paused has no submit, and one activity for the whole pause', async () => {
+  it('with a paused provider has no submit, and one activity for the whole pause', async () => {
     const { ADMIN_API_KEY: key } = gateway.config;
     const act = (action: string) =>
       gateway.call(`/api/admin/v1/providers/fal/${action}`, {
@@ -159,7 +162,7 @@ describe('a job', () => {
     ]);
   });
 
-  it('that fails says what was released and why, in words, where list and result show them', async () => {
+  it('that fails has the released amount and the reason in its list entry and its result', async () => {
     const jobId = await start('[[policy]] a rude swift');
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('failed');
     const words = wordsOf(await rowsOf(jobId));
@@ -180,7 +183,7 @@ describe('a job', () => {
     });
   });
 
-  it('that is canceled shows the cancel under its own name', async () => {
+  it('that is canceled shows the cancel step under its own name', async () => {
     const jobId = await start('[[slow:60s]] a swift on its way');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
@@ -193,7 +196,7 @@ describe('a job', () => {
     });
   });
 
-  it('that a second provider takes is found under that provider', async () => {
+  it('that a second provider accepts is found under that provider', async () => {
     await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:401x9' });
     const jobId = await start('a swift elsewhere', { model: 'alpha-image-2' });
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
@@ -223,7 +226,7 @@ describe('a job', () => {
     ]);
   });
 
-  it('is refused as a plan when it is none, and reserves nothing', async () => {
+  it('with an invalid plan is rejected, and reserves nothing', async () => {
     const { workflow, options } = gateway.api.client;
     expect(options.namespace).toBe('default');
     const handle = await workflow.start('imageGenerat', {
@@ -235,12 +238,12 @@ describe('a job', () => {
   });
 });
 
-describe('a provider with room for one call', () => {
+describe('a provider with one free slot', () => {
   // The setting of a worker.
   const narrow = useOwnGateway({ env: { FAL_CONCURRENCY: '1' } });
   const ask = (prompt: string) => start(prompt, {}, narrow);
 
-  it('is asked at once by one job; the next go by its queue, and all are served', async () => {
+  it('is called directly by one job; the others use its queue, and all complete', async () => {
     const first = await ask('[[hang-submit]] a goose in the door');
     await expect.poll(() => narrow.sandbox.submits({ jobId: first })).toHaveLength(1);
     const others = [await ask('a second goose'), await ask('a third goose')];

@@ -19,7 +19,7 @@ const voiceover = (body: object) =>
 const dialogue = (body: object) => gateway.call<Body>('/api/v1/studio/dialogue/generate', { body });
 
 describe('POST /studio/voiceover/generate', () => {
-  it('answers exactly what the spec lists, with an MP3 as long as its text takes', async () => {
+  it('returns exactly the fields of the specification, with an MP3 as long as its text needs', async () => {
     const text = 'The quick brown fox jumps over the lazy dog. '.repeat(4).trim();
     const answer = await voiceover({ text, title: 'Fox', voice: 'george', stability: 0.2 });
     expect(answer.status).toBe(200);
@@ -47,7 +47,7 @@ describe('POST /studio/voiceover/generate', () => {
     expect(submit?.body['voice_settings']).toEqual({ stability: 0.2, similarity_boost: 0.5 });
   });
 
-  it('speaks with the preset voice when none is named, and refuses a voice that is not on the list', async () => {
+  it('uses the preset voice by default, and rejects an unknown voice', async () => {
     const preset = await voiceover({ text: 'Hello there', title: 'Hi' });
     expect(preset.body.data).toMatchObject({ voice: 'rachel' });
     const other = await voiceover({ text: 'Hello there', title: 'Hi', voice: 'hal' });
@@ -55,7 +55,7 @@ describe('POST /studio/voiceover/generate', () => {
     expect(other.body.details[0]?.path).toBe('voice');
   });
 
-  it('is answered with 202 and polled when it is asked to be asynchronous', async () => {
+  it('returns 202 for an asynchronous request, and the result by polling', async () => {
     const accepted = await gateway.call('/api/v1/studio/voiceover/generate', {
       body: { text: 'Later is fine', title: 'Later', async: true },
     });
@@ -80,7 +80,7 @@ describe('POST /studio/voiceover/generate', () => {
 });
 
 describe('POST /studio/dialogue/generate', () => {
-  it('is one recording with what the spec lists', async () => {
+  it('is one recording with the fields of the specification', async () => {
     const answer = await dialogue({
       title: 'Harbour',
       inputs: [
@@ -110,7 +110,7 @@ describe('POST /studio/dialogue/generate', () => {
     expect(answer.body.credits).toMatchObject({ used: 0.43, cost: 0.43 });
   });
 
-  it('is cut into requests of 2,000 characters and stitched: as long as its parts together', async () => {
+  it('is split into requests of 2,000 characters and joined: as long as its parts together', async () => {
     const line = 'Words that are said aloud by somebody, one after the other. '.repeat(12).trim();
     const inputs = Array.from({ length: 8 }, (_, index) => ({
       voiceId: ['adam', 'aria', 'lily'][index % 3],
@@ -146,7 +146,7 @@ describe('POST /studio/dialogue/generate', () => {
     expect(whole.durationSeconds).toBeGreaterThan(characters / 14 - 2);
   });
 
-  it('that loses a part is released as a whole', async () => {
+  it('is released as a whole when a part fails', async () => {
     const line = 'A long and patient line that fills the page of a book. '.repeat(34).trim();
     const answer = await dialogue({
       title: 'Half',

@@ -1,6 +1,7 @@
 /**
- * A provider forgets a notification once it is answered 200: until then it must be stored. Whatever keeps
- * it from being stored is answered 5xx, or not at all, and the provider sends it again.
+ * A provider does not repeat a notification after a 200 response, so the gateway stores it first.
+ * When storing fails, the response is 5xx or missing, and the provider sends the notification
+ * again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -36,13 +37,13 @@ const stored = () =>
     .query('SELECT state FROM provider_notification WHERE job_id = $1', [jobId])
     .then(({ rows }) => rows);
 
-describe('a notification that is answered 200', () => {
-  it('is stored when its answer comes', async () => {
+describe('a notification with a 200 response', () => {
+  it('is stored before the response', async () => {
     expect((await gateway.sandbox.resend(requestId, {})).status).toBe(200);
     expect(await stored()).toHaveLength(1);
   });
 
-  it('was not answered before it could be stored', async () => {
+  it('gets no response while it cannot be stored', async () => {
     await other.query('BEGIN');
     await other.query('LOCK TABLE provider_notification IN ACCESS EXCLUSIVE MODE');
     let status = 0;
@@ -70,7 +71,7 @@ describe('a notification that cannot be stored', () => {
       'ADD CONSTRAINT nothing CHECK (false) NOT VALID',
       'provider_notification DROP CONSTRAINT nothing',
     ],
-  ])('is answered 5xx: %s', async (_why, breaking, mending) => {
+  ])('gets a 5xx response: %s', async (_why, breaking, mending) => {
     await other.query(`ALTER TABLE provider_notification ${breaking}`);
     try {
       const { status } = await gateway.sandbox.resend(requestId, {});

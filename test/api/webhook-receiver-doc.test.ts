@@ -19,7 +19,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-it('takes what the gateway sends, and nothing else', async () => {
+it("the documented receiver accepts the gateway's webhooks, and rejects everything else", async () => {
   const text = await readFile(`${root}docs/webhooks.md`, 'utf8');
   const [, snippet = ''] = /```js\n(.+?)```/s.exec(text) ?? [];
   expect(snippet).toContain('webhook.verify');

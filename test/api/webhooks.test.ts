@@ -23,8 +23,8 @@ async function notificationsOf(jobId: string) {
   );
 }
 
-describe('a webhook that', () => {
-  it('is lost: the workflow looks by itself', async () => {
+describe('a provider notification that', () => {
+  it("is lost is replaced by the workflow's own poll", async () => {
     const jobId = await start('[[no-webhook]] a silent forest');
     const done = await gateway.untilDone(jobId);
     expect(done.body.data.status).toBe('completed');
@@ -32,13 +32,13 @@ describe('a webhook that', () => {
     expect(await signalsOf(jobId)).toBe(0);
   });
 
-  it('comes before the answer to the submit: it is not forgotten', async () => {
+  it('arrives before the response to the submit completes the job', async () => {
     const jobId = await start('[[early-webhook]] a hasty forest');
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
   });
 
-  it('comes again and again: the workflow is told once, charged once', async () => {
+  it('arrives repeatedly is signaled once and charged once', async () => {
     const jobId = await start('[[dup-webhook:5]] an echoing forest');
     await gateway.untilDone(jobId);
     await expect
@@ -52,7 +52,7 @@ describe('a webhook that', () => {
     expect(charges).toHaveLength(1);
   });
 
-  it('comes when all is over: it is recorded as late and changes nothing', async () => {
+  it('arrives after the end of the job is recorded as late and changes nothing', async () => {
     const jobId = await start('[[late-webhook:4s]] a belated forest');
     await gateway.untilDone(jobId);
     await expect.poll(async () => (await notificationsOf(jobId))[0]?.state).toBe('late');
@@ -63,7 +63,7 @@ describe('a webhook that', () => {
     expect(job?.charged).toBe('3900000');
   });
 
-  it('is badly signed: refused, and the job is found by looking', async () => {
+  it('has an invalid signature is rejected, and the job completes by polling', async () => {
     const jobId = await start('[[bad-signature]] a forged forest');
     const done = await gateway.untilDone(jobId);
     expect(done.body.data.status).toBe('completed');
@@ -71,8 +71,8 @@ describe('a webhook that', () => {
   });
 });
 
-describe('the receiver', () => {
-  it('refuses forgeries of address, signature, time and body, and changes nothing', async () => {
+describe('the endpoint for provider notifications', () => {
+  it('rejects a forged URL, signature, time or body, and changes nothing', async () => {
     const jobId = await start('[[slow:6s]] [[no-webhook]] a guarded forest');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
     const [submit] = await gateway.sandbox.submits({ jobId });
@@ -115,7 +115,7 @@ describe('the receiver', () => {
     await gateway.untilDone(otherJob);
   });
 
-  it('takes a genuine one that is sent again', async () => {
+  it('accepts a genuine notification that is sent again', async () => {
     const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
     const [submit] = await gateway.sandbox.submits({ jobId });

@@ -1,6 +1,7 @@
 /**
- * Bodies that are wide, deep or many, in a process of its own: beside each of them the API answers others,
- * and gives the memory back. Whoever may not use a route sends its body for nothing.
+ * Bodies with very many or deeply nested values, sent to a separate API process: it serves other
+ * requests meanwhile, and frees the memory afterwards. A request without access to a route is
+ * rejected before its body is read.
  */
 import { readFile } from 'node:fs/promises';
 import { request } from 'node:http';
@@ -161,7 +162,7 @@ const placesOfChat: [string, (spelled: string) => string][] = [
 ];
 const megabyte = 1_000_000;
 
-describe('who may not use a route is refused before its body is read', () => {
+describe('a request without access to a route is rejected before its body is read', () => {
   /** The status that comes while a body is announced and none is sent. */
   const statusBeforeBody = (path: string, key: string): Promise<number | 'none'> =>
     new Promise((resolve) => {
@@ -206,7 +207,7 @@ describe('who may not use a route is refused before its body is read', () => {
     expect(statuses).toEqual(spending.map((path) => ({ path, status: 403 })));
   });
 
-  it('of a suspended organization', async () => {
+  it('for a suspended organization', async () => {
     const suspended = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(
       `UPDATE organization SET status = 'suspended' WHERE id = '${suspended.organizationId}'`,
@@ -214,7 +215,7 @@ describe('who may not use a route is refused before its body is read', () => {
     await expectAll(suspended.key, 403);
   });
 
-  it('by a key that is over its rate', async () => {
+  it('with a key that is over its rate limit', async () => {
     const hasty = await gateway.newCaller({ credits: 0 });
     const { limited, endsAt } = await overRate(hasty);
     expect(limited).toBe(true);
@@ -241,7 +242,7 @@ describe('who may not use a route is refused before its body is read', () => {
   }
 });
 
-describe('beside a hostile body others are answered', () => {
+describe('other requests are served during a hostile body', () => {
   const refused = [400, 413, 'cut'];
 
   it('of 19 MB with the smallest key', async () => {
@@ -277,7 +278,7 @@ describe('beside a hostile body others are answered', () => {
     expect(slow).toEqual([]);
   });
 
-  it.each(wide)('with as many values as are counted, on chat: %s', async (_what, spell) => {
+  it.each(wide)('with as many values as the limit allows, on chat: %s', async (_what, spell) => {
     // Some are beyond what a body may hold, and some are at its edge.
     for (const bytes of [90_000, 500_000]) {
       const spelled = spell(bytes);
@@ -313,7 +314,7 @@ describe('beside a hostile body others are answered', () => {
     expect(slow).toEqual([]);
   });
 
-  it('and the memory comes back', async () => {
+  it('and its memory is freed afterwards', async () => {
     const { pid = 0 } = api.child;
     const rss = async (): Promise<number> =>
       Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
@@ -329,7 +330,7 @@ describe('beside a hostile body others are answered', () => {
   });
 });
 
-describe('bytes of bodies in flight', () => {
+describe('body bytes in flight', () => {
   interface Held {
     /** Resolves when almost all of the body has been accepted, or when it was rejected. */
     taken: Promise<unknown>;
@@ -376,7 +377,7 @@ describe('bytes of bodies in flight', () => {
   const some = 15 * megabyte;
   const bytesMax = 128 * 1024 * 1024;
 
-  it('are bounded per organization: 429, and other organizations are served', async () => {
+  it('are limited per organization with 429, while other organizations are served', async () => {
     const [greedy, other] = [
       await gateway.newCaller({ credits: 0 }),
       await gateway.newCaller({ credits: 0 }),
@@ -395,7 +396,7 @@ describe('bytes of bodies in flight', () => {
     expect(await again.status).toBe(400);
   });
 
-  it('are bounded per process: 503', async () => {
+  it('are limited per process with 503', async () => {
     const callers = await Promise.all(
       Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
     );
