@@ -47,8 +47,8 @@ it.each(['bearer', 'BEARER'])('accepts the authentication scheme spelled %s', as
   expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
 });
 
-describe('a credential that is not a valid key', () => {
-  it('gets the same response bytes for every kind of invalid key', async () => {
+describe('an invalid credential', () => {
+  it('gets the same response bytes in every case', async () => {
     const valid = gateway.caller.key;
     const expired = (await newCaller({ expiresAtMs: Date.now() + 250 })).key;
     const revoked = await newCaller();
@@ -193,7 +193,7 @@ describe('a revoked key', () => {
       revokedAtMs = performance.now();
     };
     const revocation = revoke();
-    // Those asked after the revocation, whenever they are answered.
+    // The statuses of requests that start after the revocation.
     const late: number[] = [];
     while (late.length < 20) {
       const askedAtMs = performance.now();
@@ -213,7 +213,7 @@ describe('a revoked key', () => {
 describe('the rate limit', () => {
   it('allows exactly 60 requests a minute across two processes, and sends the rate headers each time', async () => {
     const caller = await newCaller();
-    // Refused credentials count for nobody.
+    // Requests with an invalid key do not count towards the rate limit of another key.
     await Promise.all(
       Array.from({ length: 20 }, () =>
         fetch(`${other}/api/v1/usage`, { headers: bearer(`${caller.key}0`) }),

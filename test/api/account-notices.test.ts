@@ -86,7 +86,7 @@ describe.concurrent('a low-balance notice', () => {
       data: { noticeId: expect.stringMatching(/^ntc_/), credits: 8.1, threshold: 8.5 },
     });
     expect(await draw(caller.key)).toBe(200);
-    // The same again is no new wish.
+    // An unchanged threshold sends no second notice.
     await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
     await remains(caller, 1);
     await grant(caller, 5);
@@ -142,7 +142,7 @@ describe.concurrent('a low-balance notice', () => {
     await remains(silent, 0);
     await remains(other, 0);
     expect(receiver.received('/others')).toEqual([]);
-    // Whoever gives a URL now is told what is so already.
+    // A new URL gets a notice for a balance that is already low.
     await set(silent, targetAt('/late', { lowBalanceCredits: 5 }));
     await receiver.untilReceived('/late');
     await remains(silent, 1);

@@ -337,7 +337,7 @@ describe('the operator API', () => {
     '/organizations/%00/users',
     '/users/%00/keys',
     '/jobs/%00',
-  ])('responds 404 to GET %s, because the id cannot exist', async (path) => {
+  ])('responds 404 to GET %s, whose id is malformed', async (path) => {
     const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
     expect(path.includes('%ff') ? [400, 404] : [404]).toContain(answer.status);
   });

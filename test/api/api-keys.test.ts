@@ -192,7 +192,7 @@ describe('creating a key', () => {
   });
 });
 
-describe('creating a key under an Idempotency-Key', () => {
+describe('creating a key with an Idempotency-Key', () => {
   const keyed = (key: string, idempotencyKey: string, body: unknown) =>
     gateway.call<KeyBody>(path, { key, body, headers: { 'idempotency-key': idempotencyKey } });
 
@@ -429,12 +429,12 @@ describe('revoking a key during simultaneous key creations', () => {
       );
       await until(async () => (await waitingForLocks()) === heirs.length);
       const revoked = remove(caller.key, thief.body.keyId).then(() => list(caller.key));
-      // Behind them: one that came after the lock was given back could go before all who wait for it.
+      // The revocation waits behind the creations: after the release of the lock it could run first.
       await until(async () => (await waitingForLocks()) === heirs.length + 1);
       return [revoked, ...heirs];
     });
     expect(attempts.map((answer) => (answer as Answer).status)).toEqual([200, 200, 200, 200]);
-    // Whoever looks after the revocation was answered sees all there will ever be.
+    // After the response to the revocation, the list is final.
     expect(await list(caller.key)).toEqual(shown);
     expect(shown).toHaveLength(5);
     expect((await create(thief.body.key, { name: 'late' })).status).toBe(401);

@@ -48,7 +48,7 @@ function* unboundedList(list: DescribedPart, path: string): Generator<string> {
 
 function* unboundedObject(object: DescribedPart, path: string): Generator<string> {
   const { properties, additionalProperties } = object;
-  // What is not declared is refused or dropped, unless it is asked for.
+  // Undeclared fields are rejected or dropped unless the schema allows them.
   if ((additionalProperties || !properties) && !object.maxProperties) yield `${path}{}`;
   else if (additionalProperties) yield* unboundedIn(additionalProperties, `${path}{}`);
   for (const [name, each] of Object.entries(properties ?? {})) {

@@ -96,7 +96,7 @@ describe.concurrent('a caller webhook', () => {
     expect(verify(secret, hook)).toEqual(hook.body);
     expect(hook.headers['content-type']).toBe('application/json');
     const job = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
-    // Signed when it is told: another URL, with another end.
+    // The webhook has newly signed URLs with another expiry.
     const signed = { url: expect.any(String), expiresAt: expect.any(String) };
     const images = [{ ...job.body.data.result.images[0], ...signed }];
     expect(hook.body).toEqual({

@@ -53,7 +53,7 @@ beforeAll(async () => {
       PUBLIC_BASE_URL: base,
       FIRST_CHECK_MAX_MS: '300',
       OUTCOME_WAIT_MS: '1500',
-      // Providers with keys of their own that nobody answers for: their chats fail.
+      // No server listens at these providers’ URLs: their chats fail.
       OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',
       ANTHROPIC_BASE_URL: 'http://127.0.0.1:9',
     },
@@ -99,7 +99,7 @@ interface Asked {
   body?: unknown;
 }
 
-/** Asks the process whose logs are read, and keeps the whole answer. */
+/** Sends a request to the process whose logs are read, and stores the whole response. */
 async function ask(path: string, asked: Asked = {}): Promise<Record<string, unknown>> {
   const answer = await fetch(base + path, {
     method: asked.method ?? (asked.body === undefined ? 'GET' : 'POST'),
@@ -253,7 +253,7 @@ describe('canary secrets', () => {
     };
   });
 
-  it('are searched in logs, responses, histories and tables that contain the run', () => {
+  it('are searched in non-empty logs, responses, histories and tables', () => {
     expect(jobs.size).toBeGreaterThanOrEqual(9);
     const [jobId = ''] = jobs;
     for (const place of ['logs', 'answers', 'histories', 'tables']) {

@@ -82,7 +82,7 @@ describe('GET /studio/jobs/events', () => {
     const before = await start(one, { prompt: '[[slow:8s]] an early tree' });
     const [mine, theirs] = await Promise.all([follow(one), follow(other)]);
     expect([mine.status, mine.type]).toEqual([200, 'text/event-stream']);
-    // What was open before is told, too.
+    // The stream includes jobs that were open before.
     await untilHolds(() => expect(mine.seen.map(({ jobId }) => jobId)).toContain(before));
     const after = await start(one, { metadata: { team: 'a' } });
     const foreign = await start(other, {});
@@ -95,7 +95,7 @@ describe('GET /studio/jobs/events', () => {
     });
     await untilHolds(() => expect(theirs.seen.at(-1)).toMatchObject({ status: 'completed' }));
     expect(new Set(theirs.seen.map(({ jobId }) => jobId))).toEqual(new Set([foreign]));
-    // Nothing is told twice.
+    // No event is sent twice.
     const marks = mine.seen.map((shown) =>
       JSON.stringify(shown).replaceAll(/signature=[^"]*/g, ''),
     );

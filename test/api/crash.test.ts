@@ -54,7 +54,7 @@ describe('a worker that is killed', () => {
     const { jobId } = accepted.body.data;
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
 
-    // Whoever charges now waits for this lock: the moment is held open.
+    // A charge waits for this lock, so the worker can be killed before it.
     const holder = new Client({ connectionString: gateway.database.url });
     await holder.connect();
     await holder.query('BEGIN');
@@ -172,7 +172,7 @@ describe('a job without a running worker', () => {
     expect(undecided.headers.get('retry-after')).toBe('2');
     const { jobId } = undecided.body;
     expect(jobId).toMatch(/^job_/);
-    // A repeat asks for the same job, and is told the same as long as no worker comes.
+    // A repeat gets the same response as long as no worker runs.
     const repeated = await ask();
     expect([repeated.status, repeated.body.jobId]).toEqual([503, jobId]);
 

@@ -57,11 +57,14 @@ describe('a video', () => {
       53.84,
       [],
     ],
-  ])('delivered %s', async (_name, marker, fields, reserved, charged, differences) => {
-    const job = await film({ prompt: `${marker} waves`, ...fields });
-    expect(job).toMatchObject({ reserved, charged });
-    await expectDifferences(job.jobId, differences);
-  });
+  ])(
+    'delivered %s is charged as delivered',
+    async (_name, marker, fields, reserved, charged, differences) => {
+      const job = await film({ prompt: `${marker} waves`, ...fields });
+      expect(job).toMatchObject({ reserved, charged });
+      await expectDifferences(job.jobId, differences);
+    },
+  );
 });
 
 describe('images', () => {
@@ -79,9 +82,12 @@ describe('images', () => {
       ['width', 'height', 'width', 'height'],
     ],
     ['seedream', '[[small-media:2]]', { width: 2048 }, 3, 3, ['width', 'height']],
-  ])('from %s %s', async (model, marker, fields, reserved, charged, differences) => {
-    const job = await picture({ prompt: `${marker} a tree`, model, ...fields });
-    expect(job).toMatchObject({ reserved, charged });
-    await expectDifferences(job.jobId, differences);
-  });
+  ])(
+    'from %s with the fault "%s" are charged as delivered',
+    async (model, marker, fields, reserved, charged, differences) => {
+      const job = await picture({ prompt: `${marker} a tree`, model, ...fields });
+      expect(job).toMatchObject({ reserved, charged });
+      await expectDifferences(job.jobId, differences);
+    },
+  );
 });

@@ -41,7 +41,7 @@ describe('a first provider that accepts calls', () => {
 });
 
 describe('a first provider that certainly accepts no call', () => {
-  // It refuses every submit: each job has asked it in vain before the second route is tried.
+  // It rejects every submit, so each job calls it before the second provider.
   beforeAll(() =>
     gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:503x999' }),
   );
@@ -140,7 +140,7 @@ describe('a first provider that certainly accepts no call', () => {
     },
   );
 
-  it.concurrent('is replaced by a second that delivers fewer images, which are charged', async () => {
+  it.concurrent('is replaced by the second, whose delivered images alone are charged', async () => {
     const answer = await image('generate', {
       prompt: '[[partial:2]] two of four mills',
       model: 'alpha-image-2',

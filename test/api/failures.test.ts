@@ -178,7 +178,7 @@ describe('a storage failure', () => {
   it('is retried, and then the job is released without a charge', async () => {
     const objects = join(gateway.config.STORAGE_DIR, 'objects');
     await rm(objects, { recursive: true, force: true });
-    // A file where the directory should be: no object can be made, whoever runs this.
+    // A file in place of the directory makes every write fail, for root too.
     await writeFile(objects, '');
     try {
       const before = await balance();

@@ -265,7 +265,7 @@ const riders = [
 ];
 
 const table = [...never, ...unfit];
-// An object that says nothing is a whole request here, and so are fields that nobody has to know.
+// These endpoints accept an empty object and unknown fields.
 const optionalBody = new Set(['/api/v1/storage/upload-url']);
 
 describe('hostile bodies', () => {

@@ -1,4 +1,7 @@
-/** Requests that abuse HTTP itself, byte by byte over a socket: smuggling, junk, slowness, injection. */
+/**
+ * Malformed HTTP requests, sent byte by byte over a socket: request smuggling, invalid syntax, slow
+ * clients and header injection.
+ */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -214,7 +217,7 @@ describe('ambiguous requests', () => {
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
   ])('are rejected: %s', async (_what, bytes) => {
     const answer = await raw(bytes());
-    // One answer at most: nobody answers what was hidden in the body.
+    // At most one response: the request hidden in the body gets none.
     expect(statusesOf(answer)).toSatisfy(
       (statuses: number[]) =>
         statuses.length === 0 ||

@@ -27,7 +27,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** News as another process of the gateway has them, and what was told of all jobs. */
+/** Opens job updates as another gateway process does, and collects the changes of all jobs. */
 async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
   const reads = createJobReads(pool);
   const updates = await openJobUpdates({ databaseUrl: database.url, reads, logger });

@@ -128,7 +128,7 @@ describe('a key with a limit', () => {
     expect((await gateway.call('/api/v1/models', { key })).status).toBe(200);
   });
 
-  it('gets its budget from a chat estimate', async () => {
+  it('gets its remaining budget in a chat estimate', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 0.5, per: 'week' })).body;
     const { body } = await gateway.call<{ data: { credits: number; most: number } }>(

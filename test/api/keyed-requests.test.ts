@@ -21,11 +21,11 @@ import { discPicture } from '../harness/media.ts';
 const upscale = '/api/v1/studio/image/upscale';
 const generate = '/api/v1/studio/image/generate';
 
-/** A picture host that takes as long as it is told, then answers with this status. */
+/** An image host that responds with the status of `hostSays`, once that resolves. */
 let host: Server;
 let origin: string;
 let hostSays: () => Promise<number> = () => Promise.resolve(200);
-/** From now on the host waits for `answer`; `asked`: somebody waits for it. */
+/** Makes the host wait for `answer`; `asked` resolves when a request waits there. */
 function holdHost(): { asked: Promise<void>; answer: (status: number) => void } {
   const asked = Promise.withResolvers<void>();
   const says = Promise.withResolvers<number>();
@@ -121,7 +121,7 @@ async function holdAccount({
     },
   };
 }
-/** Longer than a claim is held that nobody renews. */
+/** Longer than the lifetime of an idempotency claim that is not renewed. */
 const beyondHoldMs = 11_000;
 
 describe('an Idempotency-Key of a waiting request', () => {
@@ -205,7 +205,7 @@ describe('an Idempotency-Key of a sent workflow start', () => {
     await startWorker();
     const statusNow = async (): Promise<number> =>
       (await ask(caller, generate, { prompt: 'a poor tree' })).status;
-    // A repeat of one that was started hears what the ledger says of it.
+    // A repeat of a started job gets the ledger's decision.
     await expect.poll(statusNow).toBe(402);
     expect(await claimsOf(caller)).toEqual([]);
     await gateway.api.services.ledger.grant({

@@ -23,7 +23,7 @@ interface ToolBody {
 const gateway = useGateway({ media: 'full' });
 afterEach(() => gateway.sandbox.clearFaults());
 
-/** A URL that shows the first bytes to who asks first, and the others to everybody later. */
+/** Serves the first bytes to the first request, and the others to each later request. */
 function swapped(path: string, first: Buffer, later: Buffer): string {
   return gateway.media.serve(
     path,

@@ -22,7 +22,7 @@ const groupOrder = 2n ** 252n + 27_742_317_777_372_353_535_851_937_790_883_648_4
 let jwksServer: Server;
 let jwksFetches = 0;
 let firstFetchAtMs = 0;
-/** An unknown signature asks for the keys once a minute at most; a busy machine takes minutes. */
+/** An unknown signature downloads the keys at most once a minute; the test may take minutes. */
 const fetchesAllowed = (): number => 1 + Math.floor((Date.now() - firstFetchAtMs) / 60_000);
 let gateway: TestGateway;
 /** A job that waits for its provider, with nothing else going on. */
@@ -59,7 +59,7 @@ afterAll(async () => {
 });
 
 async function waitingJob(): Promise<[string, string]> {
-  // Of all models this one is first asked how far it is the latest, after nine minutes: a check writes, too.
+  // This model has the latest first poll, after nine minutes; a poll would also write rows.
   const started = await gateway.call('/api/v1/studio/video/generate', {
     body: {
       model: 'kling-3.0-pro',

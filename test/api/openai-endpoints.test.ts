@@ -197,7 +197,7 @@ describe('/images/generations', () => {
     ],
     ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
-  ])('is rejected in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
+  ])('rejects in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
     await newClient();
     const body = { model: 'nano-banana', prompt: 'a pier', ...extra };
     const failure = await failureOf(client.images.generate(body as { prompt: string }));

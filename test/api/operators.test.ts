@@ -58,7 +58,7 @@ function operatorsOf(gateway: TestGateway) {
       (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase,
     taken: (jobId: string) =>
       expect.poll(() => gateway.sandbox.submits({ jobId }), { interval: 50 }).toHaveLength(1),
-    /** Asks until the provider has finished: its last look is one that finds the picture. */
+    /** Checks the job at the provider until the provider has finished it. */
     untilSeenDone: (jobId: string) =>
       expect
         .poll(async () => {

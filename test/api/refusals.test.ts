@@ -1,6 +1,6 @@
 /**
  * The content of a 400 response: the field, the allowed values, the received value, and the likely
- * intended value. Bodies, queries and forms use one format, without messages of libraries.
+ * intended value. Bodies, queries and forms use one format, and never a library's own message.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
@@ -100,12 +100,15 @@ const studio: Row[] = [
 ];
 
 describe('a Studio request', () => {
-  it.each(studio)('%s %j: %s %s', async (to, body, path, words) => {
-    const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
-    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
-    expectWords(answer.body, path, words);
-    expect(answer.body.message).toBe(`${path}: ${answer.body.details[0]?.message}`);
-  });
+  it.each(studio)(
+    'for %s with %j gets an error for the field %s: %s',
+    async (to, body, path, words) => {
+      const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
+      expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+      expectWords(answer.body, path, words);
+      expect(answer.body.message).toBe(`${path}: ${answer.body.details[0]?.message}`);
+    },
+  );
 
   it.each([
     ['image/generate', { prompt, model: 'nanobanana-pro' }, 'model', 'nano-banana-pro'],
@@ -117,16 +120,19 @@ describe('a Studio request', () => {
     ],
     ['music/plan', { prompt, model_id: 'musicv1' }, 'model_id', 'music_v1'],
     ['video/generate', { prompt, model: 'kling' }, 'model', 'kling-3.0-pro'],
-  ])('%s %j: the message suggests the likely intended model', async (to, body, path, right) => {
-    const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
-    expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
-    expect(answer.body.details[0]).toEqual({
-      path,
-      message: expect.stringMatching(
-        new RegExp(`^must be one of .*; did you mean ${right}\\?\\)$`),
-      ),
-    });
-  });
+  ])(
+    'for %s with %j gets a message that suggests the likely intended model',
+    async (to, body, path, right) => {
+      const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
+      expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
+      expect(answer.body.details[0]).toEqual({
+        path,
+        message: expect.stringMatching(
+          new RegExp(`^must be one of .*; did you mean ${right}\\?\\)$`),
+        ),
+      });
+    },
+  );
 
   it('gets each field once in the details, however many rules the field breaks', async () => {
     const body = { prompt, imageUrls: 'https://example.com/longer-than-ten', seed: -1, mask: 1 };
@@ -175,7 +181,7 @@ describe('a chat', () => {
       'messages.0.content.0.image_url.url',
       expect.stringMatching(/^must be a string of .* characters \(received 5\)/),
     ],
-  ])('%j: %s %s', async (body, path, words) => {
+  ])('with %j gets an error for the field %s: %s', async (body, path, words) => {
     const answer = await gateway.call('/api/v1/chat', { body });
     expect(answer.status).toBe(400);
     expectWords(answer.body, path, words as string);
@@ -214,7 +220,7 @@ describe('a query', () => {
       'foo',
       'unknown query parameter; allowed: wait',
     ],
-  ])('%s: %s %s', async (path, field, words) => {
+  ])('for %s gets an error for the parameter %s: %s', async (path, field, words) => {
     const answer = await gateway.call(path);
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
     expectWords(answer.body, field, words);

@@ -13,7 +13,7 @@ import { useOwnGateway } from '../harness/gateway.ts';
 // No worker settles the jobs before the sweeper does.
 const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
 
-/** For workflows of such ids Temporal cannot be asked. */
+/** Prefix of job ids whose workflows cannot be read from Temporal. */
 const unaskableForm = 'job_unaskable_';
 const broken = () => Promise.reject(new Error('broken on purpose'));
 
@@ -123,7 +123,7 @@ describe('a workflow that runs longer than the deadline of its job', () => {
 });
 
 describe('a pass of the sweeper', () => {
-  it('releases every decidable job, and counts the undecidable jobs', async () => {
+  it('releases a job although the workflows of other jobs cannot be read, and counts those jobs', async () => {
     const bad = [unaskable(), unaskable()];
     const good = newId('job');
     for (const id of [...bad, good]) await reserve(id);
@@ -139,7 +139,7 @@ describe('a pass of the sweeper', () => {
     }
   });
 
-  it('reaches the jobs behind a hundred undecidable ones', async () => {
+  it('reaches a job behind a hundred jobs whose workflows cannot be read', async () => {
     const bad = Array.from({ length: 120 }, unaskable);
     await Promise.all(bad.map((id) => reserve(id)));
     const good = newId('job');

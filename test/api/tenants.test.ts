@@ -159,7 +159,7 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   }),
 };
 
-/** Ids of the same form that nobody has. */
+/** Makes well-formed ids of objects that do not exist. */
 function nobodys(): ObjectIds {
   const [organization, job, upload] = [newId('organization'), newId('job'), newId('upload')];
   const elsewhere = (url: string): string =>
@@ -226,7 +226,7 @@ describe('a caller of another organization', () => {
       const foreign = await answered(attempt(theirs), key);
       const unknown = await answered(attempt(nobodys()), key);
       expect({ what, ...foreign }).toEqual({ what, ...unknown });
-      // A page that begins at somebody's job is a page of one's own.
+      // A cursor of another organization's job returns a page of the caller's own jobs.
       const allowed = [
         ...(refusedAs[actor] ?? []),
         ...(what === 'page on from a job' ? [200] : []),

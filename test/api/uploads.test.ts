@@ -512,7 +512,7 @@ describe('inputs of a job', () => {
     return signed;
   }
 
-  it('may be an own upload: the provider gets a readable URL, and the workflow gets none', async () => {
+  it('may be an upload of the same organization: the provider gets a readable URL, and the workflow gets none', async () => {
     const signed = await uploaded();
     const answer = await generate(signed.publicUrl);
     expect(answer.status).toBe(200);

@@ -143,7 +143,7 @@ describe('tools for existing videos', () => {
     filmUrl = job.result.url;
   });
 
-  it('POST /studio/video/upscale doubles the size, charged by the second', async () => {
+  it('include POST /studio/video/upscale, which doubles the size and charges by the second', async () => {
     const job = await make('upscale', { videoUrl: filmUrl });
     expect(job).toMatchObject({
       status: 'completed',
@@ -155,7 +155,7 @@ describe('tools for existing videos', () => {
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
 
-  it('POST /studio/video/remove-background keeps the size and the duration', async () => {
+  it('include POST /studio/video/remove-background, which keeps the size and the duration', async () => {
     const job = await make('remove-background', { videoUrl: filmUrl });
     expect(job).toMatchObject({
       status: 'completed',
@@ -166,7 +166,7 @@ describe('tools for existing videos', () => {
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
 
-  it('reads an external video once and completely, however much of it is padding', async () => {
+  it('read an external video once and completely, however much of it is padding', async () => {
     const padding = Buffer.alloc(8 + 24 * 1024 * 1024);
     padding.writeUInt32BE(padding.length);
     padding.write('free', 4, 'latin1');
@@ -181,7 +181,7 @@ describe('tools for existing videos', () => {
     ['a page', Buffer.from('<!doctype html><p>no film</p>')],
     ['nothing', Buffer.alloc(0)],
     ['half a film', null],
-  ])('rejects %s before any credits are reserved', async (name, bytes) => {
+  ])('reject %s before any credits are reserved', async (name, bytes) => {
     const path = `/${name.replaceAll(' ', '-')}.mp4`;
     const videoUrl = gateway.media.put(path, bytes ?? film.subarray(0, film.length / 2));
     const submits = await gateway.sandbox.submits({ match: 'topaz/upscale/video' });
@@ -194,7 +194,7 @@ describe('tools for existing videos', () => {
     expect(await gateway.sandbox.submits({ match: 'topaz/upscale/video' })).toEqual(submits);
   });
 
-  it('releases the job when the provider fails', async () => {
+  it('release the job when the provider fails', async () => {
     const before = await available();
     await gateway.sandbox.inject({ match: 'topaz/upscale/video', faults: 'fail:422', times: 1 });
     const job = await make('upscale', { videoUrl: filmUrl });
@@ -202,7 +202,7 @@ describe('tools for existing videos', () => {
     expect(await available()).toBe(before);
   });
 
-  it('neither measures nor runs a replayed request again', async () => {
+  it('neither measure nor run a replayed request again', async () => {
     const videoUrl = gateway.media.put('/once.mp4', film);
     const headers = { 'idempotency-key': 'one-upscale' };
     const post = () =>
@@ -219,7 +219,7 @@ describe('tools for existing videos', () => {
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
-  it('frees the Idempotency-Key when the input is rejected', async () => {
+  it('free the Idempotency-Key when the input is rejected', async () => {
     const headers = { 'idempotency-key': 'mended' };
     const post = () =>
       gateway.call<VideoJob>('/api/v1/studio/video/upscale', {
@@ -235,8 +235,8 @@ describe('tools for existing videos', () => {
 });
 
 describe('a video of 200 MB', () => {
-  it('is stored without growing the memory', async () => {
-    // What a first large file costs once (buffers, code) is not what is asked here.
+  it('is stored with constant memory use', async () => {
+    // A first large file grows the memory once (buffers, code); the measurement starts after it.
     await make('generate', { prompt: '[[big:40mb]] a part of the sea', durationSeconds: 4 });
     const before = process.memoryUsage.rss();
     let peak = before;

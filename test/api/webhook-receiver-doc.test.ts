@@ -1,4 +1,4 @@
-/** The receiver of docs/webhooks.md, run as it stands there. */
+/** The example receiver in docs/webhooks.md, run unchanged. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -64,15 +64,15 @@ function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<n
       answer.resume();
       resolve(answer.statusCode ?? 'cut');
     });
-    // Whoever is refused before he has sent everything may not hear it.
+    // A client that is rejected while it sends may not receive the response.
     asked.on('error', () => resolve('cut'));
     asked.end(body);
   });
 }
 
 /**
- * Asks for the health of the API again and again, in a thread of its own, and tells how long the thread
- * that answers computed meanwhile: what else this machine does is not in that.
+ * Requests the API's health repeatedly from a separate thread, and reports the CPU time of the API's
+ * main thread during each request, which excludes other load on this machine.
  */
 const proberSource = `
   const { workerData: { url, pid, shared } } = require('node:worker_threads');
@@ -245,7 +245,7 @@ describe('a request without access to a route is rejected before its body is rea
 describe('other requests are served during a hostile body', () => {
   const refused = [400, 413, 'cut'];
 
-  it('of 19 MB with the smallest key', async () => {
+  it('of 19 MB from a key with a single scope', async () => {
     const statuses: unknown[] = [];
     for (const [, spell] of wide.slice(0, 2)) {
       const body = Buffer.from(`{"prompt":${spell(19 * megabyte)}}`);
@@ -354,7 +354,7 @@ describe('body bytes in flight', () => {
     asked.on('response', (answer) => {
       answer.resume();
       const { statusCode = 0, headers } = answer;
-      // Who is to come back is told when.
+      // 429 and 503 responses need a Retry-After header.
       const late = [429, 503].includes(statusCode) && headers['retry-after'] === undefined;
       resolve(late ? 0 : statusCode);
     });
