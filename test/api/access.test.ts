@@ -112,7 +112,7 @@ describe('an invalid credential', () => {
     );
     // The same request with the one right header is let in.
     expect(await raw(auth(`Bearer ${valid}`))).toMatch(/^HTTP\/1.1 200 OK /);
-    // A raw NUL is no HTTP at all: the parser refuses it before anybody reads a key.
+    // A raw NUL is invalid HTTP: the parser rejects it before the key is checked.
     expect(await raw(auth(`Bearer ${valid}\0`))).toMatch(/^HTTP\/1.1 400 Bad Request/);
   });
 
@@ -132,7 +132,7 @@ describe('an invalid credential', () => {
     ['GET', '/api/admin/v1/audit'],
     ['GET', '/api/admin/v1/actions'],
   ])('gets 401 from %s %s', async (method, path) => {
-    // A caller's key is no admin key, and the other way round.
+    // A caller's key is not an admin key, and an admin key is not a caller's key.
     const wrong = path.startsWith('/api/admin') ? gateway.caller.key : gateway.env['ADMIN_API_KEY'];
     for (const headers of [{}, { ...bearer(wrong ?? '') }]) {
       const answer = await fetch(`${gateway.url}${path}`, { method, headers });

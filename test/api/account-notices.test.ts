@@ -56,7 +56,7 @@ const limited = async (caller: TestCaller, credits: number, per = 'month') =>
       body: { name: 'limited', limit: { credits, per } },
     })
   ).body;
-/** The sweepers of all that is there have passed, and made nothing more than `count`. */
+/** Expects exactly `count` notices after two passes of the sweeper. */
 const remains = async (caller: TestCaller, count: number) => {
   for (let pass = 0; pass < 2; pass += 1) await gateway.api.services.accountNotices.make();
   const { notices } = await look(caller);
@@ -172,7 +172,7 @@ describe.concurrent('a key-limit notice', () => {
       resetsAt,
     };
     expect(near?.body).toMatchObject({ type: 'key.limit.near', data });
-    // Refused although a credit is left: for an image there is nothing left.
+    // Rejected with one credit left, which is less than the price of an image.
     for (let time = 0; time < 2; time += 1) expect(await draw(key)).toBe(402);
     const [, reached] = await receiver.untilReceived('/limit', 2);
     expect(reached?.body).toMatchObject({ type: 'key.limit.reached', data });

@@ -136,7 +136,7 @@ describe('users and keys', () => {
     }
     const eleventh = await write(`/users/${ownerId}/keys`, { name: 'n' });
     expect(`${eleventh.status} ${eleventh.body.error}`).toBe('400 KEY_QUOTA_REACHED');
-    // What was refused was not done, so it is not recorded.
+    // A rejected action changes nothing, so it is not recorded.
     const made = (await actions(organizationId)).filter(({ action }) => action === 'key.created');
     expect(made).toHaveLength(10);
   });
@@ -192,7 +192,7 @@ describe('credits', () => {
       Array.from({ length: 8 }, () => write(path, { id: 'back-2', credits: 6.1 })),
     );
     for (const answer of racing) expect(answer.body).toMatchObject({ success: true, available: 0 });
-    // One id is one move, in whichever direction.
+    // An id identifies one grant or one withdrawal, not both.
     const given = await write(`/organizations/${organizationId}/grants`, {
       id: 'back-2',
       credits: 6.1,
@@ -299,7 +299,7 @@ describe('jobs', () => {
 
 describe('the operator API', () => {
   const writes = ofOperators
-    // To begin a session changes nothing: operator-session.test.ts.
+    // Creating a session records no action: see operator-session.test.ts.
     .filter(({ takesBody, asked }) => takesBody && !asked.endsWith('/session'))
     .map(({ method, asked, request }): [method: string, path: string, body: object] => [
       method,

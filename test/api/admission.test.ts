@@ -39,7 +39,7 @@ function newAccess(perMinute: number): Access {
   });
 }
 
-/** How many of so many requests are within the limit. */
+/** Returns the number of requests within the limit. */
 async function passing(access: Access, key: string, wanted: { count: number; limit: number }) {
   let passed = 0;
   for (let asked = 0; asked < wanted.count; asked += 50) {

@@ -73,7 +73,7 @@ async function whileLocked<Result>(
   return Promise.all(begun);
 }
 
-/** How many others wait for a lock of this database. */
+/** Returns the number of connections that wait for a lock in this database. */
 async function waitingForLocks(): Promise<number> {
   // Within a transaction the view stays as it was first seen.
   await gateway.database.query('SELECT pg_stat_clear_snapshot()');

@@ -30,7 +30,7 @@ function* unboundedIn(described: Described, path: string): Generator<string> {
     for (const part of parts) yield* unboundedIn(part, path);
     return;
   }
-  // One type, or several of which one may be `null`; what has none may be anything.
+  // One type, or several with `null` among them; a schema without a type allows any value.
   const types: unknown[] = type === undefined ? ['string', 'array', 'object'] : [type].flat();
   if (types.includes('string') && !described.maxLength) yield path;
   if (types.includes('array')) yield* unboundedList(described, `${path}[]`);

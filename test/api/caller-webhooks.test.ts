@@ -16,7 +16,7 @@ import { untilHolds } from '../harness/until.ts';
 
 let gateway: TestGateway;
 let receiver: WebhookReceiver;
-/** One that a test takes down. */
+/** A receiver that a test stops. */
 let shaky: WebhookReceiver;
 beforeAll(async () => {
   [receiver, shaky] = await Promise.all([startWebhookReceiver(), startWebhookReceiver()]);
@@ -87,7 +87,7 @@ const only = (hooks: ReceivedWebhook[]): ReceivedWebhook => {
   return hook;
 };
 
-// Most of a test is waiting: they wait together.
+// The tests run concurrently, because they mostly wait.
 describe.concurrent('a caller webhook', () => {
   it('contains the job as GET returns it, signed, with readable URLs', async () => {
     const jobId = await start(receiver.at('/completed'));
@@ -358,7 +358,7 @@ describe.concurrent('a webhookUrl that', () => {
 
   it('resolves to a private address at delivery is not called', async () => {
     const jobId = await start(receiver.at('/rebound'), '[[slow:500ms]] a tree');
-    // As a name would that resolves to something else by then.
+    // Like a host name that now resolves to another address.
     await gateway.database.query(
       `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE subject_id = '${jobId}'`,
     );
@@ -576,7 +576,7 @@ describe('the command line', () => {
       studio(['admin', 'webhooks', '--status', 'failed'], env),
     ]);
     expect(shown.stdout).toMatch(/state +failed\nattempts +3\n/);
-    // What a receiver says cannot steer the terminal.
+    // A response of the receiver cannot send control characters to the terminal.
     expect(shown.stdout).toMatch(/failed +500 +\d+ +not \[2J now\n/);
     expect(listed.stdout).toContain(jobId);
     open = true;

@@ -119,7 +119,7 @@ async function ask(path: string, asked: Asked = {}): Promise<Record<string, unkn
 const studio = (path: string, body: object, headers: Record<string, string> = {}) =>
   ask(`/api/v1/studio/${path}`, { body, headers });
 
-/** Something of everything, and of everything that goes wrong. */
+/** Sends requests of every kind, successful and failing. */
 async function mixedRun(): Promise<void> {
   const picture = { prompt: 'a tall tree' };
   await Promise.all([
@@ -178,7 +178,7 @@ async function mixedRun(): Promise<void> {
   }
 }
 
-/** A text with all that it hides in base64 beside it. */
+/** Returns a text with its base64 parts decoded and appended. */
 function legible(text: string): string {
   const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
     Buffer.from(word, 'base64').toString('latin1'),
@@ -221,7 +221,7 @@ async function tables(): Promise<string> {
     .join('\n');
 }
 
-/** What must not be found, by name; in each spelling that it may take on the way. */
+/** Returns the values that must not occur, by name, in each encoding. */
 function forbidden(): [string, string][] {
   const password = new URL(gateway.database.url).password;
   return [

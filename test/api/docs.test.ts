@@ -30,7 +30,7 @@ interface Loose {
   };
 }
 
-/** Every operation once, and nothing else. */
+/** Expects every operation exactly once. */
 function expectEvery(document: Document, described: readonly Walked[]): void {
   const found = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { operationId }]) => [method, path, operationId]),

@@ -59,7 +59,7 @@ const estimateOf = async (path: string, body: object, key?: string) =>
     ...(key !== undefined && { key }),
   });
 
-/** What an estimate may not change, of all organizations. */
+/** Reads all rows that an estimate must not change. */
 async function world(): Promise<unknown> {
   const rows: Record<string, unknown> = {};
   const tables = ['account', 'reservation', 'ledger_entry', 'job', 'upload', 'input_copy'];
@@ -98,7 +98,7 @@ const words = fc.array(fc.constantFrom('a', 'ä', '🎈', ' sea'), { minLength: 
 const text = words.map((parts) => `The ${parts.join('')}`);
 const urls = fc.integer({ min: 1, max: 3 });
 
-/** What a request needs beside its model's parameters, by its type. */
+/** Required fields of a request other than its model's parameters, by type. */
 const needs: Record<string, () => fc.Arbitrary<Body>> = {
   imageGenerate: () => fc.record({ prompt: text }),
   imageEdit: () => fc.record({ prompt: text, imageUrls: fc.constant([pictureUrl]) }),

@@ -9,7 +9,7 @@ import { useGateway } from '../harness/gateway.ts';
 import { portion } from '../harness/slow.ts';
 
 const gateway = useGateway({ settled: 'last' });
-/** Without credits: should a body be taken after all, it costs nothing. */
+/** A caller without credits, so that a body accepted by mistake costs nothing. */
 let poor: string;
 let rowsBefore: string | undefined;
 beforeAll(async () => {
@@ -34,7 +34,7 @@ const field = (spelled: string, name = 'prompt'): string => `{"${name}":${spelle
 const utf16 = (text: string, bom: number[]): Buffer =>
   Buffer.concat([Buffer.from(bom), Buffer.from(text, 'utf16le')]);
 
-/** What is no JSON object, or cannot be kept: refused whatever the endpoint takes. */
+/** Bodies that every endpoint rejects: not a JSON object, or not storable. */
 const never: [string, string | Buffer][] = [
   ['nothing', ''],
   ['a space', ' '],
@@ -125,7 +125,7 @@ const never: [string, string | Buffer][] = [
   ['random bytes', Buffer.from(Array.from({ length: 4096 }, (_, at) => (at * 7919) % 256))],
 ];
 
-/** JSON objects that no schema takes. */
+/** JSON objects that no schema accepts. */
 const unfit: [string, string][] = [
   ['__proto__', '{"__proto__":{"polluted":true}}'],
   ['__proto__, deep', '{"a":{"__proto__":{"polluted":true}}}'],
@@ -176,7 +176,7 @@ const unfit: [string, string][] = [
   ['depth 31', field(nested(31, '[', ']'))],
 ];
 
-/** Too many bytes. */
+/** Bodies beyond the size limit. */
 const tooLarge: [string, string][] = [
   ['a string of 21 MB', field(`"${word(21_000_000)}"`)],
   ['21 MB of brackets', '['.repeat(21_000_000)],
@@ -224,7 +224,7 @@ async function send(path: string, body: string | Buffer): Promise<Answered> {
   return { status: answer.status, tookMs: performance.now() - startedAt, error };
 }
 
-/** Milliseconds of CPU that this process took meanwhile: unlike time, the same on a busy machine. */
+/** Measures the CPU time of this process, which does not depend on other load, during a call. */
 async function cpuMsOf(run: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
   await run();
@@ -239,7 +239,7 @@ const takesLarge = new Set([
   '/api/admin/v1/temporal/codec/decode',
 ]);
 
-/** Requests that are right but for what is put into them. */
+/** Valid requests, to which a test adds one field. */
 const right: [string, Record<string, unknown>][] = [
   ['/api/v1/studio/image/generate', { prompt: 'a tall tree' }],
   ['/api/v1/studio/video/generate', { prompt: 'a tall tree' }],
@@ -250,7 +250,7 @@ const right: [string, Record<string, unknown>][] = [
   ['/api/v1/api-keys', { name: 'a' }],
   ['/api/v1/storage/upload-url', {}],
 ];
-/** Fields that must not ride along, spelled. */
+/** JSON text of fields that every endpoint must reject. */
 const riders = [
   '"__proto__":{"polluted":true}',
   '"__proto__":{"credits":1000000}',
@@ -265,7 +265,7 @@ const riders = [
 ];
 
 const table = [...never, ...unfit];
-// These endpoints accept an empty object and unknown fields.
+// These endpoints accept an empty body.
 const optionalBody = new Set(['/api/v1/storage/upload-url']);
 
 describe('hostile bodies', () => {
@@ -280,7 +280,7 @@ describe('hostile bodies', () => {
       if (body.length > 90_000 && !takesLarge.has(path)) continue;
       if (what === 'nothing' && (optionalBody.has(path) || path.endsWith('/rotate'))) continue;
       const { status, tookMs, error } = await send(path, body);
-      // The whole of the limit is for a busy machine: what the work takes is looked at below.
+      // The time limit allows for a busy machine; a later test measures the CPU time.
       if (status !== 400 || tookMs > 30_000) wrong.push({ what, status, tookMs, error });
     }
     expect(wrong).toEqual([]);
@@ -303,7 +303,7 @@ describe('hostile bodies', () => {
       }
       expect(taken).toEqual([]);
       expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
-      // Without the rider it is taken: what was refused is the rider.
+      // Without the added field the body is accepted, so the field caused the rejection.
       expect(await send(path, `{${spelled}}`)).toMatchObject({
         status: expect.toBeOneOf([200, 402]),
       });

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
-/** Opened first, looked at last: what is slow takes its time beside the other tests. */
+/** Slow connections, opened first and checked last, so that the other tests run meanwhile. */
 let slow: { socket: Socket; lasted: Promise<number> }[];
 beforeAll(async () => {
   slow = Array.from({ length: 200 }, (_, index) => openSlow(index));
@@ -36,7 +36,7 @@ function openSlow(index: number): (typeof slow)[number] {
   return { socket, lasted: closed.then(() => Date.now() - openedAt) };
 }
 
-/** Sends bytes and returns everything that comes back until the server closes, or for a while. */
+/** Sends bytes and returns the received text until the server closes or a timeout passes. */
 async function raw(bytes: string | Buffer, waitMs = 20_000): Promise<string> {
   const socket = socketTo();
   let answer = '';
@@ -427,7 +427,7 @@ describe('slow clients', () => {
     }
     expect(performance.now() - startedAt).toBeLessThan(30_000);
     const lasted = await Promise.all(slow.map((each) => each.lasted));
-    // Half a minute, and what a busy machine is late.
+    // Half a minute, plus the delay of a busy machine.
     expect(Math.max(...lasted)).toBeLessThan(60_000);
     await gateway.expectSettled();
   });

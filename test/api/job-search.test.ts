@@ -47,7 +47,7 @@ describe('GET /studio/jobs?search=', () => {
     for (const text of [...ids, 'lighthouse', 'at 100 %', 'GULLS']) {
       expect(await found(one, text ?? ''), text ?? '').toEqual([jobId]);
     }
-    // Signs that patterns of LIKE would use have no meaning, and a short end of an id finds nothing.
+    // LIKE wildcards match literally, and a too short end of an id finds nothing.
     for (const text of ['100%', '_', jobId.slice(-5), 'nothing'])
       expect(await found(one, text)).toEqual([]);
     expect(await found(one, foreign)).toEqual([]);

@@ -70,7 +70,7 @@ const release = (job: Reserve) => {
   });
 };
 
-/** For what never comes. */
+/** Timeout for an event that never arrives. */
 const hangMs = 30_000;
 
 describe('the updates of a job', () => {

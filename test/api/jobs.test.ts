@@ -89,7 +89,7 @@ describe('an asynchronous job', () => {
     const startedAt = performance.now();
     const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
     expect(answer.body.data.status).toBe('completed');
-    // And not when the half minute is over.
+    // The response arrives before the half minute of the long poll is over.
     expect(performance.now() - startedAt).toBeLessThan(29_000);
   });
 

@@ -119,7 +119,7 @@ describe('a deleted upload', () => {
       body: { prompt: 'a tree', imageUrls: upload.fileId },
     });
     expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
-    // What its URL may still bring is not taken, and is swept.
+    // A later PUT to its URL is rejected, and its row is swept.
     expect((await put(upload)).status).toBe(403);
     await gateway.database.query(
       `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE id = $1`,
@@ -221,7 +221,7 @@ describe('a response', () => {
     headers: Record<string, string | string[] | undefined>;
     bytes: Buffer;
   }
-  /** As it comes over the wire. */
+  /** Returns the response without decompression. */
   const raw = (path: string, headers: Record<string, string>, body?: object) =>
     new Promise<Raw>((resolve, reject) => {
       const asked = request(

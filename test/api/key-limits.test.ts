@@ -93,7 +93,7 @@ describe('a key with a limit', () => {
       used: imagePrice,
       resetsAt,
     });
-    // Other keys of the organization spend on.
+    // Other keys of the organization can still spend.
     expect((await draw(caller.key)).status).toBe(200);
     expect((await chat(key)).status).toBe(200);
     expect((await chat(key, { max_tokens: 16_000 })).body.error).toBe('KEY_LIMIT_EXCEEDED');
@@ -160,7 +160,7 @@ describe('a key with a limit', () => {
     for (let round = 0; round < 5; round += 1) {
       await Promise.all(Array.from({ length: 12 }, () => chat(key, { max_tokens: 5 })));
     }
-    // Chats are settled after their answers.
+    // Chats are settled after their responses.
     await expect
       .poll(async () => {
         const [spent] = await gateway.database.query<{ own: string; counted: string }>(

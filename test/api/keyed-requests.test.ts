@@ -88,10 +88,10 @@ function startedBy({ status, body }: Answer): string {
   expect(status).toBeOneOf([202, 503]);
   return status === 202 ? body.data.jobId : body.jobId;
 }
-/** One job, and no other. */
+/** Expects exactly one job. */
 const untilCompleted = (caller: TestCaller, jobId: string) =>
   expect.poll(() => jobsOf(caller)).toEqual([{ id: jobId, status: 'completed' }]);
-/** The time of a claim passes, for a holder that is gone. */
+/** Expires the claim of a stopped request. */
 const lapse = ({ organizationId }: TestCaller) =>
   gateway.database.query(
     `UPDATE idempotency_claim SET held_until = clock_timestamp() - interval '1 second'
@@ -106,7 +106,7 @@ async function takeOver(caller: TestCaller): Promise<string> {
     if (answer.status !== 409) return startedBy(answer);
   }
 }
-/** Holds the row of an account, as a long transaction would. */
+/** Locks the row of an account, like a long transaction. */
 async function holdAccount({
   organizationId,
 }: TestCaller): Promise<{ release: () => Promise<void> }> {
@@ -137,7 +137,7 @@ describe('an Idempotency-Key of a waiting request', () => {
     expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
     resolve(404);
     expect((await first).status).toBe(400);
-    // The refusal has given it back.
+    // The rejection has released the key.
     expect(await claimsOf(caller)).toEqual([]);
   });
 });

@@ -31,7 +31,7 @@ function swapped(path: string, first: Buffer, later: Buffer): string {
   );
 }
 
-/** Shows these bytes to everybody. */
+/** Serves these bytes to every request. */
 function shown(path: string, bytes: Buffer): void {
   gateway.media.serve(path, (response) => void response.end(bytes));
 }

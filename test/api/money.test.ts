@@ -11,7 +11,7 @@ const price = 3.9;
 const generate = (caller: TestCaller, prompt: string, extra: object = {}, headers = {}) =>
   gateway.call(path, { key: caller.key, body: { prompt, ...extra }, headers });
 
-/** How the workflows that Temporal lists ended. */
+/** Returns the statuses of the workflows that Temporal lists. */
 async function listed(query: string): Promise<string[]> {
   const ends: string[] = [];
   for await (const { status, typedSearchAttributes } of gateway.api.client.workflow.list({
@@ -219,7 +219,7 @@ describe('an Idempotency-Key', () => {
     'is rejected when malformed: %s',
     async (key) => {
       const answer = await keyed(gateway.caller, key, 'a gate').catch((error: unknown) => error);
-      // The client itself refuses to send what no header can hold.
+      // The HTTP client rejects values that are invalid in a header.
       if (answer instanceof Error) return;
       expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_REQUEST' } });
     },

@@ -25,7 +25,7 @@ let firstFetchAtMs = 0;
 /** An unknown signature downloads the keys at most once a minute; the test may take minutes. */
 const fetchesAllowed = (): number => 1 + Math.floor((Date.now() - firstFetchAtMs) / 60_000);
 let gateway: TestGateway;
-/** A job that waits for its provider, with nothing else going on. */
+/** A job that waits for its provider. */
 let jobId: string;
 let path: string;
 let otherPath: string;
@@ -34,7 +34,7 @@ beforeAll(async () => {
   jwksServer = createServer((_request, response) => {
     jwksFetches += 1;
     firstFetchAtMs ||= Date.now();
-    // Slow enough that notifications come while the keys are on their way.
+    // Slow enough that notifications arrive during the download of the keys.
     setTimeout(() => response.end(JSON.stringify({ keys: [jwk] })), 300);
   });
   await new Promise<void>((done) => jwksServer.listen(0, '127.0.0.1', done));
@@ -43,7 +43,7 @@ beforeAll(async () => {
   gateway = await startGateway({
     env: {
       FAL_JWKS_URL: `http://127.0.0.1:${port}/jwks.json`,
-      // The job holds still unless a notification moves it.
+      // Only a notification can change the job.
       FIRST_CHECK_MAX_MS: '600000',
     },
   });
@@ -86,7 +86,7 @@ interface Claims {
   timestamp: string;
   body: string;
   key: KeyObject;
-  /** What is signed. */
+  /** The signed text. */
   message: (claims: Claims) => Buffer;
 }
 
@@ -157,7 +157,7 @@ async function send(delivery: Delivery): Promise<number> {
 
 const header = (delivery: Delivery, name: string): string =>
   delivery.headers.find(([given]) => given === `x-fal-webhook-${name}`)?.[1] ?? '';
-/** Replaces a header; null takes it away. */
+/** Replaces a header; null removes it. */
 function withHeader(delivery: Delivery, name: string, value: string | null): Delivery {
   const full = `x-fal-webhook-${name}`;
   const headers = delivery.headers.filter(([given]) => given !== full);
@@ -174,7 +174,7 @@ const flip = (hex: string, at: number): string => {
   bytes[at] = (bytes[at] ?? 0) ^ 1;
   return bytes.toString('hex');
 };
-/** The same signature with S + L for S: only a lax verifier takes it. */
+/** The same signature with S + L for S: only a lax verifier accepts it. */
 function malleated(hex: string): string {
   const bytes = Buffer.from(hex, 'hex');
   const little = Buffer.from(bytes.subarray(32).toReversed());
@@ -354,7 +354,7 @@ const genuineMac = (parts: { provider: string; jobId: string; callIndex: number 
     .split('/')
     .at(-1) ?? '';
 const otherAddress = (): string[] => otherPath.split('/');
-/** Another last character that stands for the same bytes. */
+/** Replaces the last base64 character by another one for the same bytes. */
 const aliased = (word: string): string => {
   const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   const last = digits.indexOf(word.at(-1) ?? '');
@@ -456,7 +456,7 @@ interface Standing {
   rows: Record<string, unknown>[];
 }
 
-/** All that a webhook could have moved. */
+/** Reads every row and history event that a notification could change. */
 async function standing(): Promise<Standing> {
   const { query } = gateway.database;
   const history = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
@@ -471,10 +471,10 @@ async function standing(): Promise<Standing> {
   return { signals: signals?.length ?? 0, rows };
 }
 
-/** A notification becomes a signal a moment after it is answered. */
+/** Unchanged reads before the state counts as final: a signal follows its response shortly after. */
 const quietLooksMin = 3;
 
-/** The state once nothing moves any more. */
+/** Returns the state once it stops changing. */
 async function settledStanding(): Promise<Standing> {
   let last = await standing();
   let quietLooks = 0;

@@ -17,7 +17,7 @@ const gateway = useGateway({ settled: 'last' });
 
 const sessionPath = '/api/admin/v1/session';
 
-/** Begins a session, or is refused. */
+/** Creates a session, or returns the rejection. */
 async function begin(key: string, body: object) {
   const answer = await gateway.call<Body>(sessionPath, { key, body });
   const cookies = answer.headers.getSetCookie();

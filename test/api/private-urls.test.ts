@@ -20,7 +20,7 @@ const ownAddress =
 beforeAll(async () => {
   port = await listen('127.0.0.1', 0);
   for (const host of ['::1', ownAddress]) {
-    // Where there is no such address there is nothing to protect.
+    // A machine without such an address has nothing to protect.
     if (host !== '127.0.0.1') await listen(host, port).catch(() => 0);
   }
 });
@@ -124,7 +124,7 @@ const sinks: Record<string, (url: string) => [string, object]> = {
   ],
 };
 
-/** The fields whose code is their own. */
+/** Fields with separate code. */
 const all = new Set([
   'webhookUrl',
   'imageUrls, one',

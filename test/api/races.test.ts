@@ -6,7 +6,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 
-/** A thousand workflows take a busy machine their time. */
+/** Timeout of a test; a thousand workflows take long on a busy machine. */
 const raceTimeoutMs = 240_000;
 const racers = process.env['FAULTS'] === 'all' ? 1000 : 200;
 const price = 3.9;
@@ -26,7 +26,7 @@ interface Posted {
   headers?: Record<string, string>;
 }
 
-/** One request, to one API or the other in turn. */
+/** Sends one request, alternately to the two API processes. */
 async function post(index: number, wanted: Posted): Promise<Answer> {
   const answer = await fetch(`${urls[index % urls.length]}${wanted.path}`, {
     method: 'POST',

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-// A gateway of its own: the public address decides about the cookies.
+// A separate gateway, because its public address determines the cookies.
 const gateway = useGateway({ env: { PUBLIC_BASE_URL: 'https://gateway.example' } });
 
 it('every session cookie is Secure when the public address is https', async () => {

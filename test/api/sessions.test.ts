@@ -10,7 +10,7 @@ import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
-/** The cookies of an answer, as a browser sends them back. */
+/** Returns the cookies of a response as a browser sends them back. */
 const cookieOf = ({ headers }: { headers: Headers }): string =>
   headers
     .getSetCookie()

@@ -24,7 +24,7 @@ describe('workflow starts beyond the limit', () => {
 });
 
 describe('workflow starts without a running worker', () => {
-  // No worker may run at first.
+  // No worker runs at first.
   const gateway = useOwnGateway({
     worker: false,
     env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
@@ -32,7 +32,7 @@ describe('workflow starts without a running worker', () => {
 
   it('do not block each other: all wait in Temporal, and succeed', async () => {
     const asked = generateMany(gateway, 6, 'an early crane');
-    // Longer than any of them would wait for a turn.
+    // Longer than the maximum wait for a workflow start.
     await sleep(3000);
     await gateway.spawn('worker');
     const { answers } = await asked;

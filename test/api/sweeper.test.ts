@@ -87,7 +87,7 @@ describe('a workflow that runs longer than the deadline of its job', () => {
       `UPDATE job SET created_at = deadline_at - interval '10 minutes' WHERE id = $1`,
       [id],
     );
-    // Here no worker moves it.
+    // No worker polls this task queue.
     const handle = await gateway.api.client.workflow.start('imageGenerate', {
       workflowId: id,
       taskQueue: 'nobody-polls-this',
@@ -182,7 +182,7 @@ describe('a pass of the sweeper', () => {
         expiresAtMs: Date.now() - 7_200_000,
       });
     }
-    // A key that the storage does not take.
+    // A key that the storage rejects.
     const [bad, good] = made;
     await gateway.database.query(`UPDATE upload SET storage_key = 'nonsense' WHERE id = $1`, [bad]);
     expect(await uploads.sweep()).toEqual({ done: 1, skipped: 1 });

@@ -11,7 +11,7 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ settled: 'last' });
-/** Whose objects these are. */
+/** The owner of the objects. */
 let owner: TestCaller;
 const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
 type ObjectIds = typeof theirs;
@@ -89,7 +89,7 @@ const generateFrom = (imageUrls: string): Attempt => ({
   body: { prompt: 'a tall tree', imageUrls },
 });
 
-/** What can be done to an object, from its ids. */
+/** Requests on an object, made from its ids. */
 const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'look at a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs/${job}` }),
   'wait for a job': ({ waitingJob }) => ({
@@ -177,7 +177,7 @@ function nobodys(): ObjectIds {
   };
 }
 
-/** Everything of an answer but its date and the count of requests. */
+/** Returns a response without its date and the number of requests. */
 async function answered({ method, path, body }: Attempt, key: string | null): Promise<object> {
   const answer = await fetch(gateway.url + path, {
     method,
@@ -191,7 +191,7 @@ async function answered({ method, path, body }: Attempt, key: string | null): Pr
   const headers = Object.fromEntries(answer.headers);
   for (const name of ['date', 'x-ratelimit-remaining', 'x-ratelimit-reset']) delete headers[name];
   const sent = Object.values(body ?? {}).filter((value) => typeof value === 'string');
-  // A refusal quotes what was sent; everything else has to be the same.
+  // An error quotes the request; everything else must be the same.
   const text = sent.reduce((bytes, value) => bytes.replaceAll(value, 'sent'), await answer.text());
   return { status: answer.status, headers, bytes: text };
 }

@@ -248,7 +248,7 @@ describe('a recording at an external URL', () => {
   });
 });
 
-/** A tone that is so long. */
+/** Makes a tone of this duration. */
 async function mp3(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
   const encoder = await createMp3Encoder();
   encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });

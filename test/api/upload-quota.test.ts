@@ -40,7 +40,7 @@ const sweep = () => gateway.api.services.uploads.sweep();
 const put = (signed: UploadUrl, body: Buffer<ArrayBuffer>) =>
   fetch(signed.uploadUrl, { method: 'PUT', headers: signed.headers, body });
 
-/** Everything that is in the storage of the organization. */
+/** Lists the stored files of the organization. */
 async function stored({ organizationId } = caller): Promise<string[]> {
   const directory = join(gateway.config.STORAGE_DIR, 'objects', organizationId);
   return readdir(directory, { recursive: true }).catch(() => []);
@@ -63,7 +63,7 @@ describe('the stored bytes of an organization', () => {
     expect(await quota()).toEqual({ limit, used: limit, remaining: 0 });
     const other = await gateway.newCaller({ credits: 0 });
     expect(await uploadUrl({ size: 10, filename: 'a.png' }, other)).toMatchObject({ status: 200 });
-    // A URL without a size admits the most of its type.
+    // A URL without a size reserves the maximum size of its type.
     expect(await uploadUrl({ filename: 'a.png' }, other)).toMatchObject({ status: 403 });
   });
 
@@ -148,7 +148,7 @@ describe('an upload URL', () => {
       body: { error: 'UPLOAD_IN_PROGRESS' },
     });
     expect(second.headers.get('retry-after')).toBe('5');
-    // The next one need not wait for the time of one that broke off.
+    // After a sender disconnects, the next sender can start at once.
     first.destroy();
     await expect.poll(async () => (await put(signed, Buffer.from(picture))).status).toBe(200);
   });

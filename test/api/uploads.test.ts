@@ -49,7 +49,7 @@ interface RawRequest {
   body?: Buffer;
 }
 
-/** A request that no client library has tidied up. */
+/** Sends a request without the normalization of a client library. */
 async function send(
   wanted: RawRequest,
 ): Promise<{ status: number; body: Record<string, unknown> }> {
@@ -83,7 +83,7 @@ const put = (signed: UploadUrl, body: Buffer = png) =>
     body,
   });
 
-/** Everything that is in the storage now. */
+/** Lists the stored files. */
 async function stored(): Promise<string[]> {
   const directory = gateway.config.STORAGE_DIR;
   const below = (name: string) =>
@@ -312,7 +312,7 @@ const swapCase = (word: string): string =>
 const flipLast = (word: string): string => word.slice(0, -1) + (word.endsWith('A') ? 'B' : 'A');
 const dateIn = (seconds: number): string => String(Math.floor(Date.now() / 1000) + seconds);
 
-/** Every way to use a signed URL for what it was not signed for. */
+/** Changes to a signed request that make it invalid. */
 const tamperings: [string, Tamper][] = [
   ['another file', onTarget((t) => t.withKey(t.signed.storagePath.replace(/file_./, 'file_f')))],
   [
@@ -408,7 +408,7 @@ describe('a tampered upload is rejected and writes nothing', () => {
     expect(answer.status).toBeLessThan(500);
     expect(await stored()).toEqual(before);
     expect(await rowOf(signed.fileId)).toMatchObject({ completed: false });
-    // The URL itself was good: nothing but the tampering was refused.
+    // The original URL is valid, so the change caused the rejection.
     expect((await put(signed)).status).toBe(200);
   });
 
@@ -621,7 +621,7 @@ describe('uploads that never arrived', () => {
     await age(never.fileId, '61 minutes');
     await age(recent.fileId, '59 minutes');
     await age(crashed.fileId, '61 minutes');
-    // The object is in place, the process died before it said so.
+    // The object is stored, but the process stopped before it updated the row.
     const { storage, uploads } = gateway.api.services;
     const spooled = await storage.spoolPath();
     await writeFile(spooled, png);

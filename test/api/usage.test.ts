@@ -95,7 +95,7 @@ describe('GET /usage', () => {
         reserved: 0,
         total: 100 - 4 * 3.9 - 0.123456,
       },
-      // Chat does not count towards the window, nor does what was released.
+      // Chats and released credits do not count towards the window.
       window: { limit: 50, used: 15.6, remaining: 34.4 },
       hasMore: false,
       nextCursor: null,
@@ -203,7 +203,7 @@ describe('GET /usage', () => {
     };
     expect(await usage(poor)).toEqual(empty);
     expect(await usage(poor, `?keyId=${rich.keyId}`)).toEqual(empty);
-    // A cursor made for another organization leads nowhere but into one's own records.
+    // A cursor of another organization returns only the caller's own records.
     const page = await usage(rich, '?limit=1');
     await paint(rich.key);
     const { nextCursor } = await usage(rich, '?limit=1');

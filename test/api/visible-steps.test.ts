@@ -250,7 +250,7 @@ describe('a provider with one free slot', () => {
     for (const jobId of [...others, first]) {
       expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);
-      // The submit of the first one hangs; the others find no place in this process.
+      // The submit of the first job hangs; the others find no free slot in this process.
       const row = jobId === first ? 'activity adopt' : 'activity submit';
       expect(wordsOf(await timelineOf(narrow.api.client, jobId))).toContain(row);
     }

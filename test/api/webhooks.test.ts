@@ -119,7 +119,7 @@ describe('the endpoint for provider notifications', () => {
     const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
     const [submit] = await gateway.sandbox.submits({ jobId });
-    // The notification is genuine but early: the workflow looks, finds the work unfinished, waits on.
+    // The notification is genuine but early: the workflow polls, the work is unfinished, and it waits.
     await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
     await expect.poll(async () => (await notificationsOf(jobId))[0]?.state).toBe('delivered');
     const now = await gateway.call(`/api/v1/studio/jobs/${jobId}`);

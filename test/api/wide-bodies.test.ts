@@ -15,12 +15,12 @@ import { until } from '../harness/until.ts';
 
 let gateway: TestGateway;
 let api: SpawnedProcess;
-/** May use every route; should a body be taken after all, it costs nothing. */
+/** A caller with all scopes and no credits, so that a body accepted by mistake costs nothing. */
 let poor: TestCaller;
-/** May do next to nothing. */
+/** A caller with a single scope and no credits. */
 let smallest: TestCaller;
 beforeAll(async () => {
-  // It measures one API process, without workers beside it.
+  // The test measures one API process, so no worker runs.
   gateway = await startGateway({ worker: false });
   api = await gateway.spawn('api', { API_PORT: '0' });
   poor = await gateway.newCaller({ credits: 0 });
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
-/** Every operation of callers that takes a body. */
+/** Every operation of the callers' API with a request body. */
 const withBody = ofCallers.filter(({ takesBody }) => takesBody);
 const posts = withBody.map(({ asked }) => asked);
 const methodOf = (path: string): string =>
@@ -146,7 +146,7 @@ const wide: [string, (bytes: number) => string][] = [
   ['brackets that never close', (bytes) => '['.repeat(bytes)],
 ];
 const user = '{"role":"user","content":"a"}';
-/** Where a chat may be wide. */
+/** The parts of a chat request that may have many values. */
 const placesOfChat: [string, (spelled: string) => string][] = [
   ['content', (spelled) => `{"model":"gpt-4o","messages":[{"role":"user","content":${spelled}}]}`],
   ['messages', (spelled) => `{"model":"gpt-4o","messages":${spelled}}`],
@@ -219,7 +219,7 @@ describe('a request without access to a route is rejected before its body is rea
     const hasty = await gateway.newCaller({ credits: 0 });
     const { limited, endsAt } = await overRate(hasty);
     expect(limited).toBe(true);
-    // Another minute would let it in.
+    // In the next minute the rate limit would accept it.
     if (Date.now() / 1000 < endsAt - 3) await expectAll(hasty.key, 429);
   });
 
@@ -270,7 +270,7 @@ describe('other requests are served during a hostile body', () => {
       const slowest = await bestSlowestProbe(async () => {
         status = await send('/api/v1/chat/completions', body);
       });
-      // Text is text: it is refused for want of credits.
+      // A plain text is valid, so it is rejected for missing credits.
       if (![...refused, 402].includes(status as number) || slowest > probeMsMax) {
         slow.push({ place, status, slowest });
       }
