@@ -1,4 +1,4 @@
-/** Activity `adopt`: reads what an earlier submit of a call came to. It sends nothing. */
+/** Activity `adopt`: reads the outcome of an earlier submit of a call. It sends nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
@@ -7,21 +7,26 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
 
-/** A call that a provider has accepted, or has answered at once. */
+/**
+ * Call that a provider has accepted: the queued operation, or the outputs of an immediate result.
+ */
 export type AcceptedOutcome =
   | { kind: 'operation'; operation: ProviderOperation }
   | { kind: 'outputs'; outputs: CallOutputs; providerRequestId: string | null };
 
-/** Outcome of an earlier submit; `not_sent`: certainly no provider has the call, so it may be sent. */
+/**
+ * Outcome of an earlier submit; `not_sent`: no provider has accepted the call, so it may be sent.
+ */
 export type AdoptOutcome = AcceptedOutcome | { kind: 'not_sent' };
 
-/** Longest time without a sign of life from the attempt that sends a call, and time between two looks, in milliseconds. */
+/** Time without an update of the record after which the sending attempt counts as crashed. */
 const silenceMaxMs = 15_000;
+/** Time between two reads of the record, in milliseconds. */
 const recordPollMs = 500;
 
 /**
- * Reads what an earlier submit of a call came to; waits for one that is still in flight.
- * @throws ProviderFailure `unknown` when the call may have been sent and nothing more is known
+ * Reads the outcome of an earlier submit of a call; waits while that submit is in progress.
+ * @throws ProviderFailure `unknown` if the call may have been sent and its outcome is unknown
  */
 export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
   const found = await decided(() => deps.records.find(callOf(task)));
@@ -31,7 +36,7 @@ export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<Ado
   return recorded(deps, task, found);
 }
 
-/** Returns the outcome that the record of a submit stands for. @throws ProviderFailure `unknown` */
+/** Returns the outcome that the record of a submit contains. @throws ProviderFailure `unknown` */
 export async function recorded(
   deps: ProviderCallDeps,
   task: CallTask,
@@ -51,7 +56,10 @@ export async function recorded(
   return { kind: 'operation', operation };
 }
 
-/** Reads the record of a call until no other attempt is sending it, or the other attempt is silent for too long. */
+/**
+ * Reads the record of a call repeatedly, until no other attempt is sending the call, or the sending
+ * attempt has not updated the record for `silenceMaxMs`.
+ */
 export async function decided(
   read: () => Promise<BeginVerdict | null>,
 ): Promise<BeginVerdict | null> {
@@ -60,7 +68,8 @@ export async function decided(
   for (;;) {
     const found = await read();
     if (found?.verdict !== 'begun' || found.notifiedId !== null) return found;
-    // The silence is measured by this process's clock: while the database is away, the sender can record nothing.
+    // The time is measured by this process's clock, because the sending attempt cannot update the
+    // record while the database is unavailable.
     if (found.touchedAtMs !== touchedAtMs) seenAtMs = performance.now();
     ({ touchedAtMs } = found);
     if (performance.now() - seenAtMs > silenceMaxMs) return found;

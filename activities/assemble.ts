@@ -1,4 +1,7 @@
-/** Activity `assemble`: joins stored artifacts to one, such as the parts of a dialogue to one recording. */
+/**
+ * Activity `assemble`: joins stored artifacts into one, for example the parts of a dialogue into
+ * one recording.
+ */
 import { Readable } from 'node:stream';
 import { Context } from '@temporalio/activity';
 import {
@@ -30,7 +33,10 @@ interface AssemblyDeps {
   storage: Storage;
 }
 
-/** Joins the artifacts; repeating it returns the same artifact, because the first object under a key stays. */
+/**
+ * Joins the artifacts. A repeated execution returns the same artifact, because the object that was
+ * stored first is never replaced.
+ */
 export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<CallOutputs> {
   const { cancellationSignal } = Context.current();
   const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
@@ -39,7 +45,7 @@ export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<
 }
 
 /**
- * Joins MP3 files with the same sampling rate and channels, frame after frame.
+ * Joins MP3 files with the same sampling rate and channels, frame by frame.
  * @throws StorageFailure (retryable), ProviderFailure `failed` when the parts cannot be joined
  */
 async function concatAudio(
@@ -76,19 +82,20 @@ async function concatAudio(
     );
   } catch (cause) {
     if (unusable) throw new ProviderFailure('failed', unusable.message, { cause });
-    // Unlike a provider's bytes, stored parts can be read again.
+    // The failure is retryable because stored parts, unlike a provider's bytes, can be read again.
     throw new StorageFailure('the parts could not be joined', { retryable: true, cause });
   }
 }
 
-/** A stream that is not MPEG audio. */
+/** Error of a stream that is not MPEG audio. */
 export class NotMp3Error extends Error {
   override readonly name = 'NotMp3Error';
 }
 
 /**
- * Yields the frames of one MP3 file, without its tags and its Xing or Info frame, which describe that file alone.
- * `onFormat` receives the sampling rate and channels before the first frame: files that are joined must agree in them.
+ * Yields the frames of one MP3 file, without its tags and its Xing or Info frame, which describe
+ * only that file. `onFormat` receives the sampling rate and channels before the first frame: they
+ * must be the same in all joined files.
  * @throws NotMp3Error, and errors of the source
  */
 export async function* framesOf(

@@ -1,6 +1,7 @@
 /**
- * One attempt of an activity that calls a provider: takes a slot of the provider, sends heartbeats, and converts errors
- * to failures whose type the workflow knows. A `Retry-After` of the provider becomes the next retry delay.
+ * One attempt of an activity that calls a provider: takes a slot of the provider, sends heartbeats,
+ * and converts errors to failures with types that the workflow handles. A `Retry-After` of the
+ * provider becomes the next retry delay.
  */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
@@ -11,9 +12,9 @@ import { StorageFailure } from '../storage/artifacts.ts';
 const heartbeatIntervalMs = 4000;
 
 /**
- * Runs one attempt in a slot of its provider; `slots` counts the free slots in this process. The provider's task queue
- * never dispatches more attempts than there are slots. A local activity without a free slot fails as `PROVIDER_BUSY`,
- * because the queue is fair between organizations.
+ * Runs one attempt in a slot of its provider; `slots` counts the free slots in this process. The
+ * provider's task queue never dispatches more attempts than there are slots. A local activity
+ * without a free slot fails as `PROVIDER_BUSY`, because the queue is fair between organizations.
  * @throws ApplicationFailure
  */
 export async function attemptInSlot<Outcome>(
@@ -42,7 +43,10 @@ export async function attemptInSlot<Outcome>(
 
 /** Options of an attempt. */
 interface AttemptOptions {
-  /** Attempts of the task queue after which a refusal is final; the first attempt, as a local activity, is not counted. */
+  /**
+   * Number of attempts on the task queue after which a refusal is final. The first attempt, which
+   * is a local activity, is not counted.
+   */
   refusalsMax?: number;
   /** Detail of the heartbeats, which the Temporal UI shows while the activity is pending. */
   detail?: { provider: string; since: string; providerLimitSeconds?: number };

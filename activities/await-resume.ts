@@ -4,8 +4,9 @@ import type { CallTask } from '../jobs/job-plan.ts';
 import { callOf, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Returns when the provider of at least one of these routes of a call is not paused.
- * @throws ApplicationFailure PROVIDER_PAUSED while the providers of all are paused: Temporal retries it
+ * Returns as soon as the provider of at least one of these routes of a call is not paused.
+ * @throws ApplicationFailure PROVIDER_PAUSED if the providers of all routes are paused; Temporal
+ * then retries the activity
  */
 export async function awaitResume(
   { records }: Pick<ProviderCallDeps, 'records'>,

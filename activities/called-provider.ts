@@ -14,7 +14,10 @@ import type { NotificationUrls } from '../providers/notifications.ts';
 export interface ProviderCallDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
-  /** Free slots by provider: calls that this process may send to it in addition to those in flight. */
+  /**
+   * Number of free slots by provider: calls that this process may send in addition to its running
+   * calls.
+   */
   slots: Map<string, number>;
   artifacts: ArtifactStore;
   inputs: Inputs;
@@ -22,7 +25,7 @@ export interface ProviderCallDeps {
   logger: Logger;
 }
 
-/** Names the call of a task. */
+/** Returns the key of a task's call. */
 export function callOf(task: CallTask): CallName {
   return { jobId: task.jobId, callIndex: task.callIndex };
 }

@@ -1,4 +1,6 @@
-/** Activity `charge`: charges a job and completes it with its outputs, in one move of the ledger. */
+/**
+ * Activity `charge`: charges a job and completes it with its outputs, in one move of the ledger.
+ */
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
@@ -12,7 +14,7 @@ export interface DeliveredJob {
   outputs: CallOutputs[];
 }
 
-/** Charges the delivered outputs and completes the job; repeating it changes nothing. */
+/** Charges the delivered outputs and completes the job; a repeated execution changes nothing. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleVerdict> {
   const { jobId, organizationId, chargeMicro, outputs } = job;
   return settleJob(deps, {

@@ -1,6 +1,7 @@
 /**
- * Chat: reserve → one call to a provider → charge | release, as a direct activity call in the API process (design §6). `open`
- * reserves before anything is sent; the end of `answer` or `stream` settles; the sweeper settles chats of a dead process.
+ * Chat: reserve → one call to a provider → charge | release, as a direct activity call in the API
+ * process (design §6). `open` reserves credits before a request is sent, and the end of `answer` or
+ * `stream` settles them. The sweeper settles the chats of a process that has crashed.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -29,7 +30,7 @@ export interface ChatOrder {
   /** Highest number of tokens of an answer; null: the limit of the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
-  /** Pairs of the caller; null if there are none. */
+  /** The caller's metadata; null if there is none. */
   metadata: Record<string, string> | null;
 }
 
@@ -37,13 +38,18 @@ export interface ChatOrder {
 interface ChatIdentity {
   /** A new id (domain/ids.ts). */
   id: string;
-  /** Claim of its Idempotency-Key: the chat is reserved only while the claim names it. */
+  /**
+   * Claim of the Idempotency-Key; null without a key. Credits are reserved only if this request
+   * still holds the claim.
+   */
   claim: ChatClaim | null;
 }
 
-/** Micro-credits of a chat before it runs. */
+/** Estimated price of a chat, in micro-credits. */
 export interface ChatEstimate {
-  /** Reservation that a chat would make now; without `leastMicro` it is rejected. */
+  /**
+   * Amount that would be reserved now. The chat is rejected if less than `leastMicro` is available.
+   */
   reserveMicro: number;
   leastMicro: number;
   /** Highest possible charge. */
@@ -59,7 +65,7 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics'>;
 }
 
-/** Makes the chat of a process. */
+/** Makes the chat service of a process. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = new RunningChats({
@@ -82,8 +88,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   return {
     /**
      * Checks the order and reserves its credits.
-     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, SERVICE_UNAVAILABLE, and
-     * REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
+     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED,
+     * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS if another request has taken over the
+     * Idempotency-Key
      */
     async open(order: ChatOrder, { id, claim }: ChatIdentity): Promise<OpenChat> {
       const { stream, organizationId } = order;
@@ -107,7 +114,10 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const facts = { organizationId, keyId, requestId, model, maxTokens, priceMarkup, metrics };
       return new ObservedChat(parts, facts);
     },
-    /** Returns the price of a chat. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+    /**
+     * Estimates the price of a chat.
+     * @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE
+     */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
       const draft = draftOf(order);
       const { amountMinMicro, amountMaxMicro } = draft;
@@ -126,10 +136,13 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
     close: upstreams.close,
   };
 }
-/** Chat of a process. */
+/** Chat service of a process. */
 export type Chat = ReturnType<typeof createChat>;
 
-/** Reserves the credits of a chat. Returns the micro-credits that balance and key can pay for it in all. */
+/**
+ * Reserves the credits of a chat. Returns the total in micro-credits that the balance and the key's
+ * budget can pay for the chat.
+ */
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
   const verdict = await ledger.reserve(reservation);
   if (verdict.verdict === 'reserved') return verdict.payable;
@@ -171,7 +184,7 @@ function partsOf(
   const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // Input and output are rounded up together, once.
+    // The sum of input and output is rounded up, not each part.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

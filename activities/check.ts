@@ -11,12 +11,16 @@ export interface AcceptedCall extends CallTask {
   operation: ProviderOperation;
 }
 
-/** Longest time of a status request, in milliseconds: queued work answers in a short exchange. */
+/**
+ * Timeout of a status request, in milliseconds; it is short because a status response needs no work
+ * of the provider.
+ */
 export const statusTimeoutMs = 45_000;
 
 /**
- * Requests the status of the call and records its progress. Progress that cannot be recorded is logged only.
- * @throws ProviderFailure when the call has failed at the provider
+ * Requests the status of the call and records its progress. Progress that cannot be recorded is
+ * logged only.
+ * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {
   const checked = await queueOf(deps, task).check(task.operation, {

@@ -1,7 +1,7 @@
 /**
- * One attempt to deliver a webhook about a job or an account notice (Standard Webhooks): the job in its
- * current representation with newly signed URLs, signed by every active secret, sent once, and
- * recorded.
+ * Attempts to deliver webhooks about jobs and account notices (Standard Webhooks). Each attempt
+ * sends the current representation of the job with newly signed URLs, signs it with every active
+ * secret, and records the result.
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
@@ -38,7 +38,7 @@ export interface DeliveryDeps {
 export function createDeliveries(deps: DeliveryDeps) {
   return {
     /**
-     * Sends the webhook once; returns if it was accepted, or if nothing is left to deliver.
+     * Sends the webhook once; returns if it was accepted, or is no longer to be delivered.
      * @throws ApplicationFailure with the delay before the next attempt; non-retryable after the
      * last attempt and after 410
      */
@@ -75,7 +75,7 @@ function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
-    // A failing receiver is not a failure of the worker.
+    // The failure is benign, because the receiver caused it and not the worker.
     category: ApplicationFailureCategory.BENIGN,
   });
 }

@@ -12,7 +12,7 @@ export interface UndeliveredJob {
   error: { code: ErrorCode; message: string };
 }
 
-/** Releases the credits and ends the job; repeating it changes nothing. */
+/** Releases the credits and ends the job; a repeated execution changes nothing. */
 export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleVerdict> {
   return settleJob(deps, releaseMove(job));
 }

@@ -1,4 +1,6 @@
-/** Activity `reserve`: reserves the price of a job and creates its row, in one move of the ledger. */
+/**
+ * Activity `reserve`: reserves the price of a job and creates its row, in one move of the ledger.
+ */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { jsonOf } from '../domain/json.ts';
@@ -11,7 +13,10 @@ import type { Logger } from '../platform/logger.ts';
 
 const pausedRow = z.object({ provider: z.string() });
 
-/** Verdict of the ledger; for a reserved job also the paused providers, to which nothing may be sent. */
+/**
+ * Verdict of the ledger and, for a reserved job, the paused providers, to which no call may be
+ * sent.
+ */
 export type ReserveOutcome =
   | Refusal
   | (Extract<ReserveVerdict, { verdict: 'reserved' }> & { paused: string[] });
@@ -23,7 +28,7 @@ interface ReserveDeps {
   logger: Logger;
 }
 
-/** Reserves the price of a job; repeating it returns the first verdict. */
+/** Reserves the price of a job; a repeated execution returns the first verdict. */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,

@@ -11,7 +11,8 @@ export interface EndedCall extends AcceptedCall {
 
 /**
  * Reads the result and stores its outputs.
- * @throws ProviderFailure when the call has failed, or `unfinished` when the provider still works on it; StorageFailure
+ * @throws ProviderFailure if the call has failed, or `unfinished` if it is still running at the
+ * provider; StorageFailure
  */
 export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
   const checked = await queueOf(deps, task).check(task.operation, {

@@ -1,4 +1,7 @@
-/** Activity `submit`: sends a call to its provider at most once, and not while the provider is paused. */
+/**
+ * Activity `submit`: sends a call to its provider at most once, and not while the provider is
+ * paused.
+ */
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -14,24 +17,27 @@ import { callOf, providerOf, stored, type ProviderCallDeps } from './called-prov
 /** Outcome of a submit; `paused`: nothing was sent, because an operator has paused the provider. */
 export type SubmitOutcome = AcceptedOutcome | { kind: 'paused' };
 
-/** Time between two records that the attempt is still sending the call, in milliseconds. */
+/** Interval at which the attempt records that it is still sending the call, in milliseconds. */
 const touchIntervalMs = 4000;
 
-/** Retries while the database is away; a longer outage is left to the retries of the workflow. */
+/**
+ * Retries while the database is unavailable. After a longer outage, the workflow retries the
+ * activity.
+ */
 const whileDatabaseIsAway = {
   retries: Infinity,
   minTimeout: 100,
   maxTimeout: 2000,
   shouldRetry: ({ error }) => isDatabaseAway(error),
 } satisfies Options;
-/** Retries before a call is sent: connections may be cut. */
+/** Retries before a call is sent, because connections to the database may be lost. */
 const beforeSend: Options = { ...whileDatabaseIsAway, maxRetryTime: 5000 };
-/** Retries after a call was sent: longer than a restart of Postgres. */
+/** Retries after a call was sent; they last longer than a restart of Postgres. */
 const afterSend: Options = { ...whileDatabaseIsAway, maxRetryTime: 120_000 };
 
 /**
- * Sends a call that was not sent before; otherwise returns what the earlier submit came to.
- * @throws ProviderFailure; ApplicationFailure JOB_LOST when the job was settled before
+ * Sends a call that was not sent before; otherwise returns the outcome of the earlier submit.
+ * @throws ProviderFailure; ApplicationFailure JOB_LOST if the job was settled before
  */
 export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
   const readable = await withReadableInput(deps, task);
@@ -43,7 +49,8 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
     providerEndpoint: route.providerEndpoint,
     senderId: randomUUID(),
   };
-  // Retried within the attempt, because no other attempt can know that this one has sent nothing.
+  // `begin` is retried within the attempt, because no other attempt can know that this one has sent
+  // nothing.
   const begun = await decided(() => pRetry(() => deps.records.begin(sending), beforeSend));
   if (begun?.verdict === 'send') return sendAndKeep(deps, readable);
   if (begun?.verdict === 'paused') return { kind: 'paused' };
@@ -59,7 +66,7 @@ async function withReadableInput(deps: ProviderCallDeps, task: CallTask): Promis
   return { ...task, route: { ...route, input } };
 }
 
-/** Sends the call and records what it came to. */
+/** Sends the call and records its outcome. */
 async function sendAndKeep(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
   const touching = setInterval(() => {
     deps.records.touched(callOf(task)).catch(() => {});
@@ -75,7 +82,7 @@ async function sendAndKeep(deps: ProviderCallDeps, task: CallTask): Promise<Subm
   }
 }
 
-/** Stores a result that the provider has returned at once. */
+/** Stores a result that the provider returned in its response to the submit. */
 async function keepResult(
   deps: ProviderCallDeps,
   task: CallTask,
@@ -89,7 +96,8 @@ async function keepResult(
     await record(deps, task, (call) => deps.records.answered({ ...call, outputs }));
     return { kind: 'outputs', outputs, providerRequestId };
   } catch (error) {
-    // The result cannot be read again, and the provider was paid for it.
+    // The outcome is recorded as unknown, because the result cannot be read again and the provider
+    // may charge for it.
     await record(deps, task, (call) => deps.records.unknown(call, providerRequestId));
     throw error;
   }
@@ -98,7 +106,10 @@ async function keepResult(
 /** Failures after which a call is never sent again by any attempt. */
 const mayBeAccepted: ReadonlySet<FailureKind> = new Set(['unknown', 'failed']);
 
-/** Sends the call once. A failure is recorded, because a call that stays `begun` is never sent again. */
+/**
+ * Sends the call once. A failure is recorded, because a call that stays `begun` is never sent
+ * again.
+ */
 async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> {
   const provider = providerOf(deps, task);
   try {
@@ -107,7 +118,8 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> 
       input: task.route.input,
       notificationUrl: deps.urls.urlFor({ ...callOf(task), provider: provider.name }),
       idempotencyKey: `${task.jobId}:${task.callIndex}`,
-      // The activity's own signal is not used: a worker that shuts down must not make the outcome unknown.
+      // The activity's own signal is not used: the shutdown of a worker must not make the outcome
+      // unknown.
       signal: AbortSignal.timeout(task.route.submitTimeoutMs),
     });
   } catch (error) {
@@ -124,8 +136,9 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> 
 }
 
 /**
- * Records what a sent call came to, also while the database is away and after the attempt was given up. If the record
- * cannot be written, the workflow's history or a provider notification still names the call.
+ * Records the outcome of a sent call. The record is retried while the database is unavailable, also
+ * after Temporal has given up the attempt. If the record cannot be written, the workflow's history
+ * or a provider notification still names the call.
  */
 async function record(
   { logger }: ProviderCallDeps,
