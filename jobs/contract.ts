@@ -1,8 +1,13 @@
-/** Contract between API, workers and workflows: ids, task queues, signals, queries and search attributes. */
+/**
+ * Contract between API, workers and workflows: ids, task queues, signals, queries and search
+ * attributes.
+ */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 
-/** Returns the workflow id of a job, which is the job id, so that operators can search for either. */
+/**
+ * Returns the workflow id of a job, which is the job id, so that operators can search for either.
+ */
 export function workflowIdOf(jobId: string): string {
   return jobId;
 }
@@ -12,12 +17,18 @@ export function studioTaskQueue(prefix: string): string {
   return `${prefix}studio`;
 }
 
-/** Returns the task queue of a provider's calls, with its own rate limit and fairness by organization. */
+/**
+ * Returns the task queue of a provider's calls, with its own rate limit and fairness by
+ * organization.
+ */
 export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
 }
 
-/** Returns the task queue of webhook deliveries, separate so that slow receivers do not take the slots of jobs. */
+/**
+ * Returns the task queue of webhook deliveries, separate so that slow receivers do not take the
+ * slots of jobs.
+ */
 export function webhookTaskQueue(prefix: string): string {
   return `${prefix}webhooks`;
 }
@@ -45,16 +56,19 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** The call that a provider notification is about, with the provider's operation id. */
+/** Call to which a provider notification belongs, with the provider's operation id. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
 }
 
-/** A verified notification of a provider. */
+/** Signal with a verified provider notification. */
 export const providerNotification = defineSignal<[CallNotification]>('providerNotification');
 
-/** Sent by an operator, or at the end of a provider's pause: the status is checked now instead of at the next timer. */
+/**
+ * Signal to check the status now instead of at the next timer; an operator sends it, and the
+ * gateway sends it at the end of a provider's pause.
+ */
 export const checkNow = defineSignal('checkNow');
 
 /** Progress of a job, as shown in Temporal's Current Details. */
@@ -77,7 +91,7 @@ export function deliveryIdOf(subjectId: string): string {
   return `${subjectId}-webhook`;
 }
 
-/** Input of a delivery. */
+/** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
   /** Id of the job or account notice. */
   subjectId: string;
@@ -109,6 +123,6 @@ export interface JobOutcome {
   status: 'completed' | 'failed' | 'canceled' | 'refused';
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
-  /** Error code of the ledger's refusal, or of the failed job. */
+  /** Error code of the rejected reservation or of the failed job; null if there is none. */
   reason: string | null;
 }

@@ -1,33 +1,37 @@
 /**
- * The job plan: everything that a running workflow needs, decided once by the API. A workflow reads neither the
- * catalog nor the configuration, so a later change of them does not affect a running job (design §3.1).
+ * The job plan: everything that a running workflow needs, decided once by the API. A workflow reads
+ * neither the catalog nor the configuration, so a later change of them does not affect a running
+ * job (design §3.1).
  */
 import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
-/** One route of a call: provider, provider operation and request body. */
+/** One route of a call: provider, provider endpoint and request body. */
 export interface CallRoute {
   provider: string;
   /** Temporal task queue on which this provider's calls run. */
   taskQueue: string;
-  /** The provider's name of the operation, e.g. fal's endpoint id. */
+  /** Provider endpoint, e.g. fal's endpoint id. */
   providerEndpoint: string;
   /** Request body in the provider's format. */
   input: JsonObject;
-  /** True if the provider sends a notification at the end, even if its response to the submit was lost. */
+  /**
+   * True if the provider sends a notification at the end, even if its response to the submit was
+   * lost.
+   */
   notifies: boolean;
   /** Time limit of a submit, after which its outcome is unknown. */
   submitTimeoutMs: number;
 }
 
 /**
- * Unit of a call's quantity. `artifact`: delivered outputs; `second`: seconds of the output, rounded up;
- * `character`: characters sent, all charged when the output is delivered.
+ * Unit of a call's quantity. `artifact`: delivered outputs; `second`: seconds of the output,
+ * rounded up; `character`: characters sent, all charged when the output is delivered.
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
-/** Expected properties of an output, as far as the request decides them; a difference is logged. */
+/** Expected properties of an output that the request determines; a difference is logged. */
 export interface ExpectedOutput {
   /** Pixels. */
   width?: number;
@@ -36,7 +40,10 @@ export interface ExpectedOutput {
   hasAudio?: boolean;
 }
 
-/** A cheaper output than the requested one. It applies to an output that has all of these properties. */
+/**
+ * A cheaper output than the requested one. It applies to an output that has all of these
+ * properties.
+ */
 export interface OutputVariant {
   /** True if the output has no sound. */
   hasAudio?: false;
@@ -63,7 +70,7 @@ export interface PlannedCall {
   routes: CallRoute[];
   output: OutputSpec;
   meter: Meter;
-  /** Requested units, at most this many are charged; see `Meter`. */
+  /** Number of requested units (see `Meter`); no more units are charged. */
   quantity: number;
   /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
@@ -71,7 +78,9 @@ export interface PlannedCall {
   required: boolean;
   /** Time before the first status check if no notification arrives, in milliseconds. */
   firstCheckMs: number;
-  /** Earlier call whose first artifact is the input of this call, and the input field that names it. */
+  /**
+   * Earlier call whose first artifact is the input of this call, and the input field that names it.
+   */
   inputFrom: { callIndex: number; field: string } | null;
 }
 
@@ -97,10 +106,15 @@ export interface JobPlan {
   calls: PlannedCall[];
   /** Assembly of the calls' artifacts before the charge; its result is an additional output. */
   assembly: 'concat_audio' | null;
-  /** Deadline in ISO 8601, after which a cancel is sent to the provider and its outcome is awaited. */
+  /**
+   * Deadline in ISO 8601, after which a cancel is sent to the provider and its outcome is awaited.
+   */
   deadlineAt: string;
   deadlineMs: number;
-  /** Usual time of the calls from submit to result, in seconds; null if the catalog does not have it. */
+  /**
+   * Usual time of the calls from submit to result, in seconds; null if the catalog does not have
+   * it.
+   */
   typicalSeconds: number | null;
   /** Task queue of the caller's webhook; null if the caller has none. */
   webhook: { taskQueue: string } | null;
@@ -113,7 +127,7 @@ export type StoredArtifact = z.infer<typeof storedArtifact>;
 
 export type CallOutputs = z.infer<typeof callOutputs>;
 
-/** One call by one of its routes, as an activity receives it. */
+/** Input of an activity: one call by one of its routes. */
 export interface CallTask {
   jobId: string;
   organizationId: string;
@@ -123,7 +137,10 @@ export interface CallTask {
   output: OutputSpec;
   meter: Meter;
   quantity: number;
-  /** Storage key of the earlier result that is the input of the call, and the input field that names it. */
+  /**
+   * Storage key of the earlier result that is the input of the call, and the input field that names
+   * it.
+   */
   source: { field: string; storageKey: string } | null;
   /** Number of refusals of the provider after which the next route is tried. */
   refusalsMax: number;
@@ -138,7 +155,9 @@ export interface CallChoice {
 }
 
 const refusalsMax = 4;
-/** Refusals of the last route, which gives a provider about 15 seconds to recover. */
+/**
+ * Number of refusals after which the last route fails: a provider has about 15 seconds to recover.
+ */
 const lastRouteRefusalsMax = 6;
 
 /** Makes the activity input of a call; null if the plan has no such route. */
@@ -172,7 +191,10 @@ export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): n
   }, 0);
 }
 
-/** Lists the calls to charge: a call is charged together with the calls that used its result. */
+/**
+ * Returns whether a call is charged: a call whose result other calls use is charged only if they
+ * all delivered.
+ */
 function wasOfUse(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
   return plan.calls
     .filter((call) => call.inputFrom?.callIndex === callIndex)

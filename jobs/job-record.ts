@@ -21,7 +21,10 @@ export const storedArtifact = z.object({
 export const callOutputs = z.object({
   callIndex: z.number(),
   artifacts: z.array(storedArtifact),
-  /** Data that the provider returned in addition to the artifacts, or the result of a call that returns data. */
+  /**
+   * Data that the provider returned in addition to the artifacts, or the result of a call that
+   * returns data.
+   */
   data: z.json(),
   /** Units to charge, at most the call's quantity. */
   delivered: z.number(),
@@ -31,7 +34,10 @@ export const callOutputs = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
-/** A job with its billing and the balance of its organization; times are Unix ms, amounts micro-credits. */
+/**
+ * A job with its billing and the balance of its organization; times are Unix ms, amounts
+ * micro-credits.
+ */
 export const jobRow = z.object({
   id: z.string(),
   organization_id: z.string(),
@@ -55,7 +61,10 @@ export const jobRow = z.object({
   media_deleted_at: z.number().nullable(),
   /** Time at which the first call was recorded, just before it was sent. */
   started_at: z.number().nullable(),
-  /** State of each call that was recorded; `storing`: the provider has ended it, and the result is stored. */
+  /**
+   * State of each call that was recorded; `storing`: the provider has finished it, and its result
+   * is being stored.
+   */
   call_states: z.array(z.string()).nullable(),
   /** Largest position of a call in its provider's queue; null if none reports one. */
   queue_position: z.number().nullable(),

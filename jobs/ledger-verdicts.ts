@@ -1,4 +1,6 @@
-/** Results of the ledger's moves, as workflows, activities and the API receive them. Amounts are micro-credits. */
+/**
+ * Results of the ledger's moves, for workflows, activities and the API. Amounts are micro-credits.
+ */
 import { z } from 'zod';
 
 /** Balance of an organization, in micro-credits; `available` = posted − reserved. */
@@ -16,7 +18,10 @@ export const insufficientCredits = z.object({
   balance,
 });
 
-/** Budget of a key; `used` was reserved or charged in the period that ends at `resetsAtMs` (null: never). */
+/**
+ * Budget of a key; `used` was reserved or charged in the period that ends at `resetsAtMs` (null:
+ * never).
+ */
 export const keyBudget = z.object({
   limit: z.number(),
   per: z.enum(['day', 'week', 'month', 'total']),
@@ -66,7 +71,10 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
 ]);
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
-/** Result of a settlement; `state` is the current state of the reservation, also if it was settled before. */
+/**
+ * Result of a settlement; `state` is the current state of the reservation, also if it was settled
+ * before.
+ */
 export const settleVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['settled', 'already_settled']),

@@ -15,9 +15,11 @@ import {
 
 /** Outcome of a check. */
 type CallVerdict =
-  /** Certainly never accepted by the provider. */
+  /** Never accepted by the provider. */
   | 'not_sent'
-  /** Possibly accepted; its status cannot be requested, because the provider request id is unknown. */
+  /**
+   * Possibly accepted; its status cannot be requested, because the provider request id is unknown.
+   */
   | 'unknown'
   /** The provider could not be reached. */
   | 'unreachable'
@@ -110,7 +112,7 @@ const listedCall = z.object({
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /** Returns the time of the first notification that arrived after the workflow had ended. */
+  /** Time of the first notification that arrived after the workflow had ended. */
   lateNotificationAtMs: z.number().nullable(),
 });
 

@@ -60,7 +60,10 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call p WHERE p.job_id = x.id) c ON true
   WHERE ${where}`;
 
-/** Makes reads of an organization's jobs. Documents of a single job are read from the storage. */
+/**
+ * Makes the functions that read an organization's jobs. Documents of a single job are read from the
+ * storage.
+ */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
   return {
     /** Reads a job; null if the organization has no such job. */
@@ -86,13 +89,13 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
         SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
     },
-    /** Returns the ids of these jobs that belong to the organization. */
+    /** Reads the jobs with these ids that belong to the organization. */
     some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Returns the ids of these jobs that have ended. */
+    /** Returns the ids among these whose jobs have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),
@@ -163,7 +166,10 @@ const jobCall = z.object({
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   providerRequestId: z.string().nullable(),
-  /** Responses that refused the call, oldest first; it was sent again after each, but the last. */
+  /**
+   * Responses that refused the call, oldest first; after each of them except the last, the call was
+   * sent again.
+   */
   refusals: z.array(
     z.object({
       routeIndex: z.number(),
@@ -176,7 +182,7 @@ const jobCall = z.object({
   /** Time at which the call first waited for a paused provider. */
   pausedAtMs: z.number().nullable(),
   /**
-   * Number of times that the call was sent: again only if the provider certainly had not accepted
+   * Number of times that the call was sent. It is sent again only if the provider did not accept
    * it.
    */
   attempts: z.number(),
@@ -220,7 +226,7 @@ interface OversightListing extends JobListing {
   organizationId?: string | undefined;
 }
 
-/** Makes operators' reads of the jobs of all organizations, without documents. */
+/** Makes the functions that read the jobs of all organizations for operators, without documents. */
 export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {

@@ -1,16 +1,20 @@
 /** Search of jobs by an id or by the text of their requests. */
 import { sql, type FragmentSqlToken } from 'slonik';
 
-/** Number of the newest jobs that a search examines, so that its cost does not grow with the history. */
+/**
+ * Number of the newest jobs that a search examines, so that its cost does not grow with the
+ * history.
+ */
 export const searchedJobsMax = 10_000;
 
 /** Length from which the end of a job id is searched; shorter ends are ambiguous. */
 const idTailLength = 6;
 
 /**
- * Makes the condition on the jobs `x` that match a text: the job id, the request id, a provider request id or the
- * Idempotency-Key, which is kept for two days; or the end of the job id or a part of the prompt, among the newest
- * `searchedJobsMax` jobs of the organization (null: of all organizations).
+ * Makes the condition on the jobs `x` that match a text: the job id, the request id, a provider
+ * request id or the Idempotency-Key, which is kept for two days; or the end of the job id or a part
+ * of the prompt, among the newest `searchedJobsMax` jobs of the organization (null: of all
+ * organizations).
  */
 export function matchesSearch(organizationId: string | null, text: string): FragmentSqlToken {
   const scope =

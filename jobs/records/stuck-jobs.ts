@@ -65,7 +65,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/** Makes reads over a pool and a Temporal client. */
+/** Makes the functions that read stuck reservations from Postgres and Temporal. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
   async function explained(row: OpenWork): Promise<StuckLine> {
     const owner =
