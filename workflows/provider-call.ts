@@ -67,7 +67,10 @@ export async function runCall(
 
 type Tried = { kind: 'outputs'; outputs: CallOutputs } | { kind: 'paused'; paused: RunningCall[] };
 
-/** Tries the routes in turn, the next one only if the last provider did not accept the call. */
+/**
+ * Tries the routes in order. The next route is tried only if the provider of the previous one did
+ * not accept the call.
+ */
 async function tryRoutes(
   job: CallingJob,
   call: PlannedCall,
@@ -154,7 +157,10 @@ async function submit(
   }
 }
 
-/** Sends the call once. A submit in flight after its first attempt is adopted, not repeated. */
+/**
+ * Sends the call once. If the submit is still in progress after its first attempt, its outcome is
+ * read instead of a second submit.
+ */
 async function send(running: RunningCall): Promise<SubmitOutcome> {
   const { route, task, deadlineAtMs } = running;
   for (;;) {
@@ -176,7 +182,7 @@ function adopt(running: RunningCall): Promise<AdoptOutcome> {
   return run(running, stepOf(running, 'adopt'), (activities) => activities.adopt(running.task));
 }
 
-/** Waits for a notification that names the operation of an unanswered submit. */
+/** Waits for a notification that names the operation of a submit without a response. */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
   progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');

@@ -1,6 +1,7 @@
 /**
- * Passes the request context, and the trace of the last signal, from the workflow to the activities and child workflows
- * that it schedules. The context does not change commands, so a history replays in the same way without it.
+ * Passes the request context, and the trace of the last signal, from the workflow to the activities
+ * and child workflows that it schedules. The context does not change commands, so a history replays
+ * in the same way without it.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';

@@ -23,8 +23,8 @@ import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import type { StepFailure } from './steps.ts';
 
 /**
- * Registers the signal handlers. A workflow calls it first: the SDK then delivers earlier signals
- * at once.
+ * Registers the signal handlers. The workflow calls this function first, because the SDK then
+ * delivers the signals that have already arrived.
  */
 export function listenToSignals() {
   const notified = new Map<number, string>();
@@ -40,8 +40,7 @@ export function listenToSignals() {
   setHandler(checkNow, () => {
     checksAsked += 1;
   });
-  // The signal requests a cancel and throws nothing: after the submit, the provider's outcome
-  // decides.
+  // The signal only records the request, because after the submit the provider's outcome decides.
   CancellationScope.current().cancelRequested.catch(() => {
     cancelRequested = true;
   });

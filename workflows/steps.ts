@@ -1,8 +1,8 @@
 /**
  * Rule for each step of a job (docs/decisions/0007): its first attempt is a local activity of at
- * most three seconds. If that does not end, the step continues as an ordinary activity of the same
- * name, whose attempts operators can see, pause and reset. Activities are idempotent by their
- * records, because an attempt that timed out may still complete.
+ * most three seconds. If that attempt does not end in time, the step continues as an ordinary
+ * activity of the same name, whose attempts operators can see, pause and reset. Activities are
+ * idempotent by their records, because an attempt that timed out may still complete.
  */
 import {
   condition,

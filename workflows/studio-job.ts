@@ -1,8 +1,7 @@
 /**
- * The one workflow body of every Studio job: reserve → call(s) → charge or release.
- * The charge is outside the `try`, the release inside the `catch`. Both run also after a cancel,
- * and both are idempotent by job id. A cancel does not interrupt a step: the workflow reads it
- * between steps.
+ * Workflow of every Studio job: reserve → call(s) → charge or release. The charge is outside the
+ * `try`, the release inside the `catch`. Both run also after a cancel, and both are idempotent by
+ * job id. A cancel does not interrupt a step: the workflow reads it between steps.
  */
 import {
   ApplicationFailure,
@@ -154,7 +153,7 @@ function charge(job: RunningJob, outputs: CallOutputs[]): Promise<SettleVerdict>
 /** Ends a job after its charge. */
 async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
   await tellCaller(job.plan);
-  // If the sweeper has released the job as lost, nothing is charged, and the outcome says so.
+  // If the sweeper has released the job as lost, nothing is charged, and the outcome is a failure.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') return lost(job);
   const chargedMicro = settled.charged;
   job.progress.job(`charged ${creditsOf(chargedMicro)}`);
