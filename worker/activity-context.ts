@@ -1,4 +1,7 @@
-/** Context of activities: ids of their log lines, and their spans; and the span of a whole job. */
+/**
+ * Interceptor of activities: adds ids to their log lines, records a span for each activity, and
+ * records a span for the whole job when it is settled.
+ */
 import { SpanKind, type Context as TraceContext, type Link } from '@opentelemetry/api';
 import type { Context } from '@temporalio/activity';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
@@ -17,8 +20,9 @@ interface Parts {
 }
 
 /**
- * Makes the interceptor that runs an activity with the ids of its request and job, in a child span of the span that started
- * its workflow. The span is linked to the provider notification that the workflow has received.
+ * Makes the interceptor that runs an activity with the ids of its request and job, in a child span
+ * of the span that started its workflow. The span is linked to the provider notification that the
+ * workflow has received.
  */
 export function createActivityContext(parts: Parts): ActivityInterceptorsFactory {
   return (context) => ({
@@ -39,7 +43,7 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
             const result: unknown = await next(input);
             const { jobId } = ids;
             if (jobId !== undefined && span.isRecording() && settled.safeParse(result).success) {
-              // A job that is settled must not be settled again because its span cannot be recorded.
+              // The error is ignored, because a retry of the activity would settle the job again.
               await recordJob(parts, { jobId, parent, links }).catch(() => {});
             }
             return result;
@@ -67,7 +71,10 @@ const jobRow = z.object({
   chargedMicro: z.number(),
 });
 
-/** Records the span of a job that was just settled, by OpenTelemetry's conventions for generative AI. */
+/**
+ * Records the span of a job that was just settled, by OpenTelemetry's conventions for generative
+ * AI.
+ */
 async function recordJob(
   { pool, usdPerCredit }: Parts,
   { jobId, parent, links }: { jobId: string; parent: TraceContext; links: Link[] },
@@ -100,8 +107,8 @@ async function recordJob(
 }
 
 /**
- * The workflow id of a job is the job id; ids of its child workflows begin with it
- * (jobs/contract.ts).
+ * Returns the job id and the workflow id of an activity. The workflow id of a job is the job id,
+ * and ids of its child workflows begin with the job id (jobs/contract.ts).
  */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;

@@ -1,8 +1,8 @@
 /**
- * `node worker/audit.ts`: checks every promise about money and results and prints a table. It reads the gateway that the
- * environment describes.
+ * `node worker/audit.ts`: checks every promise about money and results and prints a table. It reads
+ * the gateway that the environment describes.
  *
- * Exit status: 0 all promises hold, 1 one does not, 2 the audit failed.
+ * Exit status: 0 if all promises hold, 1 if at least one is broken, 2 if the audit failed.
  */
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
@@ -40,8 +40,8 @@ async function readSubmits(sandboxUrl: string): Promise<WitnessedSubmit[]> {
 function table({ checks, tookMs }: AuditReport): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
   const counts = checks.map(({ name, examined, subjects }) => {
-    const looked = examined === null ? 'all' : String(examined);
-    return `${name.padEnd(width)}  ${looked.padStart(8)}  ${String(subjects.length).padStart(8)}`;
+    const count = examined === null ? 'all' : String(examined);
+    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(subjects.length).padStart(8)}`;
   });
   const findings = checks
     .filter(({ subjects }) => subjects.length > 0)
@@ -50,7 +50,7 @@ function table({ checks, tookMs }: AuditReport): string {
       subjects.length > subjectsShownMax ? `${name}: the first ${subjectsShownMax}` : name,
       ...subjects.slice(0, subjectsShownMax).map((subject) => `    ${subject}`),
     ]);
-  const head = `${'finding'.padEnd(width)}  looked at     found`;
+  const head = `${'finding'.padEnd(width)}  examined     found`;
   return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');
 }
 
@@ -60,7 +60,7 @@ interface Options {
   owners: boolean;
   json?: true;
 }
-const given = new Command('audit')
+const options = new Command('audit')
   .description('Checks every promise about money and results.')
   .option('--results', 'read every paid result and compare it with its recorded hash')
   .option('--submits <url>', 'compare with the calls that this sandbox accepted')
@@ -79,21 +79,21 @@ async function openSources(): Promise<AuditSources> {
   const pool = await openDatabase({ url: databaseUrl, poolMax: 2, logger });
   closing.push(() => pool.end());
   const sources: AuditSources = { databaseUrl, pool };
-  if (given.owners) {
+  if (options.owners) {
     const connection = await connectTemporal(config, logger);
     closing.push(() => connection.close());
     const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
     sources.isOwned = async (jobId) => (await ownerOf(client, jobId)) === 'running';
   }
-  if (given.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
-  const { submits } = given;
+  if (options.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
+  const { submits } = options;
   if (submits !== undefined) sources.submits = () => readSubmits(submits);
   return sources;
 }
 
 try {
   const report = await runAudit(await openSources());
-  process.stdout.write(`${given.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
+  process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
   process.exitCode = report.clean ? 0 : 1;
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);

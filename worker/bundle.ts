@@ -12,7 +12,8 @@ const root = new URL('../', import.meta.url);
 const cache = new URL('.cache/', root);
 
 /**
- * Files that the bundle depends on: workflows, the modules that they import values of, and the SDK.
+ * Files that the bundle depends on: workflows, the modules from which they import values, and the
+ * SDK.
  */
 const inputs = [
   'workflows/**/*.ts',
@@ -20,7 +21,7 @@ const inputs = [
   'jobs/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
-  // Bundle and the hash of its inputs.
+  // This file, which makes the bundle and the hash of its inputs.
   'worker/bundle.ts',
 ];
 
@@ -30,7 +31,7 @@ interface BundleOptions {
   encodeFailures: boolean;
 }
 
-/** Sources of a bundle that are not of the working tree. */
+/** Sources of a bundle that are not in the working tree. */
 interface BundleSources {
   /** File that exports the workflows. */
   workflowsPath?: string;

@@ -34,7 +34,7 @@ const counts = z.object({
 });
 const countNames = keysOf(counts.shape);
 
-/** Parallel scrapes share one read. */
+/** Time in milliseconds for which later scrapes use the result of a read. */
 const readAgeMaxMs = 4000;
 
 /** Reads the state before each scrape. A gauge that cannot be read is left out. */
@@ -83,7 +83,7 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
   const found = await services.pool.one(sql.type(counts)`
-    SELECT jobs.*, telling.* FROM (
+    SELECT jobs.*, webhooks.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
         count(*) FILTER (WHERE j.verifying) AS "jobsVerifying"
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
@@ -92,7 +92,7 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
           AS "callerWebhookAgeSeconds"
       FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
       WHERE w.state IN ('waiting', 'delivering')
-        AND (j.status <> 'open' OR n.id IS NOT NULL)) AS telling`);
+        AND (j.status <> 'open' OR n.id IS NOT NULL)) AS webhooks`);
   for (const name of countNames) state[name].set(found[name]);
 }
 

@@ -19,7 +19,7 @@ interface SweeperDeps {
   config: Config;
   services: Services;
   client: Client;
-  /** Prepares a server that has lost its state for the start of jobs. */
+  /** Registers the search attributes again on a Temporal server that has lost its state. */
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
 }
@@ -28,7 +28,7 @@ const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
-  /** Deliveries of webhooks that no workflow was running. */
+  /** Webhooks whose delivery was started again, because no workflow was running it. */
   webhooks: 0,
   /** Chats of a dead API process, settled by their last checkpoint. */
   chats: 0,
@@ -55,17 +55,21 @@ const due = z.object({
 type Due = z.infer<typeof due>;
 
 /**
- * Time for which a workflow must be missing: a server that is being restored may not know it for a
- * moment.
+ * Time for which a workflow must be missing before its reservation is released, because a server
+ * that is being restored may not return it for a short time.
  */
 const missingGraceMs = 30_000;
 /**
- * An overdue workflow is given up after the job's own duration once more and this number of checks.
+ * Number of checks that pass, in addition to the job's own duration, before an overdue workflow is
+ * terminated.
  */
 const overdueChecks = 30;
 /** Time limit of a request to Temporal about one workflow. */
-const askTimeoutMs = 5000;
-/** Retention, longer than the 24 hours that callers are promised and than any job. */
+const requestTimeoutMs = 5000;
+/**
+ * Retention of Idempotency-Keys, longer than the 24 hours that callers are promised and than any
+ * job.
+ */
 const claimsKeptFor = '48 hours';
 
 /**
@@ -104,8 +108,8 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
 }
 
 /**
- * Decides each due reservation, in a random order, so that reservations that cannot be decided do
- * not block the others.
+ * Checks each due reservation, in a random order, so that reservations whose check fails do not
+ * block the others.
  */
 async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promise<void> {
   const { pool, logger } = deps.services;
@@ -148,7 +152,7 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const owner = await deps.client.withDeadline(Date.now() + askTimeoutMs, () =>
+  const owner = await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
     ownerOf(deps.client, entry.id),
   );
   if (owner === 'running') {
@@ -157,7 +161,7 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
       await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
       return 'extended';
     }
-    await deps.client.withDeadline(Date.now() + askTimeoutMs, () =>
+    await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
       deps.client.workflow
         .getHandle(workflowIdOf(entry.id))
         .terminate('past its time, and nothing moved it'),
@@ -176,9 +180,9 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
 }
 
 /**
- * Returns whether an overdue job had its duration again since it was first seen overdue, because an
- * operator may have reset it. A late check follows an outage in which nothing could be settled, so
- * that time does not count.
+ * Returns whether an overdue job has had its whole duration once more since a check first found it
+ * overdue. The job gets this time because an operator may have reset it. A late check follows an
+ * outage in which no job could be settled, so it does not end a job.
  */
 function isGivenUp(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;

@@ -1,7 +1,4 @@
-/**
- * The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the
- * auditor.
- */
+/** The worker process: all Temporal workers, the sweeper, the state gauges and the auditor. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditSources } from '../ledger/audit.ts';
@@ -99,7 +96,7 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 }
 
 interface SweepingParts {
-  /** Milliseconds between passes of the sweeper. */
+  /** Runs one pass of the sweeper. */
   pass: () => ReturnType<typeof sweep>;
   config: Config;
   services: Services;
@@ -132,16 +129,19 @@ interface AuditorOptions {
   state: StateMetrics;
 }
 
-/** Number of findings in a log line. */
-const toldMax = 20;
-/** Wait before the first audit, short, because a wrong state at the start should be known soon. */
-const soonMs = 5000;
+/** Highest number of findings in a log line. */
+const loggedFindingsMax = 20;
+/**
+ * Longest time before the first audit, in milliseconds; it is short so that a wrong state at the
+ * start is found soon.
+ */
+const firstAuditDelayMs = 5000;
 
 /** Audits repeatedly; returns a function that stops it. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs } = options;
   if (intervalMs === 0) return () => Promise.resolve();
-  const firstAfterMs = Math.min(soonMs, intervalMs);
+  const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
   return repeat(() => audit(options), { intervalMs, firstAfterMs });
 }
 
@@ -154,7 +154,10 @@ async function audit({ sources, logger, state }: AuditorOptions): Promise<void> 
     state.auditRows.set(findings.length);
     state.auditedAt.setToCurrentTime();
     if (findings.length === 0) return;
-    logger.error({ rows: findings.length, findings: findings.slice(0, toldMax) }, 'ledger.broken');
+    logger.error(
+      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
+      'ledger.broken',
+    );
   } catch (error) {
     logger.warn({ error }, 'ledger.not_audited');
   }
@@ -168,7 +171,7 @@ interface Pace {
 }
 
 /**
- * Repeats `pass`, which handles its own failures: none of them ends the repetition.
+ * Repeats `pass`, which must handle its own failures.
  * @returns a function that stops the repetition after the current pass
  */
 function repeat(pass: () => Promise<void>, pace: Pace): () => Promise<void> {
