@@ -4,7 +4,7 @@ import { OutboundError, type Outbound } from '../platform/outbound.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd } from './webhooks.ts';
 
-/** Event of a webhook's body; `timestamp` in ISO 8601. */
+/** Body of a webhook; `timestamp` in ISO 8601. */
 export interface WebhookEvent {
   type: string;
   timestamp: string;
@@ -23,7 +23,10 @@ export type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
 /** Bytes of a response that are recorded, enough to see the cause of a failure. */
 const responseBytesMax = 1024;
 
-/** Makes the message of an event, signed by every active secret of the organization. `id` is the `webhook-id`. */
+/**
+ * Makes the message of an event, signed by every active secret of the organization. `id` is the
+ * `webhook-id`.
+ */
 export async function signMessage(
   signingSecrets: Pick<SigningSecrets, 'live'>,
   organizationId: string,

@@ -1,5 +1,5 @@
--- Account notices of low balances and of key limits. The sweeper creates them, outside the transactions that move credits, and
--- they are delivered as webhooks.
+-- Account notices of low balances and of key limits. The sweeper creates them, outside the
+-- transactions that move credits, and they are delivered as webhooks.
 
 -- Records that the limit of a key has rejected a request today.
 CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
@@ -7,9 +7,9 @@ CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS
     (clock_timestamp() AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING
 $$;
 
--- Returns the key limits of an organization for which a notice is due: `key.limit.near` if at least 80 % is used, and
--- `key.limit.reached` if all is used or the limit has rejected a request. Limits of zero, and limits without a valid
--- key, are left out.
+-- Returns the key limits of an organization for which a notice is due: `key.limit.near` if at least
+-- 80 % is used, and `key.limit.reached` if all is used or the limit has rejected a request. Limits
+-- of zero, and limits without a valid key, are left out.
 CREATE FUNCTION due_limit_notices(of_organization text)
 RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS $$
   SELECT k.id, due.period, due.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
@@ -32,10 +32,11 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
--- Creates the due account notices, each with a webhook that no workflow delivers yet. A balance notice is due when the balance
--- falls to the threshold, and again after it was above the threshold. Reservations of running jobs are not deducted
--- from the balance, because jobs that fail would lower and raise it. The lock allows only one execution at a time,
--- because the slower of two executions would decide by outdated balances.
+-- Creates the due account notices, each with a webhook that no workflow delivers yet. A balance
+-- notice is due when the balance falls to the threshold, and again after it was above the
+-- threshold. Reservations of running jobs are not deducted from the balance, because jobs that fail
+-- would lower and raise it. The lock allows only one execution at a time, because the slower of two
+-- executions would decide by outdated balances.
 CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;

@@ -1,6 +1,7 @@
 /**
- * Account notices to an organization: its balance is low, or the limit of a key is near or reached. The sweeper creates them
- * (webhooks/notices.sql), and they are delivered like the webhooks of jobs.
+ * Account notices to an organization: its balance is low, or the limit of a key is near or reached.
+ * The sweeper creates them (webhooks/notices.sql), and they are delivered like the webhooks of
+ * jobs.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -52,8 +53,8 @@ export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
- * Target of an organization's notices: the URL (null: no notices are sent), and the balance in micro-credits at or
- * below which it is low (null: no notices of the balance).
+ * Target of an organization's notices: the URL (null: no notices are sent), and the balance in
+ * micro-credits at or below which it is low (null: no notices of the balance).
  */
 export type AccountNoticeTarget = z.infer<typeof target>;
 
@@ -66,7 +67,7 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** Makes the functions on account notices in the database. */
+/** Makes the functions that read and write account notices in the database. */
 export function createAccountNotices(pool: DatabasePool) {
   return {
     /** Reads the target of an organization's notices. */

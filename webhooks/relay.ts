@@ -1,4 +1,7 @@
-/** Relay of webhooks: starts deliveries that are requested again, and deliveries that no workflow runs. */
+/**
+ * Relay of webhooks: starts deliveries that are requested again, and deliveries that no workflow
+ * runs.
+ */
 import type { Client } from '@temporalio/client';
 import type { WorkflowIdConflictPolicy } from '@temporalio/common';
 import {
@@ -18,11 +21,20 @@ interface RelayDeps {
   taskQueuePrefix: string;
 }
 
-/** Functions that start deliveries: those that are requested again, and those that no workflow seems to run. */
+/**
+ * Functions that start deliveries: those that are requested again, and those that no workflow seems
+ * to run.
+ */
 export interface WebhookRelay {
-  /** Starts a new delivery with the full number of attempts; a delivery that is running or waiting is replaced. */
+  /**
+   * Starts a new delivery with the full number of attempts; a delivery that is running or waiting
+   * is replaced.
+   */
   redeliver: (name: WebhookName) => Promise<void>;
-  /** Starts the deliveries that no workflow seems to run; returns the numbers of started and failed ones. */
+  /**
+   * Starts the deliveries that no workflow seems to run; returns the numbers of started and failed
+   * ones.
+   */
   resume: () => Promise<Isolated>;
 }
 
@@ -56,7 +68,8 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       try {
         await start(name, 'TERMINATE_EXISTING');
       } catch (error) {
-        // The sweeper starts the delivery later, because the row of the webhook has the state `delivering`.
+        // The sweeper starts the delivery later, because the row of the webhook has the state
+        // `delivering`.
         logger.warn({ error, subjectId: name.subjectId }, 'webhook.not_started');
       }
     },

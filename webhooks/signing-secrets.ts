@@ -1,7 +1,7 @@
 /**
- * Secrets that sign webhooks. They are derived from one configured secret, the organization and a generation number,
- * so that no secret is stored. For some time after a rotation, webhooks are signed with both the old and the new
- * secret.
+ * Secrets that sign webhooks. They are derived from one configured secret, the organization and a
+ * generation number, so that no secret is stored. For some time after a rotation, webhooks are
+ * signed with both the old and the new secret.
  */
 import { createHmac } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
@@ -17,14 +17,17 @@ export interface SigningSecret {
   retiresAtMs: number | null;
 }
 
-/** Maximum number of secrets that sign at the same time, because each adds a signature to the header. */
+/**
+ * Maximum number of secrets that sign at the same time, because each adds a signature to the
+ * header.
+ */
 const liveMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
 /**
- * Makes the functions on signing secrets. `connection` is a pool or an open transaction; `master` is the configured
- * secret with at least 32 random characters.
+ * Makes the functions that read and rotate signing secrets. `connection` is a pool or an open
+ * transaction; `master` is the configured secret with at least 32 random characters.
  */
 export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
   const secretOf = (organizationId: string, generation: number): string =>
@@ -46,7 +49,10 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
         retiresAtMs: retires_at,
       }));
     },
-    /** Creates a new secret. The last four secrets before it continue to sign for `overlapMs` milliseconds. */
+    /**
+     * Creates a new secret. The last four secrets before it continue to sign for `overlapMs`
+     * milliseconds.
+     */
     async rotate(organizationId: string, overlapMs: number): Promise<void> {
       await connection.query(command`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',

@@ -1,7 +1,7 @@
 -- Generations of the secrets that sign the webhooks of an organization.
 
--- Creates a new generation and returns its number. Earlier generations continue to sign for the overlap; at most
--- `live_max` generations sign at the same time.
+-- Creates a new generation and returns its number. Earlier generations continue to sign for the
+-- overlap; at most `live_max` generations sign at the same time.
 CREATE FUNCTION rotate_webhook_secret(of_organization text, overlap interval, live_max integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE newest integer; at timestamptz;

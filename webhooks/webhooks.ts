@@ -1,7 +1,7 @@
 /**
- * Webhooks in the database: the URL that receives the end of a job or an account notice (webhooks/notices.ts), and all
- * delivery attempts. The rows decide what is delivered; workflows only wait. The subject is the job or the account
- * notice.
+ * Webhooks in the database: the URL that receives the end of a job or an account notice
+ * (webhooks/notices.ts), and all delivery attempts. The rows decide what is delivered; workflows
+ * only wait. The subject is the job or the account notice.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -16,7 +16,10 @@ const begunAttempt = z.object({
 });
 const nameRow = z.object({ subjectId: z.string(), organizationId: z.string() });
 
-/** State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none follows. */
+/**
+ * State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none
+ * follows.
+ */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
 /** State of a webhook. */
 export type WebhookState = z.infer<typeof webhookState>;
@@ -90,13 +93,13 @@ export interface AttemptEnd {
 /** Time after which the sweeper starts a delivery that the job's own workflow has not started. */
 const forsakenAfter = '5 seconds';
 /**
- * Time after which the sweeper starts a delivery again: no attempt lasts longer, and a worker that does not respond
- * for longer counts as crashed.
+ * Time after which the sweeper starts a delivery again: no attempt lasts longer, and a worker that
+ * does not respond for longer counts as crashed.
  */
 const overdueAfter = '2 minutes';
 /**
- * Time after which a webhook without a job is deleted. A crash leaves one; otherwise, the rejection of the job
- * deletes it.
+ * Time after which a webhook without a job is deleted. A crash leaves one; otherwise, the rejection
+ * of the job deletes it.
  */
 const orphanedAfter = '1 day';
 
@@ -104,7 +107,7 @@ const columns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "orga
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Makes the functions on webhooks in the database. */
+/** Makes the functions that read and write webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
 }
@@ -186,8 +189,8 @@ function createReads(pool: DatabasePool) {
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /**
-     * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes webhooks without a
-     * job.
+     * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes
+     * webhooks without a job.
      */
     async forsaken(): Promise<readonly WebhookName[]> {
       await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
@@ -202,7 +205,10 @@ function createReads(pool: DatabasePool) {
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    /** Records that a workflow delivers the webhook, so that `forsaken` does not return it for two minutes. */
+    /**
+     * Records that a workflow delivers the webhook, so that `forsaken` does not return it for two
+     * minutes.
+     */
     async attended(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
