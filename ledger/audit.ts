@@ -1,6 +1,7 @@
 /**
- * The audit checks every promise about money and results, by statements that share no code with the ledger. It reads Postgres;
- * and workflows, stored bytes and the submits in a provider's log, if the caller of the audit gives access to them.
+ * The audit checks every promise about money and results, by statements that share no code with the
+ * ledger. It reads Postgres and, if the caller gives access to them, workflows, stored bytes and
+ * the submits in a provider's log.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -9,7 +10,7 @@ import type { DatabasePool } from '../platform/database.ts';
 import { digestOf } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** A submit that a provider accepted, by its own log. */
+/** Submit that a provider accepted, according to the provider's log. */
 export interface WitnessedSubmit {
   webhookUrl: string | null;
   idempotencyKey: string | null;
@@ -27,7 +28,7 @@ export interface AuditSources {
   submits?: () => Promise<readonly WitnessedSubmit[]>;
 }
 
-/** Check of one promise. */
+/** Result of the check of one promise. */
 interface AuditCheck {
   name: string;
   /** Number of subjects that were checked one by one; null if one statement checked all rows. */
@@ -36,7 +37,9 @@ interface AuditCheck {
   subjects: string[];
 }
 
-/** Ids of one kind of finding that a report shows; `found` counts all of them. */
+/**
+ * Highest number of ids that a report shows for one kind of finding; `found` counts all of them.
+ */
 export const subjectsShownMax = 100;
 
 /** Report of an audit. */
@@ -46,7 +49,7 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
-  /** Micro-credits of all chats that cost more than balance and key could pay. */
+  /** Micro-credits that chats cost beyond the amounts that balance and key could pay. */
   chatLossMicro: number;
 }
 
@@ -91,7 +94,10 @@ function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
     ORDER BY created_at, id LIMIT 5000`);
 }
 
-/** Finds reservations without a workflow; it reads them twice, because a job may end between the reads. */
+/**
+ * Finds reservations without a workflow. The reservations are read twice, because a job may end
+ * between the reads.
+ */
 async function checkOwners(
   pool: DatabasePool,
   isOwned: NonNullable<AuditSources['isOwned']>,
@@ -99,7 +105,7 @@ async function checkOwners(
   const open = await openReservations(pool, null);
   const without: string[] = [];
   for (const id of open) {
-    // One after the other, because an audit must not load Temporal.
+    // The workflows are read one after the other, because an audit must not load Temporal.
     if (!(await isOwned(id))) without.push(id);
   }
   const subjects = without.length > 0 ? await openReservations(pool, without) : [];
@@ -119,7 +125,7 @@ async function checkResults(
   const subjects: string[] = [];
   let examined = 0;
   for (let after = ''; ;) {
-    // Page after page, so that memory stays flat.
+    // The results are read in pages, so that the memory used is bounded.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
       WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
@@ -144,10 +150,13 @@ async function isIntact(
   return sizeBytes === row.size_bytes && sha256 === row.sha256;
 }
 
-/** Job and call as they stand in a notification URL or an idempotency key. */
+/** Pattern of the job id and the call index in a notification URL or an idempotency key. */
 const callName = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
-/** Nothing is ever sent a second time (design §3.6), so one acceptance per call is the most. */
+/**
+ * Checks that providers accepted each call at most once, because no call may be sent a second time
+ * (design §3.6).
+ */
 function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
   const seen = new Map<string, number>();
   for (const { webhookUrl, idempotencyKey } of submits) {
@@ -160,13 +169,16 @@ function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
   return { name: twice, examined: seen.size, subjects };
 }
 
-/** A promise that does not hold, and the id it does not hold for. */
+/** Broken promise, and the id of the row that breaks it. */
 interface Finding {
   finding: string;
   subject: string;
 }
 
-/** Names of all checks in Postgres, so that a clean report lists them: those of the view `ledger_audit`, and those beyond the ledger. */
+/**
+ * Names of all checks in Postgres, so that a clean report lists them: those of the view
+ * `ledger_audit`, and those beyond the ledger.
+ */
 export const invariantNames: readonly string[] = [
   'account differs from the sum of its entries',
   'reserved credits differ from the open reservations',
@@ -185,7 +197,10 @@ export const invariantNames: readonly string[] = [
   'a job that was not paid for has artifacts',
 ];
 
-/** A reservation that is due for a quarter of an hour means that no sweeper runs. */
+/**
+ * Statement that selects the violations. A reservation that has been due for 15 minutes is one,
+ * because it shows that no sweeper runs.
+ */
 const violations = `
   SELECT finding, subject FROM ledger_audit
   UNION ALL
@@ -223,7 +238,8 @@ const violations = `
 const timeoutMs = 15 * 60_000;
 
 /**
- * Returns the violations of all promises, by a connection with a snapshot and a time limit of its own.
+ * Returns the violations of all promises, by a connection with a snapshot and a time limit of its
+ * own.
  */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({

@@ -1,5 +1,6 @@
--- Budgets of keys. They are checked and counted under the lock of the organization's account, so that parallel requests
--- cannot exceed them. Reservations and charges count in the UTC day on which they began; released credits go back to that day.
+-- Budgets of keys. They are checked and counted under the lock of the organization's account, so
+-- that parallel requests cannot exceed them. Reservations and charges count in the UTC day on which
+-- they began; released credits go back to that day.
 
 -- Returns the period of a limit at a time; `ends` is null for `total`.
 CREATE FUNCTION budget_period(per text, at timestamptz, OUT starts date, OUT ends date)
@@ -9,8 +10,8 @@ LANGUAGE sql IMMUTABLE AS $$
       ELSE date_trunc(per, at AT TIME ZONE 'UTC') + ('1 ' || per)::interval END::date
 $$;
 
--- Returns {limit, per, used, resetsAtMs} of a key's budget, or null if it has no limit; `moved` are spends of the batch that
--- are not written yet.
+-- Returns {limit, per, used, resetsAtMs} of a key's budget, or null if it has no limit; `moved` are
+-- spends of the batch that are not written yet.
 CREATE FUNCTION budget_state(holder api_key, at timestamptz, moved budget_spend[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE period record; used bigint;
@@ -30,8 +31,9 @@ CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
 $$;
 
--- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null (operators), makerKeyId|null,
--- limit: {micro, per}|null}. A key that has a limit itself may not change any.
+-- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null
+-- (operators), makerKeyId|null, limit: {micro, per}|null}. A key that has a limit itself may not
+-- change a limit.
 CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE k api_key; maker api_key;
 BEGIN

@@ -1,11 +1,12 @@
 -- The ledger: every move of money. reserve → charge | release, and grants.
 --
--- ledger_apply takes a batch of moves: one round trip, one commit, an answer per move. Each move is decided in memory by
--- the function of its verb, under the locks of the accounts; then each table is written once. A function decide_… receives
--- the account (null if there is none), the reservation with the id of the move (null if there is none) and the move. It
--- returns the answer, the new account and reservation, and the key and kind of the ledger entry. Without a key nothing
--- changes. A move is idempotent by its id; an impossible move is answered, not raised as an error, so that the other moves
--- of the batch are not affected.
+-- ledger_apply takes a batch of moves: one round trip, one commit, an answer per move. Each move is
+-- decided in memory by the function of its verb, under the locks of the accounts; then each table
+-- is written once. A function decide_… receives the account (null if there is none), the
+-- reservation with the id of the move (null if there is none) and the move. It returns the answer,
+-- the new account and reservation, and the key and kind of the ledger entry. Without a key nothing
+-- changes. A move is idempotent by its id; an impossible move is answered, not raised as an error,
+-- so that the other moves of the batch are not affected.
 
 CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
@@ -13,9 +14,10 @@ CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
 CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
--- Reserves {organizationId, id, kind, amount, ttlMs, job?}. A chat has {amountMin, amountMax, claim?, chat} instead of
--- amount and job: as much of amountMax is reserved as balance and budget have, at least amountMin, and `payable` is all
--- that they have. `budget` is the budget of the key (budgets.sql), or null.
+-- Reserves {organizationId, id, kind, amount, ttlMs, job?}. A chat has {amountMin, amountMax,
+-- claim?, chat} instead of amount and job: the reservation is as much of amountMax as balance and
+-- budget allow, and at least amountMin; `payable` is the total that they allow. `budget` is the
+-- budget of the key (budgets.sql), or null.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,7 +31,8 @@ DECLARE
   studio boolean := move->>'kind' = 'studio';
   chat jsonb := move->'chat';
 BEGIN
-  -- A window opens with the first reservation after the last one ended. In whole milliseconds, as it is shown.
+  -- A window opens with the first reservation after the end of the previous window. It starts at a
+  -- whole millisecond, because responses show milliseconds.
   IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
     a.window_started_at := date_trunc('milliseconds', at); a.window_used := 0;
   END IF;
@@ -73,10 +76,11 @@ BEGIN
   END IF;
 END $$;
 
--- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}}; a
--- chat has {inputTokens, outputTokens, countedBy, model?, provider?} instead of job: those that were called last. Charge and
--- release share one key, so that only one of them can happen. A chat may cost more than its reservation: the balance and the
--- budget of its key pay the rest, and `loss_micro` is the rest that they cannot pay.
+-- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?,
+-- error?, artifacts?}}; a chat has {inputTokens, outputTokens, countedBy, model?, provider?}
+-- instead of job; model and provider are those that were called last. Charge and release share one
+-- key, so that only one of them can happen. A chat may cost more than its reservation: the balance
+-- and the budget of its key pay the difference, and `loss_micro` is the part that they cannot pay.
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -137,9 +141,10 @@ BEGIN
   END IF;
 END $$;
 
--- Applies a batch (see above): an answer per move, in the order given. Accounts are locked in the order of
--- their organizations, so that two batches never wait for each other in a circle; reservations are read
--- after that. The settings: rows are found by their keys, whatever the planner believes of a table that grows.
+-- Applies a batch (see above): an answer per move, in the order given. Accounts are locked in the
+-- order of their organizations, so that two batches cannot deadlock; reservations are read after
+-- that. The planner settings make Postgres find rows by their keys, because the statistics of a
+-- growing table may be outdated.
 CREATE FUNCTION ledger_apply(moves jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -149,14 +154,16 @@ DECLARE
   reservations reservation[]; entries ledger_entry[]; moved budget_spend[];
   budget jsonb;
 BEGIN
-  -- With a lock timeout, a locked account fails the batch (lock_not_available), and nothing is written.
+  -- With a lock timeout, a locked account fails the batch (lock_not_available), and nothing is
+  -- written.
   IF lock_timeout_ms IS NOT NULL THEN
     PERFORM set_config('lock_timeout', lock_timeout_ms || 'ms', true);
   END IF;
   accounts := ARRAY(SELECT l FROM account l
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
-  -- Moves with the same id are applied one after the other, because the second must find the rows of the first.
+  -- Moves with the same id are applied one after the other, because the second must find the rows
+  -- of the first.
   IF jsonb_array_length(moves) > 1
     AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
     RETURN ledger_apply_singly(moves);
@@ -206,7 +213,7 @@ BEGIN
     window_started_at = n.window_started_at, window_used = n.window_used
     FROM unnest(accounts) AS n
     WHERE w.organization_id = n.organization_id AND w.sequence <> n.sequence;
-  -- Before the entries, which refer to them.
+  -- Reservations are written before the entries, which refer to them.
   INSERT INTO reservation AS w SELECT * FROM unnest(reservations)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
       settled_at = excluded.settled_at, charged = excluded.charged, model = excluded.model,
@@ -240,8 +247,8 @@ BEGIN
   RETURN to_json(answers);
 END $$;
 
--- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies listeners of both and of
--- rejected reservations (api/studio/job-updates.ts).
+-- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies
+-- listeners of both and of rejected reservations (api/studio/job-updates.ts).
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
@@ -274,7 +281,8 @@ BEGIN
         ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
       END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    -- A repeated move was notified before; an answer without `required` is no verdict (jobs/ledger-verdicts.ts).
+    -- Listeners were notified of a repeated move before. An answer without `required` is not a
+    -- rejection (jobs/ledger-verdicts.ts).
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

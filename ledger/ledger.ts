@@ -1,7 +1,7 @@
 /**
- * The ledger: reserve → charge | release, and grants. Postgres decides each move under the lock of the organization's
- * account. A move is idempotent by its id, and shares its round trip with other moves of the same moment (group commit;
- * design §5).
+ * The ledger: reserve → charge | release, and grants. Postgres decides each move under the lock of
+ * the organization's account. A move is idempotent by its id, and shares its round trip with other
+ * moves of the same moment (group commit; design §5).
  */
 import { z } from 'zod';
 import { sql } from 'slonik';
@@ -27,7 +27,10 @@ export interface Reserve {
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /** Time after which the sweeper checks whether a workflow still owns the reservation, in milliseconds. */
+  /**
+   * Time after which the sweeper checks whether a workflow still owns the reservation, in
+   * milliseconds.
+   */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -82,7 +85,10 @@ type GrantVerdict = z.infer<typeof grantVerdict>;
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
-    /** Reserves credits. @throws AssertionError if the organization has no account or the id has another price */
+    /**
+     * Reserves credits.
+     * @throws AssertionError if the organization has no account or the id has another price
+     */
     reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');
       return move({ verb: 'reserve', amount: amountMicro, ...reserve }, reserveVerdict);
@@ -123,7 +129,9 @@ type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => P
 const answer = z.looseObject({ verdict: z.string() });
 const row = z.object({ answers: z.array(answer) });
 
-/** Time for which a batch waits for the locked account of one of its organizations, in milliseconds. */
+/**
+ * Time for which a batch waits for the locked account of one of its organizations, in milliseconds.
+ */
 const lockTimeoutMs = 50;
 
 /** Makes moves over a pool; `name` labels their batches in the metrics. */

@@ -73,22 +73,28 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /** Seconds outside the time from the first provider call to the last provider response; null if that was not recorded. */
+  /**
+   * Seconds of the job before the first provider call and after the last provider response; null if
+   * these times were not recorded.
+   */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
   reason: z.string().nullable(),
-  /** The type of the job if it has no model. */
+  /** Model of the job or chat; the type of the job if it has no model. */
   model: z.string(),
   provider: z.string(),
 });
 
-/** Number of noted ids after which they are counted without a scrape, because the list must not grow without bound. */
+/**
+ * Number of noted ids after which they are counted without a scrape, because the list must not grow
+ * without bound.
+ */
 const notedMax = 5000;
 
 /**
- * Counts settlements of this process. A settlement only notes its id; the rows are read together at the next scrape, so
- * that a settlement does not become slower.
+ * Counts settlements of this process. A settlement only notes its id; the rows are read together at
+ * the next scrape, so that a settlement does not become slower.
  */
 export function createSettlements(
   pool: DatabasePool,

@@ -1,10 +1,17 @@
-/** Errors for rejected reservations: 402 with the missing amount, 429 with the end of the window (spec §7). */
+/**
+ * Errors for rejected reservations: 402 with the missing amount, 429 with the end of the window
+ * (spec §7).
+ */
 import type { Refusal } from '../jobs/ledger-verdicts.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { isoTime } from '../domain/json.ts';
 
-/** Throws the error for a rejected reservation. @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED */
+/**
+ * Throws the error for a rejected reservation.
+ * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
+ * WINDOW_EXHAUSTED
+ */
 export function throwRefusal(verdict: Refusal): never {
   switch (verdict.verdict) {
     case 'insufficient_credits':

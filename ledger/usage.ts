@@ -1,6 +1,6 @@
 /**
- * Usage of an organization: balance, window, one record per job and chat, and their sums. All are read from the rows that
- * the ledger settles, so that they always agree.
+ * Usage of an organization: balance, window, one record per job and chat, and their sums. All are
+ * read from the rows that the ledger settles, so that they always agree.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -93,13 +93,16 @@ export function createUsageReads(pool: DatabasePool) {
   };
 }
 
-/** Columns of a record, of the statements of `kinds`, after its charge. */
+/** Columns of a record after its charge, in the statements of `kinds`. */
 const recordColumns = sql.fragment`input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
 
-/** Reads a page and one more record: that many of each kind, found by an index, then the newest of them. */
+/**
+ * Builds the statement that reads a page and one more record: it selects that many records of each
+ * kind by an index, and the newest of these.
+ */
 function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = behind(cursor, sql.fragment`x.id`);
@@ -141,8 +144,9 @@ const kinds = {
 };
 
 /**
- * Builds a statement for each kind of record in the filter. All have the columns id, created_at, key_id, type,
- * model, status, charged (micro-credits), the tokens of a chat, request_id, job_id, metadata.
+ * Builds a statement for each kind of record in the filter. All have the columns id, created_at,
+ * key_id, type, model, status, charged (micro-credits), the tokens of a chat, request_id, job_id,
+ * metadata.
  */
 function usageRecords(
   organizationId: string,
