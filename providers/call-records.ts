@@ -1,6 +1,6 @@
 /**
- * Records of provider calls. A call is recorded before it is sent, so that it is never sent a second time unnoticed
- * (design §3.6), even if a process crashes in between.
+ * Records of provider calls. A call is recorded before it is sent, so that it is never sent a
+ * second time (design §3.6), even if a process crashes in between.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -16,27 +16,40 @@ export interface CallName {
   callIndex: number;
 }
 
-/** Verdict on a call: whether this attempt may send it, or the state that an earlier attempt recorded. */
+/**
+ * Verdict on a call: whether this attempt may send it, or the state that an earlier attempt
+ * recorded.
+ */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
   /** The provider is paused, so the call must not be sent now. */
   z.object({ verdict: z.literal('paused') }),
   /** The job is settled, so none of its calls may be sent any more. */
   z.object({ verdict: z.literal('settled') }),
-  /** The provider is not paused; only for an attempt with `wait`, which waits for the end of a pause. */
+  /**
+   * The provider is not paused; only for an attempt with `wait`, which waits for the end of a
+   * pause.
+   */
   z.object({ verdict: z.literal('resumed') }),
-  /** `refused`: the provider certainly did not accept the call. `waiting`: the call waits for the end of a pause. */
+  /**
+   * `refused`: the provider certainly did not accept the call. `waiting`: the call waits for the
+   * end of a pause.
+   */
   z.object({ verdict: z.enum(['refused', 'waiting']) }),
   /**
-   * Another attempt sends the call; it last recorded that it is running at `touchedAtMs` (Unix ms of the database's
-   * clock). `notifiedId` is the operation id of a notification for the call, null if none was received.
+   * Another attempt sends the call; it last recorded that it is running at `touchedAtMs` (Unix ms
+   * of the database's clock). `notifiedId` is the operation id of a notification for the call, null
+   * if none was received.
    */
   z.object({
     verdict: z.literal('begun'),
     touchedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /** The call was sent and its outcome is unknown; `notifiedId` is the operation id of a notification, or null. */
+  /**
+   * The call was sent and its outcome is unknown; `notifiedId` is the operation id of a
+   * notification, or null.
+   */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({
@@ -57,7 +70,10 @@ interface RoutedCall extends CallName {
   providerEndpoint: string;
   /** Id of the attempt that sends the call; the attempt repeats `begin` with the same id. */
   senderId?: string;
-  /** True if the attempt only waits for the end of a pause, so that the call is not recorded as begun. */
+  /**
+   * True if the attempt only waits for the end of a pause, so that the call is not recorded as
+   * begun.
+   */
   wait?: true;
 }
 
@@ -74,7 +90,9 @@ export function createCallRecords(pool: DatabasePool) {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
   }
   return {
-    /** Records that the call is about to be sent, unless it must not be sent; returns the verdict. */
+    /**
+     * Records that the call is about to be sent, unless it must not be sent; returns the verdict.
+     */
     begin: (call: RoutedCall): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
     /** Reads what earlier attempts recorded; null if there is no record. */
@@ -83,10 +101,14 @@ export function createCallRecords(pool: DatabasePool) {
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     touched: (call: CallName): Promise<void> => record(call, {}),
-    /** Records that the provider certainly did not accept the call, so that it may be sent again. */
+    /**
+     * Records that the provider certainly did not accept the call, so that it may be sent again.
+     */
     refused: (call: CallName, refusal: Refusal): Promise<void> =>
       record(call, { state: 'refused', ...refusal }),
-    /** Records that the call was sent and its outcome is unknown, so that it is never sent again. */
+    /**
+     * Records that the call was sent and its outcome is unknown, so that it is never sent again.
+     */
     unknown: (call: CallName, providerRequestId: string | null): Promise<void> =>
       record(call, { state: 'unknown', providerRequestId }),
     /** Records that the provider has responded with the result, which is now stored. */

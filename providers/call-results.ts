@@ -1,4 +1,7 @@
-/** Results of provider calls: stores the outputs and compares them with the plan before they are charged. */
+/**
+ * Results of provider calls: stores the outputs and compares them with the plan before they are
+ * charged.
+ */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -15,9 +18,9 @@ export interface StoreResultOptions {
 }
 
 /**
- * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are left out and not
- * charged. If an output fails with an error that another attempt may resolve, or all outputs fail, the function
- * throws this error.
+ * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are left
+ * out and not charged. If an output fails with an error that another attempt may resolve, or all
+ * outputs fail, the function throws this error.
  * @throws ProviderFailure, StorageFailure
  */
 export async function storeResult(
@@ -57,7 +60,10 @@ export async function storeResult(
   };
 }
 
-/** Seconds that an encoder's padding may add to a recording; a second that only the padding starts is not charged. */
+/**
+ * Seconds that an encoder's padding may add to a recording; a second that only the padding starts
+ * is not charged.
+ */
 const paddingSeconds = 0.1;
 
 /** Returns the charged part of the call's quantity, in units of the call's meter. */
@@ -76,8 +82,8 @@ function deliveredUnits(
 }
 
 /**
- * Returns the discount of a call in micro-credits: the delivered outputs are charged, which may be cheaper than the
- * requested ones.
+ * Returns the discount of a call in micro-credits: the delivered outputs are charged, which may be
+ * cheaper than the requested ones.
  */
 function discountOf(
   task: CallTask,
@@ -105,7 +111,10 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
   }
 }
 
-/** Returns the stored artifacts. @throws the first failure, unless it is final and other outputs are usable */
+/**
+ * Returns the stored artifacts.
+ * @throws the first failure, unless it is final and other outputs are usable
+ */
 function usableArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
   const artifacts: StoredArtifact[] = [];
   const failures: unknown[] = [];
@@ -128,20 +137,23 @@ interface OutputDifference {
 }
 
 /**
- * Content types that callers expect of outputs that are stored without conversion; pictures are converted if
- * necessary.
+ * Content types that callers expect of outputs that are stored without conversion; pictures are
+ * converted if necessary.
  */
 const contentTypes: Partial<Record<OutputSpec['medium'], string>> = {
   video: 'video/mp4',
   audio: 'audio/mpeg',
 };
-/** Tolerances of the comparison, because encoders round durations to frames and edges to even numbers. */
+/**
+ * Tolerances of the comparison, because encoders round durations to frames and edges to even
+ * numbers.
+ */
 const secondsTolerance = 0.5;
 const pixelsTolerance = 2;
 
 /**
- * Returns the properties of an artifact that differ from the plan; properties that the plan does not specify are not
- * compared.
+ * Returns the properties of an artifact that differ from the plan; properties that the plan does
+ * not specify are not compared.
  */
 export function differencesOf(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
   const expected = { contentType: contentTypes[output.medium], ...output.expected };
@@ -169,7 +181,8 @@ export function differencesOf(output: OutputSpec, artifact: StoredArtifact): Out
 }
 
 /**
- * Returns the difference in micro-credits between the price of a requested unit and that of the delivered artifact.
+ * Returns the difference in micro-credits between the price of a requested unit and that of the
+ * delivered artifact.
  */
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;

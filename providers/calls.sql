@@ -1,7 +1,8 @@
 -- Records of provider calls. A call is recorded before it is sent.
 
--- Returns the record of a call in the form that attempts read. `touchedAtMs` is the time at which the sending attempt
--- last recorded that it is running; `notifiedId` is the operation id of the newest notification for the call.
+-- Returns the record of a call in the form that attempts read. `touchedAtMs` is the time at which
+-- the sending attempt last recorded that it is running; `notifiedId` is the operation id of the
+-- newest notification for the call.
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
@@ -11,13 +12,15 @@ BEGIN
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
--- Returns whether a call may be sent now, and if so records it as begun. If an earlier attempt has recorded `begun`,
--- that attempt may have reached the provider, so the call is not sent a second time. A call to a paused provider
--- waits. A call of a settled job is never begun, even if its workflow is replayed or reset. Pause and settlement are
--- read in the transaction that begins the call, so no call is sent after the transaction that pauses the provider or
--- settles the job. With `wait`, the call is not begun: it is recorded as waiting while the provider is paused,
--- otherwise the verdict is `resumed`. An attempt that lost the connection before it received the verdict calls this
--- function again with the same senderId; it has not sent the call yet, so the verdict is `send` again.
+-- Returns whether a call may be sent now, and if so records it as begun. If an earlier attempt has
+-- recorded `begun`, that attempt may have reached the provider, so the call is not sent a second
+-- time. A call to a paused provider waits. A call of a settled job is never begun, even if its
+-- workflow is replayed or reset. Pause and settlement are read in the transaction that begins the
+-- call, so no call is sent after the transaction that pauses the provider or settles the job. With
+-- `wait`, the call is not begun: it is recorded as waiting while the provider is paused, otherwise
+-- the verdict is `resumed`. An attempt that lost the connection before it received the verdict
+-- calls this function again with the same senderId; it has not sent the call yet, so the verdict is
+-- `send` again.
 -- {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -56,9 +59,10 @@ BEGIN
   RETURN call_found(c);
 END $$;
 
--- Records a change of a call. `refused` (the provider certainly did not accept the call) is recorded only for a call in
--- state `begun`, and `accepted` is not recorded for an answered call: an attempt that is late, or that runs at the same
--- time as another one, must not cause a paid call to be sent again.
+-- Records a change of a call. `refused` (the provider certainly did not accept the call) is
+-- recorded only for a call in state `begun`, and `accepted` is not recorded for an answered call:
+-- an attempt that is late, or that runs at the same time as another one, must not cause a paid call
+-- to be sent again.
 -- {state?, operation?, outputs?, progress?, providerRequestId?, message?}
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

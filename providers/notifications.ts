@@ -1,7 +1,8 @@
 /**
- * Notifications of providers: the URL that is sent to a provider (design §3.5), the table of verified notifications,
- * and the signal to the workflow. If the workflow cannot be signaled now, the response is 5xx, so that the provider
- * repeats the notification. The workflow's own timer checks the call in any case.
+ * Notifications of providers: the URL that is sent to a provider (design §3.5), the table of
+ * verified notifications, and the signal to the workflow. If the workflow cannot be signaled now,
+ * the response is 5xx, so that the provider repeats the notification. The workflow's own timer
+ * checks the call in any case.
  */
 import { createHmac } from 'node:crypto';
 import { sql } from 'slonik';
@@ -20,7 +21,10 @@ interface NotificationAddress {
   callIndex: number;
 }
 
-/** Makes and checks the URLs of notifications; `publicBaseUrl` is the URL at which providers reach this API. */
+/**
+ * Makes and checks the URLs of notifications; `publicBaseUrl` is the URL at which providers reach
+ * this API.
+ */
 export function createNotificationUrls(options: {
   publicBaseUrl: string;
   secret: string;

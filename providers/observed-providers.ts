@@ -53,7 +53,10 @@ export function createObserve({ metrics }: Observers): Observe {
     );
 }
 
-/** Returns the outcome label of an error: the kind of a provider failure, a code of the error table, or `error`. */
+/**
+ * Returns the outcome label of an error: the kind of a provider failure, a code of the error table,
+ * or `error`.
+ */
 function outcomeOfError(error: unknown): string {
   if (error instanceof ProviderFailure) return error.kind;
   return error instanceof GatewayError ? error.code : 'error';
@@ -67,7 +70,8 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // The series is created with 0, so that a monitoring system sees the first failure as an increase.
+      // The series is created with 0, so that a monitoring system sees the first failure as an
+      // increase.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observed: Provider = {
         ...provider,

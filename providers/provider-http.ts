@@ -1,4 +1,7 @@
-/** HTTP requests to providers, without redirects and retries. The adapter reads the body of the response. */
+/**
+ * HTTP requests to providers, without redirects and retries. The adapter reads the body of the
+ * response.
+ */
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { z } from 'zod';
@@ -25,8 +28,9 @@ export interface ProviderRequest {
 type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderAnswer>;
 
 /**
- * Makes a connection pool. `headersTimeout` is the longest wait for the headers of a response, `bodyTimeout` the
- * longest time between two parts of its body, both in milliseconds. If 0, only the caller's signal limits the wait.
+ * Makes a connection pool. `headersTimeout` is the longest wait for the headers of a response,
+ * `bodyTimeout` the longest time between two parts of its body, both in milliseconds. If 0, only
+ * the caller's signal limits the wait.
  */
 export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: number }): Agent {
   return new Agent({
@@ -37,7 +41,9 @@ export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: n
   });
 }
 
-/** Makes the function that sends requests to a provider; every request contains the header `key`. */
+/**
+ * Makes the function that sends requests to a provider; every request contains the header `key`.
+ */
 export function createExchange(dispatcher: Dispatcher, key: Record<string, string>): Exchange {
   return async ({ method = 'POST', url, headers, json, body = null, signal }) => {
     const response = await request(url, {
@@ -72,8 +78,8 @@ const beforeSending = new Set([
 
 /**
  * Waits for the response to a paid call.
- * @throws ProviderFailure if there is no response: `not_accepted` if the call failed before any byte was sent,
- * otherwise `unknown`
+ * @throws ProviderFailure if there is no response: `not_accepted` if the call failed before any
+ * byte was sent, otherwise `unknown`
  */
 export async function sendCall<Result>(response: Promise<Result>): Promise<Result> {
   try {
@@ -111,8 +117,8 @@ export async function readJson(body: Readable, bytesMax: number): Promise<unknow
 }
 
 /**
- * Returns the milliseconds of a `Retry-After` header, which contains seconds or an HTTP date (RFC 9110 §10.2.3);
- * at most an hour. Undefined if the header is absent or invalid.
+ * Returns the milliseconds of a `Retry-After` header, which contains seconds or an HTTP date (RFC
+ * 9110 §10.2.3); at most an hour. Undefined if the header is absent or invalid.
  */
 export function parseRetryAfter(header: string | string[] | undefined): number | undefined {
   const value = Array.isArray(header) ? header[0] : header;
@@ -140,9 +146,14 @@ const errorBytesMax = 64 * 1024;
 interface ErrorDetails {
   /** Names of the input fields that the provider rejected. */
   fields?: readonly string[];
-  /** Wait before the next attempt in milliseconds, if the provider is busy and sends no `Retry-After`. */
+  /**
+   * Wait before the next attempt in milliseconds, if the provider is busy and sends no
+   * `Retry-After`.
+   */
   busyWaitMs?: number;
-  /** True if the body is an error document of the provider, not an error page of a proxy in between. */
+  /**
+   * True if the body is an error document of the provider, not an error page of a proxy in between.
+   */
   isOwnError: boolean;
 }
 
@@ -158,8 +169,8 @@ export function failureOfStatus(
     return new ProviderFailure('rejected', message, { providerRequestId });
   }
   const message = `the provider refused the call (${status})`;
-  // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and a retry does not
-  // help.
+  // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and
+  // a retry does not help.
   if ([401, 402, 403, 404].includes(status)) {
     return new ProviderFailure('refused', message, { providerRequestId });
   }
@@ -168,7 +179,8 @@ export function failureOfStatus(
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });
   }
-  // The call has ended at the provider, and no configured provider charges a call that it failed itself.
+  // The call has ended at the provider, and no configured provider charges a call that it failed
+  // itself.
   if (isOwnError) {
     return new ProviderFailure('failed', `the provider failed (${status})`, { providerRequestId });
   }
@@ -184,7 +196,10 @@ export function againstPolicy({ headers }: Pick<ProviderAnswer, 'headers'>): Pro
   });
 }
 
-/** Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot be read. */
+/**
+ * Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot
+ * be read.
+ */
 export function readErrorBody({ body }: ProviderAnswer): Promise<unknown> {
   return readJson(body, errorBytesMax).catch(() => undefined);
 }
@@ -195,8 +210,8 @@ const listed = z.object({
 });
 
 /**
- * Returns the error types and field names of FastAPI's list of invalid fields. The provider's own texts are left out,
- * because they must not be shown to callers.
+ * Returns the error types and field names of FastAPI's list of invalid fields. The provider's own
+ * texts are left out, because they must not be shown to callers.
  */
 export function refusedFields(body: unknown): {
   isListed: boolean;

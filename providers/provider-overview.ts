@@ -1,7 +1,8 @@
 /**
- * Pauses of providers, and figures of their calls. No new call is sent to a paused provider; the results of calls
- * that it has already accepted are still read, and jobs that need it wait. The pause is read in the transaction that
- * begins a call (`call_begin`), so it applies to every call from the moment it is written.
+ * Pauses of providers, and figures of their calls. No new call is sent to a paused provider; the
+ * results of calls that it has already accepted are still read, and jobs that need it wait. The
+ * pause is read in the transaction that begins a call (`call_begin`), so it applies to every call
+ * from the moment it is written.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -35,7 +36,9 @@ const pauseRow = z.object({
 });
 const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.number() });
 
-/** Makes the reader of pauses and open calls; `providers` are the names of the configured providers. */
+/**
+ * Makes the reader of pauses and open calls; `providers` are the names of the configured providers.
+ */
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
     /** Returns the state of every configured provider. */
@@ -70,7 +73,9 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/** Pauses a provider; returns false if it was already paused, and keeps the reason of that pause. */
+/**
+ * Pauses a provider; returns false if it was already paused, and keeps the reason of that pause.
+ */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
@@ -91,13 +96,22 @@ export async function resumeProvider(
   return resumed.length > 0;
 }
 
-/** Schema of the figures of a provider: its calls for jobs that were accepted in the last minutes and have ended. */
+/**
+ * Schema of the figures of a provider: its calls for jobs that were accepted in the last minutes
+ * and have ended.
+ */
 const providerFigures = z.object({
   provider: z.string(),
   calls: z.number(),
-  /** Number of calls that were refused, failed or had no response. Calls whose input was rejected are not counted. */
+  /**
+   * Number of calls that were refused, failed or had no response. Calls whose input was rejected
+   * are not counted.
+   */
   failed: z.number(),
-  /** Median time from sending a call to the report of its end, for completed jobs; null if there are none. */
+  /**
+   * Median time from sending a call to the report of its end, for completed jobs; null if there are
+   * none.
+   */
   medianSeconds: z.number().nullable(),
   /** 95th percentile of the same times; null if there are none. */
   slowSeconds: z.number().nullable(),
@@ -105,7 +119,10 @@ const providerFigures = z.object({
 /** Figures of a provider. */
 type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Makes the function that reads the figures of the last `minutes` minutes, for the providers that were called. */
+/**
+ * Makes the function that reads the figures of the last `minutes` minutes, for the providers that
+ * were called.
+ */
 export function createReadProviderFigures(pool: DatabasePool) {
   return (minutes: number): Promise<readonly ProviderFigures[]> =>
     // Job ids are ordered by time, so the query uses the primary key.

@@ -1,6 +1,6 @@
 /**
- * Provider port. An adapter sends single requests: it never waits, retries or charges (design §3.4). Only the
- * workflow waits, because it is durable.
+ * Provider port. An adapter sends single requests: it never waits, retries or charges (design
+ * §3.4). Only the workflow waits, because it is durable.
  */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
@@ -26,25 +26,28 @@ export interface Submission {
 export interface ProviderResult {
   outputs: ProviderOutput[];
   /**
-   * Small data in addition to the outputs, or the result itself if it is data; it is stored in Temporal's history.
+   * Small data in addition to the outputs, or the result itself if it is data; it is stored in
+   * Temporal's history.
    */
   data: Json;
   /**
-   * Seconds that the provider processed or generated, if it reports them and they cannot be measured on the outputs.
+   * Seconds that the provider processed or generated, if it reports them and they cannot be
+   * measured on the outputs.
    */
   seconds?: number;
 }
 
 /**
- * Schema of the handle of a queued operation: the provider's id, and other values that the adapter needs to check it.
+ * Schema of the handle of a queued operation: the provider's id, and other values that the adapter
+ * needs to check it.
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
 /** Handle of a queued operation. */
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /**
- * Response of a provider that accepted a call: the result with the provider's id of the request (null if it sent
- * none), or the handle of a queued operation.
+ * Response of a provider that accepted a call: the result with the provider's id of the request
+ * (null if it sent none), or the handle of a queued operation.
  */
 export type Submitted =
   | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
@@ -78,7 +81,10 @@ export interface RawNotification {
 /** Options of a status check. */
 export interface CheckOptions {
   signal: AbortSignal;
-  /** True if the operation is known to have ended, so that its result is requested without a status check. */
+  /**
+   * True if the operation is known to have ended, so that its result is requested without a status
+   * check.
+   */
   expectDone: boolean;
   /** Event that reported the end of the operation whose result is read. */
   wokenBy?: 'notification' | 'timer';
@@ -89,13 +95,18 @@ export interface Provider {
   name: string;
   /** Sends a call. @throws ProviderFailure */
   submit: (submission: Submission) => Promise<Submitted>;
-  /** Functions on queued operations; null for a provider whose response to a submit is the result. */
+  /**
+   * Functions on queued operations; null for a provider whose response to a submit is the result.
+   */
   queue: ProviderQueue | null;
 }
 
 /** Functions of a provider that queues operations: checks, cancels and webhooks. */
 export interface ProviderQueue {
-  /** Checks an operation. @throws ProviderFailure `unreachable` if the response does not show its status */
+  /**
+   * Checks an operation.
+   * @throws ProviderFailure `unreachable` if the response does not show its status
+   */
   check: (operation: ProviderOperation, options: CheckOptions) => Promise<Checked>;
   /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
   cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<Canceled>;
@@ -117,8 +128,9 @@ export class NotificationRefused extends Error {
 /** Properties of a provider that the plan of each job contains for the workflow. */
 interface ProviderTraits {
   /**
-   * True if the provider queues operations and notifies their end. Then a notification may still name the operation
-   * of a submit that had no response. A provider whose response is the result sends no notification.
+   * True if the provider queues operations and notifies their end. Then a notification may still
+   * name the operation of a submit that had no response. A provider whose response is the result
+   * sends no notification.
    */
   notifies: boolean;
   /** Milliseconds after which the outcome of a submit without a response counts as unknown. */
@@ -136,7 +148,10 @@ interface Definition<Variables extends z.ZodRawShape> {
   name: string;
   /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
-  /** Optional environment variable with the API key. Without it, no route over this provider is used. */
+  /**
+   * Optional environment variable with the API key. Without it, no route over this provider is
+   * used.
+   */
   key: keyof Variables & string;
   traits: ProviderTraits;
   /** Maximum number of simultaneous calls per worker process. */
@@ -146,7 +161,8 @@ interface Definition<Variables extends z.ZodRawShape> {
     parts: ProviderParts & { apiKey: string },
   ) => Provider;
   /**
-   * Returns the variables that point the provider at the provider sandbox; null if the sandbox does not simulate it.
+   * Returns the variables that point the provider at the provider sandbox; null if the sandbox does
+   * not simulate it.
    */
   sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
@@ -161,7 +177,9 @@ export interface ProviderDefinition extends Omit<
   create: (config: Config, parts: ProviderParts) => Provider;
 }
 
-/** Defines a provider. The definition is the default export of `index.ts` in the provider's folder. */
+/**
+ * Defines a provider. The definition is the default export of `index.ts` in the provider's folder.
+ */
 export function defineProvider<Variables extends z.ZodRawShape>(
   definition: Definition<Variables>,
 ): ProviderDefinition {

@@ -11,7 +11,10 @@ export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new 
   [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
 );
 
-/** Providers that `loadConfig` knows: the variables of Studio providers and the names of chat providers. */
+/**
+ * Providers that `loadConfig` knows: the variables of Studio providers and the names of chat
+ * providers.
+ */
 export const knownProviders: KnownProviders = {
   variables: Object.assign({}, ...[...providerDefinitions.values()].map((each) => each.variables)),
   chat: chatProviders.map(({ name }) => name),

@@ -1,4 +1,7 @@
-/** Response of /v1/music/detailed: first a JSON part, then the audio, which is streamed while it is received. */
+/**
+ * Response of /v1/music/detailed: first a JSON part, then the audio, which is streamed while it is
+ * received.
+ */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
@@ -15,7 +18,9 @@ interface DetailedSong {
 }
 
 const detailsBytesMax = 1024 * 1024;
-/** Maximum length of the lyrics; longer ones are truncated, because Temporal's history stores them. */
+/**
+ * Maximum length of the lyrics; longer ones are truncated, because Temporal's history stores them.
+ */
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;
 
@@ -70,13 +75,15 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
     });
   });
   parser.on('error', () => {});
-  // The parser ends before the reader has read all audio, so this only checks that there was an audio part.
+  // The parser ends before the reader has read all audio, so this only checks that there was an
+  // audio part.
   pipeline(body, parser).then(
     () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
   );
   audio.once('close', () => body.destroy());
-  // An error reaches the reader of the audio through the stream. Before the audio is returned, it rejects the promise.
+  // An error reaches the reader of the audio through the stream. Before the audio is returned, it
+  // rejects the promise.
   audio.once('error', (cause) =>
     reject(new ProviderFailure('failed', 'the provider sent an incomplete song', { cause })),
   );
@@ -88,7 +95,9 @@ function typeOf(header: object): string {
   return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
 }
 
-/** Reads the details. The parser may report the header of the next part before the end of this part. */
+/**
+ * Reads the details. The parser may report the header of the next part before the end of this part.
+ */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
   const { composition_plan: plan, song_metadata: metadata } = detailsShape.parse(
     await readJson(part, detailsBytesMax),

@@ -1,6 +1,6 @@
 /**
- * Verification of fal's webhooks: Ed25519 signatures over `request id \n user id \n timestamp \n sha256(body)`, with
- * public keys from a JWKS URL (fal's webhook documentation, docs/providers.md).
+ * Verification of fal's webhooks: Ed25519 signatures over `request id \n user id \n timestamp \n
+ * sha256(body)`, with public keys from a JWKS URL (fal's webhook documentation, docs/providers.md).
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { request, type Dispatcher } from 'undici';
@@ -21,7 +21,10 @@ interface VerifierOptions {
 
 /** Age at which fetched keys expire; fal allows at most a day. */
 const keysAgeMaxMs = 24 * 3_600_000;
-/** Minimum time between two requests for the keys, so that forged signatures do not cause a request each. */
+/**
+ * Minimum time between two requests for the keys, so that forged signatures do not cause a request
+ * each.
+ */
 const refetchIntervalMs = 60_000;
 /** Minimum time between two requests for the keys after a failed one. */
 const retryIntervalMs = 2000;
@@ -37,9 +40,10 @@ const signatureForm = /^[0-9a-f]{128}$/i;
 type IsSigned = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
 /**
- * Makes the check of signatures. It uses the keys that were fetched last, also after failed requests, until they
- * expire.
- * @throws GatewayError SERVICE_UNAVAILABLE (by the returned function) if the current keys cannot be fetched
+ * Makes the check of signatures. It uses the keys that were fetched last, also after failed
+ * requests, until they expire.
+ * @throws GatewayError SERVICE_UNAVAILABLE (by the returned function) if the current keys cannot be
+ * fetched
  */
 function createSignatureCheck(options: VerifierOptions): IsSigned {
   const { fetchTimeoutMs = 5000 } = options;
@@ -77,7 +81,8 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
     if (isFetchDue) refreshing ??= refresh();
     await refreshing;
     if (matches()) return true;
-    // The signature may be valid with a key that could not be fetched; after this error, fal sends the webhook again.
+    // The signature may be valid with a key that could not be fetched; after this error, fal sends
+    // the webhook again.
     if (failed) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 5 });
     return false;
   };
@@ -102,8 +107,8 @@ export function createFalVerifier(
     if (!(await isSigned(message, Buffer.from(signature, 'hex')))) {
       throw new NotificationRefused('the signature is not valid');
     }
-    // The time is checked after the signature, so that the error of an old notification differs from that of a forged
-    // one.
+    // The time is checked after the signature, so that the error of an old notification differs
+    // from that of a forged one.
     if (Math.abs(Date.now() / 1000 - Number(timestamp)) > timestampSkewMaxSeconds) {
       throw new NotificationRefused(
         'the timestamp differs from the current time by more than 5 minutes',

@@ -1,7 +1,7 @@
 /**
- * Adapter of fal's queue protocol: submit, status, result, cancel. The adapter uses undici and not the vendor's
- * client, which repeats a submit up to four times after a 5xx response, and each repetition is paid
- * (docs/decisions/0003).
+ * Adapter of fal's queue protocol: submit, status, result, cancel. The adapter uses undici and not
+ * the vendor's client, which repeats a submit up to four times after a 5xx response, and each
+ * repetition is paid (docs/decisions/0003).
  *
  * Source: fal's queue and webhook documentation, as gathered in docs/providers.md.
  */
@@ -80,7 +80,9 @@ function createFalProvider(options: FalOptions): Provider {
   };
 }
 
-/** Returns the URL of an operation. Its path starts with the first two segments of the endpoint id. */
+/**
+ * Returns the URL of an operation. Its path starts with the first two segments of the endpoint id.
+ */
 function requestUrl(base: string, operation: ProviderOperation): string {
   const { endpoint, id } = operationShape.parse(operation);
   const root = endpoint.split('/').slice(0, 2).join('/');
@@ -116,7 +118,10 @@ async function check(exchange: FalExchange, url: string, options: CheckOptions):
   return response.status === 200 ? outputsOf(response.body) : failureOfResult(response);
 }
 
-/** Returns the status of a running operation; null if the operation has ended, also if it has failed. */
+/**
+ * Returns the status of a running operation; null if the operation has ended, also if it has
+ * failed.
+ */
 async function statusOf(
   exchange: FalExchange,
   url: string,

@@ -1,6 +1,6 @@
 /**
- * Multipart form of an edit. The input names pictures by URL, and the form contains them as files. They are read to
- * disk first, so that a failing URL does not interrupt a call that is being sent.
+ * Multipart form of an edit. The input names pictures by URL, and the form contains them as files.
+ * They are read to disk first, so that a failing URL does not interrupt a call that is being sent.
  */
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -98,7 +98,10 @@ async function fetchPicture(
   return { path, format: facts.format, width: facts.width, height: facts.height };
 }
 
-/** Converts a mask from white = edit (spec §4.7) to alpha 0 = edit (OpenAI), and resizes it to the first picture. */
+/**
+ * Converts a mask from white = edit (spec §4.7) to alpha 0 = edit (OpenAI), and resizes it to the
+ * first picture.
+ */
 async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
   const alpha = await sharp(mask.path)
     .flatten({ background: '#000' })

@@ -1,6 +1,7 @@
 /**
- * Adapter of OpenAI's Images API: generations are sent as JSON, edits as a form. The response contains the pictures,
- * so a call is not sent again after a lost connection, because it may already be paid for (docs/decisions/0003).
+ * Adapter of OpenAI's Images API: generations are sent as JSON, edits as a form. The response
+ * contains the pictures, so a call is not sent again after a lost connection, because it may
+ * already be paid for (docs/decisions/0003).
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
@@ -41,7 +42,8 @@ const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 /** Makes the OpenAI provider. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
-  // There is no timeout for the headers, because a picture may take minutes; the caller's signal ends the wait.
+  // There is no timeout for the headers, because a picture may take minutes; the caller's signal
+  // ends the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
     authorization: `Bearer ${options.apiKey}`,
   });

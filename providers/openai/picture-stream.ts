@@ -1,6 +1,7 @@
 /**
- * Pictures of an Images API response, `{"data":[{"b64_json":"…"},…]}`. They are decoded while they are received,
- * because a response may contain ten pictures of many megabytes; no picture is held in memory completely.
+ * Pictures of an Images API response, `{"data":[{"b64_json":"…"},…]}`. They are decoded while they
+ * are received, because a response may contain ten pictures of many megabytes; no picture is held
+ * in memory completely.
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
@@ -15,7 +16,10 @@ interface Piece {
 /** Number of characters of a string that are compared with the field name. */
 const nameLengthMax = 32;
 
-/** Scanner that finds the values of `b64_json` in a JSON text and decodes them, without parsing the other JSON. */
+/**
+ * Scanner that finds the values of `b64_json` in a JSON text and decodes them, without parsing the
+ * other JSON.
+ */
 class PictureScanner {
   #mode: 'outside' | 'string' | 'picture' = 'outside';
   #isEscaped = false;
@@ -88,7 +92,8 @@ async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
 }
 
 /**
- * Returns a stream for each of the first `count` pictures of a response. If a picture is missing, its stream fails.
+ * Returns a stream for each of the first `count` pictures of a response. If a picture is missing,
+ * its stream fails.
  */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
   const pieces = piecesOf(body);
