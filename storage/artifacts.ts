@@ -1,7 +1,7 @@
 /**
- * Artifact store: turns the output of a provider into a stored artifact. The output is streamed to a spool file,
- * probed, converted if the request names another format, hashed and stored. The memory used does not depend on the
- * size.
+ * Artifact store: turns the output of a provider into a stored artifact. The output is streamed to
+ * a spool file, probed, converted if the request names another format, hashed and stored. The
+ * memory used does not depend on the size.
  */
 import { SpanKind } from '@opentelemetry/api';
 import { createReadStream } from 'node:fs';
@@ -23,7 +23,10 @@ export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; st
 /** Error of the storage while an artifact is written or read. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
-  /** False if the provider's bytes are lost, because a repeated call would be paid for a second time. */
+  /**
+   * False if the provider's bytes are lost, because a repeated call would be paid for a second
+   * time.
+   */
   readonly retryable: boolean;
 
   constructor(message: string, options: { retryable: boolean; cause?: unknown }) {
@@ -106,7 +109,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 
   return {
     /**
-     * Stores an output and returns its description. If an earlier attempt stored the artifact, that one is described.
+     * Stores an output and returns its description. If an earlier attempt stored the artifact, that
+     * one is described.
      * @throws StorageFailure; retryable if the provider's URL could not be read to its end
      * @throws ProviderFailure `failed` if the bytes are unusable
      */
@@ -125,8 +129,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
 /**
- * Describes the object that an earlier attempt stored. That object is not replaced, so the job's result describes it
- * and not the bytes of this attempt.
+ * Describes the object that an earlier attempt stored. That object is not replaced, so the job's
+ * result describes it and not the bytes of this attempt.
  * @throws StorageFailure
  */
 async function describe(

@@ -1,4 +1,7 @@
-/** Sources of bytes that are read in parts: local files and stored objects, so that a long file is measured without a copy. */
+/**
+ * Sources of bytes that are read in parts: local files and stored objects, so that a long file is
+ * measured without a copy.
+ */
 import { open } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { CustomSource } from 'mediabunny';
@@ -42,8 +45,8 @@ export function fileSource(path: string): ByteSource {
 }
 
 /**
- * Makes a source for mediabunny. It reads long ranges; with short ranges, the measurement of ten minutes of MP3 takes a
- * second.
+ * Makes a source for mediabunny. It reads long ranges; with short ranges, the measurement of ten
+ * minutes of MP3 takes a second.
  */
 export function mediaSource({ size, read, close }: ByteSource): CustomSource {
   return new CustomSource({

@@ -1,4 +1,7 @@
-/** Thread of container.ts: reads the properties of one container after the other. Its messages are defined there. */
+/**
+ * Thread of container.ts: reads the properties of one container after the other. Its messages are
+ * defined there.
+ */
 import { parentPort } from 'node:worker_threads';
 import { ALL_FORMATS, Input } from 'mediabunny';
 import { assert } from '../domain/errors.ts';

@@ -1,7 +1,7 @@
 /**
- * Properties of video and sound files. Their containers are parsed in a thread with bounded memory and time, because a
- * file that was made for it keeps the parser busy for seconds and takes gigabytes, and the event loop must serve other
- * requests meanwhile.
+ * Properties of video and sound files. Their containers are parsed in a thread with bounded memory
+ * and time, because a malicious file can keep the parser busy for seconds and use gigabytes of
+ * memory, while the event loop must serve other requests.
  */
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../domain/errors.ts';
@@ -19,9 +19,14 @@ export interface ContainerFacts {
   hasAudio: boolean;
 }
 
-/** Message to the thread: a file to read, or the bytes of a range; null: the range cannot be read. */
+/**
+ * Message to the thread: a file to read, or the bytes of a range; null: the range cannot be read.
+ */
 export type ToThread = { sizeBytes: number } | { readId: number; bytes: Uint8Array | null };
-/** Message of the thread: a range that it needs, or its result; null: the file is not a readable container. */
+/**
+ * Message of the thread: a range that it needs, or its result; null: the file is not a readable
+ * container.
+ */
 export type ToParent =
   | { readId: number; start: number; end: number }
   | { facts: ContainerFacts | null };
@@ -40,9 +45,10 @@ const turns = createFairLimiter(threadsMax);
 const idle: Worker[] = [];
 
 /**
- * Reads the properties of a container, and closes the source; null if the file is not a readable container, or its
- * index is too large.
- * @throws GatewayError SERVICE_UNAVAILABLE if no thread is free for a long time, and errors of the source
+ * Reads the properties of a container, and closes the source; null if the file is not a readable
+ * container, or its index is too large.
+ * @throws GatewayError SERVICE_UNAVAILABLE if no thread is free for a long time, and errors of the
+ * source
  */
 export async function readContainer(source: ByteSource): Promise<ContainerFacts | null> {
   try {
@@ -66,7 +72,7 @@ function startThread(): Worker {
   const thread = new Worker(new URL('container-thread.ts', import.meta.url), {
     resourceLimits,
     execArgv: [],
-    // The parser writes about broken files.
+    // The parser writes messages about invalid files to the console, so they are dropped.
     stdout: true,
     stderr: true,
   });
@@ -81,7 +87,9 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerF
   const post = (message: ToThread): void => thread.postMessage(message, []);
   const { promise, resolve, reject } = Promise.withResolvers<ContainerFacts | null>();
 
-  /** Ends the use of the thread. A thread that is still busy, or is out of memory, is terminated. */
+  /**
+   * Ends the use of the thread. A thread that is still busy, or is out of memory, is terminated.
+   */
   function leave(isIdle: boolean): void {
     clearTimeout(timer);
     thread.off('message', receive);

@@ -1,6 +1,6 @@
 /**
- * Stored files of an organization: the outputs of its jobs (artifacts) and the files that it uploaded (uploads).
- * They are listed together; the artifacts of a job are deleted together.
+ * Stored files of an organization: the outputs of its jobs (artifacts) and the files that it
+ * uploaded (uploads). They are listed together; the artifacts of a job are deleted together.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -53,7 +53,10 @@ const sources = {
 export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) {
   const { pool, storage } = deps;
 
-  /** Removes the objects of deleted artifacts; a row is marked as removed only after its object is removed. */
+  /**
+   * Removes the objects of deleted artifacts; a row is marked as removed only after its object is
+   * removed.
+   */
   async function remove(condition: FragmentSqlToken): Promise<void> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removedMax}`);

@@ -1,7 +1,7 @@
 /**
- * Embedded storage driver. Files are stored below one directory, and read and uploaded through URLs of the API.
- * These URLs are signed with HMAC-SHA256 over all their terms: method, key, content type, expiry and, for uploads,
- * size.
+ * Embedded storage driver. Files are stored below one directory, and read and uploaded through URLs
+ * of the API. These URLs are signed with HMAC-SHA256 over all their terms: method, key, content
+ * type, expiry and, for uploads, size.
  */
 import { createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -28,8 +28,8 @@ export interface SignedUrls {
   /** Returns whether the signature of a read URL is valid and has not expired. */
   admitsRead: (key: string, query: SignedQuery) => boolean;
   /**
-   * Returns the size in bytes that an upload URL allows (null: any size); null instead of the object if the URL is
-   * invalid or expired.
+   * Returns the size in bytes that an upload URL allows (null: any size); null instead of the
+   * object if the URL is invalid or expired.
    */
   admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
@@ -65,14 +65,16 @@ function objectsBelow(directory: string): Objects {
     async put(key, spoolPath) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true });
-      // The file is synchronized to the disk first, because the customer is charged right after `put`.
+      // The file is synchronized to the disk first, because the customer is charged right after
+      // `put`.
       const file = await open(spoolPath, 'r+');
       try {
         await file.sync();
       } finally {
         await file.close();
       }
-      // `link` is atomic and never replaces a file: of two simultaneous writers, one stores its complete file.
+      // `link` is atomic and never replaces a file: of two simultaneous writers, one stores its
+      // complete file.
       const stored = await link(spoolPath, path).then(
         () => 'stored' as const,
         (error: unknown) => {
@@ -104,7 +106,10 @@ function signedUrls({
 }: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'> {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
-  /** Returns the MAC over all terms of a URL; the content type follows only from the extension of the key. */
+  /**
+   * Returns the MAC over all terms of a URL; the content type follows only from the extension of
+   * the key.
+   */
   const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
     createHmac('sha256', secret)
       .update([method, key, contentTypeOf(key), ...terms].join('\n'))

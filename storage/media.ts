@@ -1,8 +1,8 @@
 /**
- * Media types and inspection of media files: the types that callers may upload, the properties of containers, and
- * the checks of uploads and outputs. The first bytes of a file decide its type, not its name or its content type.
- * The allowed types contain nothing that a browser executes (no HTML, no SVG). The memory used does not depend on
- * the file's size.
+ * Media types and inspection of media files: the types that callers may upload, the properties of
+ * containers, and the checks of uploads and outputs. The first bytes of a file decide its type, not
+ * its name or its content type. The allowed types contain nothing that a browser executes (no HTML,
+ * no SVG). The memory used does not depend on the file's size.
  */
 import { open, readFile } from 'node:fs/promises';
 import { fileTypeFromBuffer } from 'file-type';
@@ -62,7 +62,10 @@ export const mediaTypes: readonly MediaType[] = [
 /** Other file extensions in use, with the extension that is stored. */
 const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'ogg', opus: 'ogg' };
 
-/** Returns the allowed type of a Content-Type, whose parameters are ignored; undefined if it is not allowed. */
+/**
+ * Returns the allowed type of a Content-Type, whose parameters are ignored; undefined if it is not
+ * allowed.
+ */
 export function mediaTypeOf(contentType: string): MediaType | undefined {
   const name = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
   return mediaTypes.find((type) => type.contentType === name || type.aliases.includes(name));
@@ -82,15 +85,17 @@ export async function sniff(head: Buffer): Promise<MediaType | undefined> {
 }
 
 /**
- * Number of bytes at the start of a file that suffice to detect its type, and a picture's size behind its metadata.
+ * Number of bytes at the start of a file that suffice to detect its type, and a picture's size
+ * behind its metadata.
  */
 export const headBytes = 1024 * 1024;
 
 /**
- * Checks the start of a file: its type by the first bytes, and the number of pixels of a picture by the header.
+ * Checks the start of a file: its type by the first bytes, and the number of pixels of a picture by
+ * the header.
  * @param declaredType content type that the caller declared; null if none
- * @returns the type of the file; types with the same container are not distinguished, so the declared type is
- * returned
+ * @returns the type of the file; types with the same container are not distinguished, so the
+ * declared type is returned
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
 export async function inspectHead(head: Buffer, declaredType: string | null): Promise<MediaType> {
@@ -122,7 +127,10 @@ async function refusePixelBomb(head: Buffer): Promise<void> {
   }
 }
 
-/** Returns the maximum size of an upload in bytes: that of its declared type, or the largest of all types if null. */
+/**
+ * Returns the maximum size of an upload in bytes: that of its declared type, or the largest of all
+ * types if null.
+ */
 export function bytesMaxOf(contentType: string | null): number {
   const type = contentType === null ? undefined : mediaTypeOf(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
@@ -142,7 +150,10 @@ interface Probe {
 /** Maximum number of pixels of a picture; protects against decompression bombs. */
 export const pixelsMax = 64_000_000;
 
-/** Extensions of the storage keys, by the format names of sharp (`pictures`) and mediabunny (`recordings`). */
+/**
+ * Extensions of the storage keys, by the format names of sharp (`pictures`) and mediabunny
+ * (`recordings`).
+ */
 const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
 const recordings: Record<string, string> = {
   'audio/mpeg': 'mp3',
@@ -169,14 +180,16 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
 }
 
 async function probePicture(path: string): Promise<Probe | null> {
-  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other formats.
+  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
+  // formats.
   if ((await sniff(await headOf(path, sniffBytes)))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
     const extension = pictures[format ?? ''];
     if (!extension || !width || !height) return null;
-    // To decode the last pixel, the library decodes all pixels before it, so a truncated file fails here.
+    // To decode the last pixel, the library decodes all pixels before it, so a truncated file fails
+    // here.
     await image
       .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()

@@ -1,6 +1,7 @@
 /**
- * Storage driver for S3-compatible stores: requests and URLs with Signature Version 4, and path-style addresses.
- * Callers and providers exchange bytes directly with the store, through signed URLs.
+ * Storage driver for S3-compatible stores: requests and URLs with Signature Version 4, and
+ * path-style addresses. Callers and providers exchange bytes directly with the store, through
+ * signed URLs.
  */
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
@@ -19,7 +20,10 @@ import {
 /** Address and credentials of the store. */
 export interface S3Options {
   endpoint: string;
-  /** Endpoint at which callers and providers reach the store; URLs are signed for this host. Absent: `endpoint`. */
+  /**
+   * Endpoint at which callers and providers reach the store; URLs are signed for this host. Absent:
+   * `endpoint`.
+   */
   publicBaseUrl?: string | undefined;
   region: string;
   bucket: string;
@@ -64,8 +68,8 @@ function bucketUrl(options: S3Options, endpoint = options.endpoint): string {
 type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
 
 /**
- * Makes the function that sends a signed request to the bucket. Only the body of a successful response to GET is left
- * for the caller to read.
+ * Makes the function that sends a signed request to the bucket. Only the body of a successful
+ * response to GET is left for the caller to read.
  */
 function createSendRequest(options: S3Options): SendRequest {
   const agent = new Agent({
@@ -120,7 +124,8 @@ function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 
       body: createReadStream(path),
       timeoutMs: putTimeoutMs,
     });
-    // If the store does not support If-None-Match (501), only the check before the upload prevents an overwrite.
+    // If the store does not support If-None-Match (501), only the check before the upload prevents
+    // an overwrite.
     if (conditional && response.statusCode === 501) return upload(key, path, false);
     if (response.statusCode !== 200 && response.statusCode !== 412)
       throwStatusError('PUT', response);
@@ -130,7 +135,8 @@ function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 
   return {
     size,
     async put(key, path) {
-      // The object is checked first, because some stores ignore If-None-Match and would overwrite the object.
+      // The object is checked first, because some stores ignore If-None-Match and would overwrite
+      // the object.
       const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
@@ -167,8 +173,8 @@ function objectSize(response: Dispatcher.ResponseData): number {
 }
 
 /**
- * Returns whether the response has the length of the range. The status is not checked, because some stores send the
- * wrong status.
+ * Returns whether the response has the length of the range. The status is not checked, because some
+ * stores send the wrong status.
  */
 function holdsRange(
   response: Dispatcher.ResponseData,
@@ -202,7 +208,8 @@ function presignedUrls(
     urlOf(key, ttlMs) {
       const url = new URL(key, base);
       if (key.endsWith(`.${untypedExtension}`)) {
-        // The uploader may have sent any content type, so the response must not have a type that a browser executes.
+        // The uploader may have sent any content type, so the response must not have a type that a
+        // browser executes.
         url.searchParams.set('response-content-type', contentTypeOf(key));
       }
       return presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) });
@@ -215,7 +222,8 @@ function presignedUrls(
         ttlMs,
         headers: { ...headers, ...length },
       });
-      // `headers` does not contain the signed Content-Length: clients send it automatically, and many cannot set it.
+      // `headers` does not contain the signed Content-Length: clients send it automatically, and
+      // many cannot set it.
       return { url, headers, expiresAtMs };
     },
     keyOf(url) {

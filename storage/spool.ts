@@ -1,5 +1,6 @@
 /**
- * Spool: directory of files that are not stored yet. Files that a crash leaves there are removed at the next start.
+ * Spool: directory of files that are not stored yet. Files that a crash leaves there are removed at
+ * the next start.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -8,11 +9,15 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** Age at which a file is removed: longer than any file is spooled, because other processes use the directory too. */
+/**
+ * Age at which a file is removed: longer than any file is spooled, because other processes use the
+ * directory too.
+ */
 const leftoverAgeMs = 3_600_000;
 
 /**
- * Opens the spool below a directory: creates it if it does not exist, and removes files older than an hour.
+ * Opens the spool below a directory: creates it if it does not exist, and removes files older than
+ * an hour.
  * @returns a function that returns the path of a new file
  */
 export async function openSpool(directory: string): Promise<() => Promise<string>> {
@@ -53,9 +58,9 @@ export async function digestOf(bytes: Readable): Promise<Digest> {
 }
 
 /**
- * Writes a new file and returns its digest. Node opens the file in another thread, so if the source fails
- * immediately, the file may be created after the failure. Therefore this function waits until the file is closed,
- * also after an error: a caller that removes the file then removes it for good.
+ * Writes a new file and returns its digest. Node opens the file in another thread, so if the source
+ * fails immediately, the file may be created after the failure. Therefore this function waits until
+ * the file is closed, also after an error: a caller that removes the file then removes it for good.
  */
 export async function writeSpoolFile(
   path: string,

@@ -1,6 +1,6 @@
 /**
- * Storage port: artifacts and uploads are objects under keys that the gateway generates. A key is written once;
- * callers and providers read and upload through signed URLs that expire.
+ * Storage port: artifacts and uploads are objects under keys that the gateway generates. A key is
+ * written once; callers and providers read and upload through signed URLs that expire.
  */
 import type { Readable } from 'node:stream';
 import { mediaTypes } from './media.ts';
@@ -37,7 +37,10 @@ interface SignedUpload {
 
 /** Blob storage. */
 export interface Storage {
-  /** Returns the path of a new file to write before `put`. The caller removes the file unless `put` has moved it. */
+  /**
+   * Returns the path of a new file to write before `put`. The caller removes the file unless `put`
+   * has moved it.
+   */
   spoolPath: () => Promise<string>;
   /**
    * Moves a spooled file to a key. An object that exists is not replaced.
@@ -57,8 +60,8 @@ export interface Storage {
   /** Returns the key that a URL of this storage reads; null for any other URL. */
   keyOf: (url: URL) => string | null;
   /**
-   * Returns whether everyone can read a URL of this storage, because it is signed. The embedded storage verifies the
-   * signature here; an S3 store verifies it when the URL is read.
+   * Returns whether everyone can read a URL of this storage, because it is signed. The embedded
+   * storage verifies the signature here; an S3 store verifies it when the URL is read.
    */
   isSigned: (url: URL) => boolean;
 }
@@ -81,7 +84,9 @@ export function contentTypeOf(key: string): string {
   return contentTypes[key.slice(key.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 }
 
-/** Form of all generated keys, e.g. `organization/job/call-output.ext`; it excludes path traversal. */
+/**
+ * Form of all generated keys, e.g. `organization/job/call-output.ext`; it excludes path traversal.
+ */
 const keyForm = /^org_[0-9a-f]{32}\/(job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}$/;
 
 /** Returns whether a text has the form of a storage key. */

@@ -1,4 +1,6 @@
-/** Claims on uploads: only one request at a time sends the file of an upload, across all processes. */
+/**
+ * Claims on uploads: only one request at a time sends the file of an upload, across all processes.
+ */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -13,11 +15,14 @@ export type WhileReceiving = <Result>(
 ) => Promise<Result>;
 
 /**
- * Lifetime of a claim that is not renewed, in milliseconds: after a crash, other requests are rejected for this long.
+ * Lifetime of a claim that is not renewed, in milliseconds: after a crash, other requests are
+ * rejected for this long.
  */
 const receiptTtlMs = 60_000;
 
-/** Makes the claims on uploads: a time in the row of the upload, renewed while the file is received. */
+/**
+ * Makes the claims on uploads: a time in the row of the upload, renewed while the file is received.
+ */
 export function createReceipts(pool: DatabasePool): WhileReceiving {
   const until = sql.fragment`clock_timestamp() + ${receiptTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {

@@ -106,7 +106,7 @@ const sweepCountMax = 100;
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
-/** Makes the functions on the uploads of all organizations. */
+/** Makes the functions that manage the uploads of all organizations. */
 export function createUploads(deps: UploadsDeps) {
   const { pool } = deps;
   return {

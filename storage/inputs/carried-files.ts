@@ -1,6 +1,7 @@
 /**
- * Pictures and recordings of a request. A file in the body of the request is received into the spool, and stored as
- * an upload after the request's Idempotency-Key is claimed. Of a recording, only the container is read.
+ * Pictures and recordings of a request. A file in the body of the request is received into the
+ * spool, and stored as an upload after the request's Idempotency-Key is claimed. Of a recording,
+ * only the container is read.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -14,14 +15,18 @@ import type { UploadOwner, Uploads } from '../uploads.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 
-/** File part of a form; at the end of the stream, `truncated` is true if the part exceeded the size limit. */
+/**
+ * File part of a form; at the end of the stream, `truncated` is true if the part exceeded the size
+ * limit.
+ */
 interface FilePart {
   field: string;
   stream: Readable & { truncated: boolean };
 }
 
 /**
- * File that was received in the body of a request. The file is in the spool until `store` moves it into the storage.
+ * File that was received in the body of a request. The file is in the spool until `store` moves it
+ * into the storage.
  */
 export interface ReceivedFile {
   /** File id derived from the bytes, so that a repeated request has the same id. */
@@ -37,7 +42,10 @@ export interface ReceivedFile {
   discard: () => Promise<void>;
 }
 
-/** Properties of a file in the spool; the duration in seconds, null if it was not received as a recording. */
+/**
+ * Properties of a file in the spool; the duration in seconds, null if it was not received as a
+ * recording.
+ */
 interface Inspected {
   extension: string;
   durationSeconds: number | null;
@@ -115,7 +123,10 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
-/** Reads the type of a file of any medium. @throws GatewayError UNSUPPORTED_MEDIA_TYPE with the field */
+/**
+ * Reads the type of a file of any medium.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE with the field
+ */
 async function inspectMedia(path: string, field: string): Promise<Inspected> {
   try {
     const { extension } = await inspectHead(await headOf(path, headBytes), null);
@@ -135,9 +146,10 @@ interface RecordingsDeps {
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Checks the recording that a request names. A stored recording of the organization is measured; a URL of another
-     * server is not fetched.
-     * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is not readable audio
+     * Checks the recording that a request names. A stored recording of the organization is
+     * measured; a URL of another server is not fetched.
+     * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is
+     * not readable audio
      */
     async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
       const input = await inputs.resolve({ field, url: source }, organizationId);

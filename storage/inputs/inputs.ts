@@ -1,7 +1,8 @@
 /**
- * Inputs by URL or file id. They are checked before credits are reserved. A plan contains stored files as references
- * (`storage:<key>`), which are replaced by signed URLs when the call is sent to the provider. So Temporal's history
- * contains no signed URL, and the URL has not expired when a job has waited.
+ * Inputs by URL or file id. They are checked before credits are reserved. A plan contains stored
+ * files as references (`storage:<key>`), which are replaced by signed URLs when the call is sent to
+ * the provider. So Temporal's history contains no signed URL, and the URL has not expired when a
+ * job has waited.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -21,7 +22,9 @@ interface InputsDeps {
   storage: Storage;
   uploads: Uploads;
   outbound: Outbound;
-  /** Public URL of the API. A URL with this origin that is not the URL of a stored file is rejected. */
+  /**
+   * Public URL of the API. A URL with this origin that is not the URL of a stored file is rejected.
+   */
   publicBaseUrl: string;
 }
 
@@ -29,14 +32,20 @@ interface InputsDeps {
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
 const scheme = 'storage:';
-/** Lifetime of the URLs that providers read: longer than any job, because a provider may read its input late. */
+/**
+ * Lifetime of the URLs that providers read: longer than any job, because a provider may read its
+ * input late.
+ */
 const providerReadTtlMs = 24 * 3_600_000;
 /**
- * Message both for unknown files and for files of other organizations, so that it does not reveal which files exist.
+ * Message both for unknown files and for files of other organizations, so that it does not reveal
+ * which files exist.
  */
 const noFile = 'is not a file of this organization';
 
-/** Returns the reference by which a plan names a stored object; `sign` replaces references by URLs. */
+/**
+ * Returns the reference by which a plan names a stored object; `sign` replaces references by URLs.
+ */
 export function storageReference(key: string): string {
   return scheme + key;
 }
@@ -48,8 +57,8 @@ export function referencedKey(text: string): string | null {
 }
 
 /**
- * Returns the draft plan with replaced inputs, in its calls and in its measured prices; `replacements` maps each old
- * text to the new one.
+ * Returns the draft plan with replaced inputs, in its calls and in its measured prices;
+ * `replacements` maps each old text to the new one.
  */
 export async function substituteInputs(
   draft: DraftPlan,
@@ -71,7 +80,9 @@ export async function substituteInputs(
   return { ...draft, calls: await Promise.all(calls) };
 }
 
-/** Error of an input that cannot be used; the message is shown to the caller with the field's name. */
+/**
+ * Error of an input that cannot be used; the message is shown to the caller with the field's name.
+ */
 class Unusable extends Error {}
 
 /** Organization that must own a stored file, and the medium that the field accepts. */
@@ -88,8 +99,8 @@ function refuseOtherMedium(contentType: string, medium: PlanInput['medium']): vo
 }
 
 /**
- * Makes the function that checks one URL or file id and returns the text that replaces it in the plan: a reference
- * to a stored file, or a URL. The function throws `Unusable`.
+ * Makes the function that checks one URL or file id and returns the text that replaces it in the
+ * plan: a reference to a stored file, or a URL. The function throws `Unusable`.
  */
 function createResolver(deps: InputsDeps): ResolveOne {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;
@@ -137,7 +148,8 @@ function createResolver(deps: InputsDeps): ResolveOne {
     const isPublic = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
     if (!isPublic) throw new Unusable(noFile);
     try {
-      // The parsed URL that was checked is passed on, because another parser may read the original text differently.
+      // The parsed URL that was checked is passed on, because another parser may read the original
+      // text differently.
       return (await deps.outbound.vet(input)).href;
     } catch (error) {
       if (error instanceof OutboundError) throw new Unusable(`cannot be read: ${error.message}`);
@@ -187,7 +199,8 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Checks the inputs of a draft plan, and replaces them in its calls by checked URLs and references.
+     * Checks the inputs of a draft plan, and replaces them in its calls by checked URLs and
+     * references.
      * @throws GatewayError INVALID_INPUT_URL with each field
      */
     async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
@@ -195,11 +208,14 @@ export function createInputs(deps: InputsDeps) {
       return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
     },
 
-    /** Replaces the references in a provider's input by signed URLs, which are valid for 24 hours. */
+    /**
+     * Replaces the references in a provider's input by signed URLs, which are valid for 24 hours.
+     */
     sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
       mapStrings(input, async (text) => {
         const key = referencedKey(text);
-        // A prompt may look like a reference, so only files of the caller's organization are signed.
+        // A prompt may look like a reference, so only files of the caller's organization are
+        // signed.
         return key?.startsWith(`${organizationId}/`)
           ? deps.storage.urlOf(key, providerReadTtlMs)
           : text;
