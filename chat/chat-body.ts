@@ -1,10 +1,13 @@
 /**
- * Parsed chat request in OpenAI's format, without the fields that the gateway sets itself (model, stream, the bound on the
- * answer).
+ * Parsed chat request in OpenAI's format, without the fields that the gateway sets itself (model,
+ * stream, token limit of the answer).
  */
 import type { Json, JsonObject } from '../domain/json.ts';
 
-/** Mark at the end of the part of a prompt that the provider keeps in its cache, for five minutes after the last use. */
+/**
+ * Mark at the end of the part of a prompt that the provider caches, for five minutes after the last
+ * use.
+ */
 interface Cacheable {
   cache_control?: { type: 'ephemeral' };
 }
@@ -40,7 +43,7 @@ export interface ChatMessage extends Cacheable {
   extra_content?: JsonObject;
   tool_calls?: ToolCall[];
   tool_call_id?: string;
-  /** Whether a tool result reports a failure. */
+  /** True if a tool result reports a failure. */
   is_error?: boolean;
 }
 
@@ -56,8 +59,8 @@ export interface Tool extends Cacheable {
 }
 
 /**
- * Reasoning: a budget in tokens, as much as the model decides, none, or the provider's default. Absent: what
- * `reasoning_effort` asks for.
+ * Reasoning: a budget in tokens, as much as the model decides, none, or the provider's default.
+ * Absent: `reasoning_effort` decides.
  */
 export type Thinking =
   | { type: 'enabled'; budget_tokens: number }
@@ -71,7 +74,7 @@ export interface ChatBody extends Cacheable {
   temperature?: number;
   top_p?: number;
   stop?: string | string[];
-  /** Number of answers; the bound applies to each. */
+  /** Number of answers; the token limit applies to each. */
   n?: number;
   tools?: Tool[];
   tool_choice?: 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } };

@@ -1,6 +1,6 @@
 /**
- * The models that may answer a chat, in the order in which they are called: the next one is called if the one before
- * certainly billed nothing. One reservation covers the most expensive of them.
+ * Models that may answer a chat, in the order in which they are called: the next one is called only
+ * if the previous one billed nothing. One reservation covers the most expensive of them.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -16,20 +16,23 @@ import {
 import { inputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
-/** The request to a provider. */
+/** Request that is sent to a provider. */
 export interface SentRequest {
   body: string;
-  /** Tokens that the provider may report for this request at most; a report above them is an error of the provider. */
+  /**
+   * Highest numbers of tokens that the provider may report for this request; a higher report is an
+   * error of the provider.
+   */
   usageMax: Required<TokenUsage>;
 }
 
-/** A model, ready to be called. */
+/** Model with its prepared request. */
 export interface ChatCandidate {
   model: ChatModel;
   upstream: Upstream;
-  /** Tokens by the gateway's own count. */
+  /** Tokens that the gateway itself has counted. */
   tokens: ChatTokens;
-  /** Writes the request. */
+  /** Encodes the request in the provider's format. */
   request: () => SentRequest;
 }
 
@@ -42,7 +45,7 @@ export interface FailedTry {
 /** Candidates in the order in which they are called. */
 export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
 
-/** Facts that all candidates share. */
+/** Properties of the chat that all candidates share. */
 interface RequestFacts {
   body: ChatBody;
   maxTokens: number | null;
@@ -53,24 +56,31 @@ interface RequestFacts {
 interface DraftContext {
   upstreams: Upstreams;
   usdPerCredit: number;
-  /** Output tokens that an answer is expected to have. */
+  /** Expected number of output tokens of an answer. */
   answerTokensExpected: number;
 }
 
-/** Candidates before anything is reserved. */
+/** Candidates before credits are reserved. */
 export interface CandidatesDraft {
-  /** Micro-credits that the most expensive model needs at least, and that are reserved if the balance has them. */
+  /**
+   * Lowest and highest amount to reserve, in micro-credits, for the most expensive model. The
+   * highest amount is reserved if the balance allows it.
+   */
   amountMinMicro: number;
   amountMaxMicro: number;
-  /** Returns the model that may cost the most, with its tokens at most. */
+  /** Returns the model with the highest possible charge, and its highest numbers of tokens. */
   dearest: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
-  /** Returns the candidates, each with answers that together with the input cost at most `payableMicro`. */
+  /**
+   * Returns the candidates; the length of their answers is limited so that the chat costs at most
+   * `payableMicro`.
+   */
   grant: (payableMicro: number) => ChatCandidates;
 }
 
 /**
  * Prepares the requests of all models.
- * @throws GatewayError UNSUPPORTED_PARAMETER naming the field that a model does not support, SERVICE_UNAVAILABLE
+ * @throws GatewayError UNSUPPORTED_PARAMETER naming the field that a model does not support,
+ * SERVICE_UNAVAILABLE
  */
 export function draftCandidates(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
@@ -133,7 +143,7 @@ function draftOf(
             inputTokens,
             audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,
             cachedInputTokens: 0,
-            // No model that takes audio has a price for writes to its cache.
+            // No model that accepts audio has a price for writes to its cache.
             cacheWriteTokens: tokens.audioInput === 0 && tokens.cacheWrite > 0 ? inputTokens : 0,
             outputTokens: answerTokens * tokens.answers,
             reasoningTokens: 0,

@@ -1,6 +1,6 @@
 /**
- * Money moves of chat, in the same ledger as Studio: each costs one round trip that it shares with the
- * moves made at the same time (group commit).
+ * Ledger moves of chats, in the same ledger as Studio. Moves that are requested at the same time
+ * share one round trip (group commit).
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -17,13 +17,16 @@ import {
 import { createLedgerMoves } from '../ledger/ledger.ts';
 import { createBatcher } from '../platform/batch.ts';
 
-/** An Idempotency-Key, and the token of the request that holds it. */
+/** Idempotency-Key, and the token of the request that holds it. */
 export interface ChatClaim {
   key: string;
   attempt: string;
 }
 
-/** Amounts of a reservation: as much of the highest as balance and key have, at least the lowest. */
+/**
+ * Amounts of a reservation. It is as much of `amountMaxMicro` as balance and key allow, and at
+ * least `amountMinMicro`.
+ */
 interface ChatPrice {
   organizationId: string;
   keyId: string;
@@ -32,12 +35,15 @@ interface ChatPrice {
   amountMaxMicro: number;
 }
 
-/** A reservation for a chat. */
+/** Reservation for a chat. */
 export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
   id: string;
   /** Time until the sweeper settles the chat, unless a checkpoint was recorded. */
   ttlMs: number;
-  /** Claim of an Idempotency-Key: the reservation is rejected unless the claim still names this request. */
+  /**
+   * Claim of an Idempotency-Key: the reservation is rejected unless this request still holds the
+   * claim.
+   */
   claim?: ChatClaim;
   chat: {
     keyId: string;
@@ -49,7 +55,10 @@ export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
   };
 }
 
-/** Result of a reservation of `amount` micro-credits; balance and key can pay `payable` for the chat in all. */
+/**
+ * Result of a reservation of `amount` micro-credits; `payable` is the total that balance and key
+ * can pay for the chat.
+ */
 const chatReserveVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
@@ -67,7 +76,10 @@ export interface ChatSettle {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
-  /** Price in micro-credits; it may be more than was reserved, and is charged as far as balance and key can pay. */
+  /**
+   * Price in micro-credits; it may be more than was reserved, and is charged as far as balance and
+   * key can pay.
+   */
   amountMicro: number;
   reason: string;
   inputTokens: number;
@@ -80,7 +92,9 @@ export interface ChatSettle {
   served: ServedBy;
 }
 
-/** Model and provider of a chat; if the request names several models, the one that was called last. */
+/**
+ * Model and provider of a chat; if the request names several models, the one that was called last.
+ */
 export type ServedBy = { model: string; provider: string };
 
 /** Progress of a running chat. */
@@ -95,26 +109,37 @@ export interface ChatProgress {
   ttlMs: number;
 }
 
-/** A chat that the sweeper settled. */
+/** Chat that the sweeper has settled. */
 const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 
-/** Moves and reads. */
+/** Moves and reads of the chat ledger. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
-  /** Returns the micro-credits that such a reservation would take, or lack, now; nothing is moved. */
+  /**
+   * Returns the micro-credits that a reservation of these amounts would need now; moves no credits.
+   */
   price: (amounts: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
-  /** Records the progress of a chat, in one statement with that of other chats, and extends its reservation. */
+  /**
+   * Records the progress of a chat, in one statement with that of other chats, and extends its
+   * reservation.
+   */
   checkpoint: (progress: ChatProgress) => Promise<void>;
-  /** Settles chats whose process is gone, by their last checkpoints. */
+  /** Settles the chats of crashed processes by their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
-/** Times after which the process of a chat counts as gone. */
+/** Times after which the process of a chat counts as crashed. */
 export interface ChatSweep {
-  /** Time from the sweep that finds the reservation expired: Postgres itself may have been away until then. */
+  /**
+   * Grace period after the sweep that first finds the reservation expired, because Postgres itself
+   * may have been unavailable until then.
+   */
   graceMs: number;
-  /** Time between sweeps. A grace that ended long before was an outage, and begins again. */
+  /**
+   * Time between sweeps. If the grace period ended long before a sweep, there was an outage, and
+   * the grace period begins again.
+   */
   everyMs: number;
 }
 
@@ -173,7 +198,8 @@ async function sweep(
 ): ReturnType<ChatLedger['sweep']> {
   const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
   const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
-  // A chat that was missed before, and has recorded progress since, does not expire at the end of its grace.
+  // A chat that has recorded progress since it was first found expired does not expire at the end
+  // of the grace period.
   await pool.query(command`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
     WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()

@@ -1,4 +1,4 @@
-/** The chat catalog of a process: the committed models with the operator's models file and mark-up. */
+/** Chat catalog of a process: the committed models with the operator's models file and mark-up. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {
@@ -11,7 +11,7 @@ import { ConfigError, type Config } from '../platform/config.ts';
 
 /**
  * Opens the catalog.
- * @throws ConfigError when CHAT_MODELS_FILE cannot be used
+ * @throws ConfigError if CHAT_MODELS_FILE cannot be used
  */
 export async function openChatCatalog(
   config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,

@@ -1,5 +1,6 @@
 /**
- * Prices of chats in micro-credits, rounded up once: the amounts to reserve, and the bill at the end (docs/chat.md).
+ * Prices of chats in micro-credits, rounded up once: the amounts to reserve, and the bill at the
+ * end (docs/chat.md).
  */
 import { chatPriceFor, type ChatModel } from '../catalog/chat-model.ts';
 import { microFromCredits } from '../domain/credits.ts';
@@ -10,7 +11,9 @@ export interface TokenUsage {
   inputTokens: number;
   /** Audio tokens among the input tokens. */
   audioInputTokens?: number;
-  /** Input tokens that were read from the provider's cache of prompts, and that were written to it. */
+  /**
+   * Input tokens that were read from the provider's cache of prompts, and that were written to it.
+   */
   cachedInputTokens?: number;
   cacheWriteTokens?: number;
   outputTokens: number;
@@ -18,7 +21,7 @@ export interface TokenUsage {
   reasoningTokens?: number;
 }
 
-/** Micro-credits of this many tokens. */
+/** Calculates the price of tokens in micro-credits. */
 export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
   const price = chatPriceFor(model.cost, usage.inputTokens);
   const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
@@ -36,12 +39,15 @@ export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit
 
 /** Tokens of a request before it is sent. */
 export interface ChatTokens {
-  /** Input tokens by the gateway's own count, and the audio tokens among them. */
+  /** Input tokens that the gateway itself has counted, and the audio tokens among them. */
   input: number;
   audioInput: number;
-  /** Input tokens that may be written to the provider's cache: all of them if the request asks for it, else none. */
+  /**
+   * Input tokens that may be written to the provider's cache: all of them if the request enables
+   * the cache, otherwise none.
+   */
   cacheWrite: number;
-  /** Output tokens that all answers are expected to have together, and that they may have at most. */
+  /** Expected number and highest number of output tokens of all answers together. */
   outputExpected: number;
   outputMax: number;
   /** Output tokens without which the chat is rejected. */
@@ -53,8 +59,8 @@ export interface ChatTokens {
 const outputTokensLeast = 16;
 
 /**
- * Calculates the tokens of a request. Without `max_tokens` an answer is as long as the model and the balance allow, so
- * only an expected length is reserved.
+ * Calculates the tokens of a request. Without `max_tokens` an answer is as long as the model and
+ * the balance allow, so only an expected length is reserved.
  */
 export function tokensOf(
   { limit }: ChatModel,
@@ -79,7 +85,7 @@ export function tokensOf(
   };
 }
 
-/** Makes the usage that a request is expected to have with this many output tokens. */
+/** Returns the expected usage of a request with this many output tokens. */
 export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUsage {
   const { input: inputTokens, audioInput: audioInputTokens, cacheWrite } = tokens;
   return {
@@ -90,7 +96,10 @@ export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUs
   };
 }
 
-/** Calculates the tokens that each answer may have so that all of the chat costs at most `payableMicro`. */
+/**
+ * Calculates the highest number of tokens of each answer with which the whole chat costs at most
+ * `payableMicro`.
+ */
 export function affordableAnswer(
   model: ChatModel,
   { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
@@ -112,19 +121,22 @@ export type ChatEnd =
   | 'broken'
   /** The caller disconnected, or stopped reading. */
   | 'left'
-  /** The provider gave no answer. */
+  /** The provider sent no answer. */
   | 'refused';
 
 /** Facts of a chat that has ended. */
 export interface ChatAccount {
   end: ChatEnd;
-  /** Whether the provider responded with a success status. */
+  /** True if the provider responded with a success status. */
   accepted: boolean;
-  /** Whether the caller was sent any output of the model. */
+  /** True if any output of the model was sent to the caller. */
   delivered: boolean;
-  /** Usage as reported by the provider; `final` when it covers the whole answer. */
+  /** Usage as reported by the provider; `final` if it covers the whole answer. */
   reported: Partial<TokenUsage> & { final: boolean };
-  /** Own count: an estimate of the input, and the output that was relayed. */
+  /**
+   * Usage that the gateway itself has counted: an estimate of the input, and the output that was
+   * relayed.
+   */
   counted: TokenUsage;
 }
 
@@ -149,10 +161,11 @@ function reportedUsage({
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
- * Calculates the bill of a chat. The final count of the provider is charged, zero included. Without it, the input and the
- * output that was delivered are charged by the provider's count of the input and the gateway's count of the output. A chat
- * that failed before it delivered anything is free. A caller who disconnects pays for the input from the moment at which
- * the provider responded with a success status, because the provider bills it from then on.
+ * Calculates the bill of a chat. The final count of the provider is charged, also if it is zero.
+ * Without a final count, the input and the output that was delivered are charged by the provider's
+ * count of the input and the gateway's count of the output. A chat that failed before it delivered
+ * anything is free. A caller who disconnects pays for the input from the moment at which the
+ * provider responded with a success status, because the provider bills it from then on.
  */
 export function billOf({ end, accepted, delivered, reported, counted }: ChatAccount): Billing {
   const { inputTokens = counted.inputTokens, outputTokens, final } = reported;

@@ -6,25 +6,34 @@ export interface InputCount {
   /** Estimate of all tokens, and of the audio tokens among them. */
   tokens: number;
   audioTokens: number;
-  /** Tokens that a provider may count beyond one per byte of the request as it is sent; Infinity for documents. */
+  /**
+   * Tokens that a provider may count in addition to one per byte of the sent request; Infinity for
+   * documents.
+   */
   beyondBytes: number;
-  /** Whether the request asks the provider to write its cache of prompts, which may cost more than reading the input. */
+  /**
+   * True if the request makes the provider write its prompt cache, which may cost more than other
+   * input.
+   */
   writesCache: boolean;
 }
 
-/** Tokens of role and separators of one message, at most and as estimated. */
+/** Tokens of role and separators of one message: the highest number, and the estimate. */
 const messageTokens = { most: 8, estimate: 4 };
 /**
- * Tokens of a picture: most models count 85–1,600, gpt-4o-mini up to 48,169 (OpenAI, "Images and vision"), and some any number
- * with `detail: original`.
+ * Tokens of a picture: most models count 85–1,600, gpt-4o-mini up to 48,169 (OpenAI, "Images and
+ * vision"), and some any number with `detail: original`.
  */
 const imageTokens = { most: 50_000, estimate: 800 };
-/** Tokens of the text that providers put before tools, at most. */
+/** Highest number of tokens of the text that providers put before tools. */
 const toolsTokensMax = 600;
 /** Base64 characters of sound and documents per token. */
 const base64PerToken = 64;
 
-/** Counts text as it comes. About four ASCII characters, or one character of CJK, are a token. */
+/**
+ * Counts the tokens of text that arrives in pieces. About four ASCII characters, or one character
+ * of CJK, are a token.
+ */
 export class TextMeter {
   #units = 0;
   /** Bytes that UTF-8 needs beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
@@ -35,7 +44,7 @@ export class TextMeter {
     this.#extraBytes += Buffer.byteLength(text) - text.length;
   }
 
-  /** The estimate, rounded up: some text is at least one token. */
+  /** Estimate, rounded up, so that a text that is not empty has at least one token. */
   get tokens(): number {
     const foreign = this.#extraBytes / 2;
     return Math.ceil(Math.max(0, this.#units - foreign) / 4 + foreign);
@@ -52,7 +61,7 @@ export function countInput(body: ChatBody): InputCount {
     else for (const part of content ?? []) countPart(part, meter, media);
     countFields(fields, meter);
   }
-  // A structured answer may be a tool of the gateway's.
+  // The gateway may request a structured answer by a tool of its own.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
   const input = Object.entries(others).filter(([name]) => !identifiers.has(name));
   countFields(Object.fromEntries(input), meter);
@@ -83,8 +92,9 @@ function writesCache({ messages, tools = [], cache_control: whole }: ChatBody): 
 }
 
 /**
- * Counts the words of the messages: each is at least one token, because tokens do not contain white space between words.
- * A count stops above `countMax`, and is 0 if the text is too short for so many words.
+ * Returns the least number of tokens of the messages: their number of words, because a token does
+ * not contain white space between words. The count stops above `countMax`, and is 0 if the text is
+ * too short to have so many words.
  */
 export function leastTokens({ messages }: ChatBody, countMax: number): number {
   const texts = messages.flatMap(({ content }) =>
@@ -104,8 +114,9 @@ export function leastTokens({ messages }: ChatBody, countMax: number): number {
 }
 
 /**
- * Returns the highest count of input tokens that is possible for a request as it is sent: a byte-level tokenizer never
- * needs more tokens than there are bytes, so no field of the request can be forgotten.
+ * Returns the highest count of input tokens that is possible for a sent request: a byte-level
+ * tokenizer never needs more tokens than there are bytes, so no field of the request can be
+ * forgotten.
  */
 export function inputTokensMax(sent: string, { beyondBytes }: InputCount): number {
   return Buffer.byteLength(sent) + beyondBytes;
@@ -147,7 +158,7 @@ function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
       media.audioTokens += Math.ceil(part.input_audio.data.length / base64PerToken);
       return undefined;
     case 'file':
-      // A document may unpack to any length.
+      // A document may decompress to any length.
       media.beyondBytes = Infinity;
       media.tokens += Math.ceil((part.file.file_data ?? '').length / base64PerToken);
       meter.add(part.file.filename ?? '');

@@ -11,7 +11,7 @@ import { OpenChat, type OpenChatParts } from './open-chat.ts';
 import type { ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { Upstreams } from './upstreams.ts';
 
-/** Observes the ledger of chat. */
+/** Adds metrics and traces to the chat ledger. */
 export function observeChatLedger(ledger: ChatLedger, observers: Observers): ChatLedger {
   const { metrics, settlements } = observers;
   return {
@@ -33,7 +33,10 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
 
 const ok = () => 'ok' as const;
 
-/** Observes the upstreams of chat. The duration of a stream ends with its response headers. */
+/**
+ * Adds metrics and traces to the upstreams of chat. The duration of a stream ends with its response
+ * headers.
+ */
 export function observeUpstreams(
   upstreams: Upstreams,
   observers: Pick<Observers, 'metrics'>,
@@ -53,14 +56,17 @@ export function observeUpstreams(
   };
 }
 
-/** Values of `gen_ai.provider.name` that differ from the gateway's names (OpenTelemetry's conventions for generative AI). */
+/**
+ * Values of `gen_ai.provider.name` that differ from the gateway's names (OpenTelemetry's
+ * conventions for generative AI).
+ */
 const conventionalNames = new Map([
   ['google', 'gcp.gemini'],
   ['mistral', 'mistral_ai'],
   ['xai', 'x_ai'],
 ]);
 
-/** Facts of a chat for its span. */
+/** Properties of a chat that its span contains. */
 interface ChatFacts {
   organizationId: string;
   keyId: string;
@@ -73,7 +79,10 @@ interface ChatFacts {
   metrics: Metrics;
 }
 
-/** Chat with a span and metrics of OpenTelemetry's conventions for generative AI, from the first request to the settlement. */
+/**
+ * Chat with a span and metrics of OpenTelemetry's conventions for generative AI, from the first
+ * request to the settlement.
+ */
 export class ObservedChat extends OpenChat {
   readonly #facts: ChatFacts;
   readonly #parts: OpenChatParts;

@@ -1,4 +1,4 @@
-/** A chat whose credits are reserved: one call to a provider, then one settlement before the last bytes of the answer. */
+/** Chat with reserved credits: one provider call, then one settlement before the answer ends. */
 import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -44,7 +44,9 @@ export interface OpenChatParts {
 export interface ChatBill {
   usage: TokenUsage;
   creditsConsumed: number;
-  /** Price of the tokens in micro-credits; more was not charged if balance or key could not pay it. */
+  /**
+   * Price of the tokens in micro-credits; more was not charged if balance or key could not pay it.
+   */
   priceMicro: number;
 }
 
@@ -54,11 +56,11 @@ export class OpenChat implements RunningChat {
   /** Models that did not answer. */
   readonly tried: FailedTry[] = [];
   readonly #parts: OpenChatParts;
-  /** The model that was called last. */
+  /** Model that was called last. */
   #candidate: ChatCandidate;
-  /** The request to it; null before. */
+  /** Request to that model; null before the first call. */
   #sent: SentRequest | null = null;
-  /** Whether its provider responded with a success status. */
+  /** True if the provider of that model responded with a success status. */
   #accepted = false;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
@@ -96,7 +98,7 @@ export class OpenChat implements RunningChat {
     return { head, finishReason, stopSequence };
   }
 
-  /** Usage so far: as the provider reported it, else by the gateway's own count. */
+  /** Usage so far: the usage that the provider reported, otherwise the gateway's own count. */
   get usage(): TokenUsage {
     const { final: _, ...reported } = this.#usage;
     return { ...reported, ...this.#counted() };
@@ -110,7 +112,7 @@ export class OpenChat implements RunningChat {
 
   /**
    * Returns the whole answer.
-   * @throws GatewayError; nothing is charged then
+   * @throws GatewayError if the provider fails; nothing is charged in this case
    */
   async answer(): Promise<ChatAnswer> {
     try {
@@ -131,8 +133,10 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * Streams the answer: passes the steps of each packet to `deliver`, one after the other, until the answer is complete.
-   * @throws GatewayError if the provider fails or ends its stream early, and errors of `deliver`; delivered output is charged
+   * Streams the answer: passes the steps of each packet to `deliver`, one after the other, until
+   * the answer is complete.
+   * @throws GatewayError if the provider fails or ends its stream early, and errors of `deliver`;
+   * delivered output is charged
    */
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;
@@ -157,8 +161,8 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * Ends a stream because the caller disconnected. A whole answer goes on: the provider bills it either way, and a retry with
-   * the same Idempotency-Key receives it.
+   * Ends a stream because the caller disconnected. A call without a stream continues: the provider
+   * bills it in any case, and a retry with the same Idempotency-Key receives the answer.
    */
   callerLeft(): void {
     if (this.#ended) return;
@@ -197,12 +201,12 @@ export class OpenChat implements RunningChat {
     }
   }
 
-  /** Usage as the provider reported it, unless it is impossible for the request. */
+  /** Usage that the provider reported, if it is possible for the request. */
   get #usage(): ChatAccount['reported'] {
     const reported = this.#reader?.usage ?? this.#reported;
     if (!isPossible(reported, this.#sent)) return { final: false };
     const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-    // Cache writes without a field for them in the request cost as much as other input.
+    // If the request does not enable the cache, reported cache writes count as other input.
     const writeMax = this.#sent?.usageMax.cacheWriteTokens ?? 0;
     const cached = Math.min(cachedInputTokens, inputTokens);
     return {
@@ -230,7 +234,7 @@ export class OpenChat implements RunningChat {
     return chatPriceMicro(model, { ...input, outputTokens }, this.#parts.usdPerCredit);
   }
 
-  /** Settles the chat at its first end, and waits for the first attempt. */
+  /** Settles the chat when it first ends, and waits for the first attempt to settle. */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;

@@ -1,13 +1,13 @@
 /**
- * The chats that run in this process: each records its progress by a clock of its own, so that a crash can be settled, and is
- * settled in a task that outlives its socket.
+ * Chats that run in this process. Each records its progress by a timer of its own, so that it can
+ * be settled after a crash. Each is settled in a task that continues after its socket is closed.
  */
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
 
-/** A chat whose reservation is open. */
+/** Chat whose reservation is open. */
 export interface RunningChat {
   id: string;
   progress: () => Omit<ChatProgress, 'ttlMs'>;
@@ -20,9 +20,14 @@ interface Options {
   reservationTtlMs: number;
 }
 
-/** Time from the first output of a chat to its first checkpoint, in milliseconds; a crash before it costs the operator. */
+/**
+ * Time from the first output of a chat to its first checkpoint, in milliseconds; after a crash
+ * before it, nothing is charged.
+ */
 const firstCheckpointMs = 1000;
-/** Attempts to settle a chat in a process that is shutting down; after them the sweeper settles it. */
+/**
+ * Attempts to settle a chat in a process that is shutting down; after them the sweeper settles it.
+ */
 const shutdownAttempts = 5;
 
 /** Registry of the chats that run in this process. */
@@ -46,8 +51,10 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat, in the background if the first attempt fails; the chat is running until that is done.
-   * @returns the micro-credits that were charged; after a failed attempt, those that are going to be charged
+   * Settles a chat, in the background if the first attempt fails. The chat counts as running until
+   * it is settled.
+   * @returns the micro-credits that were charged; after a failed attempt, those that are going to
+   * be charged
    */
   settle(chat: RunningChat, settle: ChatSettle): Promise<number> {
     clearTimeout(this.#timers.get(chat));
@@ -57,7 +64,7 @@ export class RunningChats {
     });
   }
 
-  /** Resolves when no chat is left. */
+  /** Resolves when no chat is running. */
   drained(): Promise<void> {
     if (this.#timers.size === 0) return Promise.resolve();
     this.#drained ??= Promise.withResolvers();

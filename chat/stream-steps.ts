@@ -5,12 +5,13 @@ import { GatewayError } from '../domain/errors.ts';
 import type { StreamReader, StreamStep } from './protocols/protocol.ts';
 import { upstreamBroke, upstreamUnreached } from './upstream-failures.ts';
 
-/** Highest length of one event; a longer one is an error of the provider. */
+/** Highest length of one event in UTF-16 units; a longer event is an error of the provider. */
 const eventLengthMax = 32 * 1024 * 1024;
 
 /**
- * Yields the steps of each packet that has any, until the stream ends.
- * @throws GatewayError if the stream ends early or cannot be parsed, after the steps before that were yielded
+ * Yields the steps of each packet that contains steps, until the stream ends.
+ * @throws GatewayError if the stream ends early or cannot be parsed, after the steps before that
+ * were yielded
  */
 export async function* readSteps(
   body: Readable,
@@ -25,7 +26,8 @@ export async function* readSteps(
       if (step) steps.push(step);
     },
   });
-  // A stream that fails drops its unread packets; this one keeps them, and ends.
+  // A stream that fails drops its unread packets; the PassThrough stream keeps them, and then ends
+  // without an error.
   const packets = new PassThrough();
   let broken: unknown = null;
   finished(body, (error) => {
@@ -44,6 +46,6 @@ export async function* readSteps(
     if (failure) throw failure;
     steps = [];
   }
-  // An error after the last event changes nothing.
+  // An error after the last event is ignored, because the answer is complete.
   if (broken !== null && !reader.complete) throw upstreamUnreached(broken);
 }

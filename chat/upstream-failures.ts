@@ -12,7 +12,9 @@ interface ErrorReport {
   retryAfter: string | string[] | undefined;
 }
 
-/** Names of accounts and keys, and addresses, which a provider's message must not show to callers. */
+/**
+ * Names of accounts and keys, and addresses, which a provider's message must not show to callers.
+ */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
 /** Messages about an input beyond the context, of providers without a code for it. */

@@ -51,7 +51,7 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
 const ownUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** Size up to which the body of an error response is read. */
+/** Highest number of bytes of an error response that are read. */
 const errorBytesMax = 64 * 1024;
 
 /** Makes the upstreams of a process. */
@@ -110,7 +110,7 @@ export function createUpstreams(config: Config) {
   }
 
   return {
-    /** @throws GatewayError SERVICE_UNAVAILABLE when the provider is not configured. */
+    /** Returns the upstream of a model. @throws GatewayError SERVICE_UNAVAILABLE */
     of(model: ChatModel): Upstream {
       const name = `${model.protocol} ${model.provider}`;
       let upstream = known.get(name);

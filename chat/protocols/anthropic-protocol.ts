@@ -1,4 +1,7 @@
-/** Anthropic's Messages API as a protocol of upstreams. Sources: the types of @anthropic-ai/sdk and Anthropic's API reference. */
+/**
+ * Anthropic's Messages API as a protocol of upstreams. Sources: the types of @anthropic-ai/sdk and
+ * Anthropic's API reference.
+ */
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 import { upstreamRefused } from '../upstream-failures.ts';
@@ -68,7 +71,7 @@ function detailsOf(content: readonly Block[]): JsonObject[] {
   return details;
 }
 
-/** Parses a whole message; returns null for another answer. */
+/** Parses a whole message; returns null if the answer has another format. */
 function decodeAnthropic(answer: unknown): ChatAnswer | null {
   const parsed = messageShape.safeParse(answer);
   if (!parsed.success) return null;

@@ -1,4 +1,7 @@
-/** Streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk, `RawMessageStreamEvent`. */
+/**
+ * Streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk,
+ * `RawMessageStreamEvent`.
+ */
 import type { JsonObject } from '../../domain/json.ts';
 import { upstreamRefused } from '../upstream-failures.ts';
 import { finishReasonOf, usageOf, type AnthropicUsage } from './anthropic-usage.ts';
@@ -115,8 +118,8 @@ export class AnthropicReader implements StreamReader {
   }
 
   /**
-   * Sends a whole thought with its signature, once: OpenAI's client keeps the last value of a field that it does not know,
-   * and other clients join the texts of all.
+   * Sends a whole thought with its signature, once: OpenAI's client keeps the last value of a field
+   * that it does not know, and other clients join the texts of all.
    */
   #signed(signature: string, index: number): StreamStep {
     const text = this.#thoughtText;

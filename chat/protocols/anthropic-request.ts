@@ -1,4 +1,7 @@
-/** Internal chat request → Anthropic's Messages API. A field without a counterpart is rejected, unless its value has no effect. */
+/**
+ * Internal chat request → Anthropic's Messages API. A field without a counterpart is rejected,
+ * unless its value has no effect.
+ */
 import { fieldError } from '../../domain/errors.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
@@ -21,7 +24,7 @@ const neutral: Readonly<Record<string, readonly unknown[]>> = {
   metadata: [],
   store: [false],
 };
-/** Hints for OpenAI, which are dropped: they change no answer. */
+/** Hints for OpenAI, which are dropped because they do not change the answer. */
 const hints: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
@@ -43,7 +46,7 @@ const mapped: ReadonlySet<string> = new Set([
   'cache_control',
 ]);
 
-/** @throws GatewayError UNSUPPORTED_PARAMETER */
+/** Rejects fields without a counterpart. @throws GatewayError UNSUPPORTED_PARAMETER */
 function refuseForeign(body: ChatBody): void {
   for (const [field, value] of Object.entries(body)) {
     if (mapped.has(field) || hints.has(field)) continue;
@@ -52,7 +55,10 @@ function refuseForeign(body: ChatBody): void {
   }
 }
 
-/** Translates a request to Anthropic’s Messages API. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
+/**
+ * Translates a request to Anthropic’s Messages API.
+ * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST
+ */
 export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
   const { model, body, stream } = call;
   refuseForeign(body);
@@ -108,7 +114,10 @@ interface Turn {
   content: unknown[];
 }
 
-/** Tool results belong to the next user turn, and turns alternate: neighbours of one role are one turn. */
+/**
+ * Groups messages into turns. Tool results belong to the next user turn, and consecutive messages
+ * of one role form one turn, because the roles of turns must alternate.
+ */
 function turnsOf(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
   for (const [index, message] of messages.entries()) {
@@ -194,7 +203,7 @@ function toolUse(call: ToolCall, index: number): unknown {
       return { type: 'tool_use', id, name: called.name, input, ...cacheControlOf(call) };
     }
   } catch {
-    // Arguments that are not JSON are rejected below, as those that are not an object.
+    // Arguments that are not JSON are rejected below, like arguments that are not an object.
   }
   throw unsupported(path, 'arguments must be a JSON object');
 }

@@ -1,4 +1,7 @@
-/** Reasoning of models with Anthropic's protocol: what a request asks for, and the thoughts of earlier answers. */
+/**
+ * Reasoning of models with Anthropic's protocol: the requested reasoning, and the thoughts of
+ * earlier answers.
+ */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody, ChatMessage } from '../chat-body.ts';
@@ -12,7 +15,7 @@ interface Reasoning {
 
 /** Smallest budget that Anthropic accepts, in tokens. */
 const budgetMin = 1024;
-/** Budgets in tokens of the efforts that callers name, for models that know only budgets. */
+/** Budgets in tokens by effort, for models that accept only budgets. */
 const budgets: Readonly<Record<string, number>> = {
   minimal: 1024,
   low: 2048,
@@ -21,36 +24,44 @@ const budgets: Readonly<Record<string, number>> = {
   xhigh: 32_768,
   max: 49_152,
 };
-/** Efforts by the budgets below which they stand, for models that know only efforts. */
+/** Efforts, each for budgets below a number of tokens, for models that accept only efforts. */
 const efforts = [
   { below: 4096, effort: 'low' },
   { below: 12_288, effort: 'medium' },
   { below: Infinity, effort: 'high' },
 ] as const;
 
-/** Returns the effort that stands for a budget of tokens. */
+/** Returns the effort that corresponds to a budget of tokens. */
 export function effortOf(budgetTokens: number): string {
   return efforts.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
 }
 
-/** Shows the thoughts, which newer models omit by default. */
+/** Adaptive reasoning with visible thoughts, which newer models omit by default. */
 const adaptive = { type: 'adaptive', display: 'summarized' };
 
-/** Returns the fields that make the model reason as the request asks. @throws GatewayError UNSUPPORTED_PARAMETER */
+/**
+ * Returns the fields for the reasoning that the request specifies.
+ * @throws GatewayError UNSUPPORTED_PARAMETER
+ */
 export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody }): Reasoning {
-  const { thinking, reasoning_effort: asked, messages } = body;
+  const { thinking, reasoning_effort: requestedEffort, messages } = body;
   const kind = model.thinking ?? 'budget';
-  const isOff = thinking?.type === 'disabled' || (!thinking && asked === 'none');
+  const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
   if (isOff && kind === 'always') {
     const field = thinking ? 'thinking' : 'reasoning_effort';
     throw unsupported(field, 'this model always reasons: its lowest effort is low');
   }
-  const effort = asked === 'none' ? undefined : asked === 'minimal' ? 'low' : asked;
+  const effort =
+    requestedEffort === 'none'
+      ? undefined
+      : requestedEffort === 'minimal'
+        ? 'low'
+        : requestedEffort;
   if (thinking?.type === 'default') return effort === undefined ? {} : { effort };
   if (isOff || (!thinking && effort === undefined)) return {};
   const budget = thinking?.type === 'enabled' ? thinking.budget_tokens : undefined;
   if (kind === 'budget') {
-    const budgetTokens = budget ?? budgets[asked ?? ''] ?? budgets['medium'] ?? budgetMin;
+    const budgetTokens = budget ?? budgets[requestedEffort ?? ''] ?? budgets['medium'] ?? budgetMin;
     return canThink(messages)
       ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
       : {};
@@ -60,8 +71,9 @@ export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody 
 }
 
 /**
- * Returns whether the model can go on thinking: with a budget, Anthropic requires the signed thoughts of a tool loop back,
- * which many clients drop. Without them the model answers without thinking.
+ * Returns whether the model can use reasoning. With a budget, Anthropic requires the signed
+ * thoughts of a tool loop in the next request, but many clients drop them. In this case the model
+ * answers without reasoning.
  */
 function canThink(messages: readonly ChatMessage[]): boolean {
   const turn = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
@@ -70,7 +82,8 @@ function canThink(messages: readonly ChatMessage[]): boolean {
 }
 
 /**
- * Adds the bound on the answer. A budget must be smaller: it is halved to fit, and dropped if the answer is too short for any.
+ * Adds the token limit of the answer. If the budget of the reasoning is not smaller, it becomes
+ * half of the limit; if that is below the smallest budget, the model answers without reasoning.
  */
 export function boundAnthropic(
   { thinking, ...fields }: Record<string, unknown>,
@@ -86,7 +99,10 @@ export function boundAnthropic(
     : { ...bounded, thinking: { ...thinking, budget_tokens: half } };
 }
 
-/** Returns the thoughts of an earlier answer that the provider can verify, as content blocks. Unsigned ones are left out. */
+/**
+ * Returns the thoughts of an earlier answer that the provider can verify, as content blocks.
+ * Unsigned ones are left out.
+ */
 export function thoughtsOf({ reasoning_details: details = [] }: ChatMessage): JsonObject[] {
   const blocks: JsonObject[] = [];
   let text = '';

@@ -2,7 +2,10 @@
 import type { TokenUsage } from '../chat-price.ts';
 import { tokenCount } from './protocol.ts';
 
-/** Usage as Anthropic reports it; `input_tokens` are those that have nothing to do with the cache. */
+/**
+ * Usage that Anthropic reports; `input_tokens` does not include tokens that are read from or
+ * written to the cache.
+ */
 export interface AnthropicUsage {
   input_tokens?: unknown;
   cache_creation_input_tokens?: unknown;

@@ -1,6 +1,6 @@
 /**
- * OpenAI's chat completions, which most providers serve under their own base URLs. Answers already have the internal
- * format.
+ * OpenAI's chat completions, which most providers serve under their own base URLs. Answers already
+ * have the internal format.
  *
  * Sources: the types of the `openai` client, the providers' API references.
  */
@@ -53,8 +53,8 @@ function wordsOf(body: unknown): { message: string; code: string; param: string 
 }
 
 /**
- * Usage in OpenAI's words. Some providers leave reasoning out of `completion_tokens` but not out of
- * the total, so what is not input is output.
+ * Reads usage in OpenAI's format. Some providers leave reasoning tokens out of `completion_tokens`
+ * but include them in the total, so all tokens that are not input count as output.
  */
 function readUsage(value: unknown): TokenUsage | null {
   if (!isRecord(value)) return null;
@@ -85,7 +85,10 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** All that the model wrote in a message or a delta: text, refusals, visible reasoning, tool calls. */
+/**
+ * Returns all output of the model in a message or a delta: text, refusals, visible reasoning, tool
+ * calls.
+ */
 function writtenOf(part: Record<string, unknown>): string {
   const text =
     textOf(part['content']) +
@@ -171,7 +174,7 @@ function createOpenaiReader(): StreamReader {
   return {
     read,
     get complete() {
-      // Not every provider closes with [DONE].
+      // Some providers do not end a stream with [DONE].
       return done || (finished.size > 0 && finished.size === begun.size);
     },
     get finishReason() {

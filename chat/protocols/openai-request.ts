@@ -10,20 +10,23 @@ import { unsupported, type ChatCall } from './protocol.ts';
 
 /** Differences of a provider from OpenAI. */
 interface Dialect {
-  /** Field of the limit of an answer: OpenAI's reasoning models reject `max_tokens`, and many providers know only that. */
+  /**
+   * Field for the token limit of an answer: OpenAI's reasoning models reject `max_tokens`, and many
+   * other providers accept only `max_tokens`.
+   */
   boundField: 'max_tokens' | 'max_completion_tokens';
-  /** Whether usage must be requested in a stream; the other providers send it always. */
+  /** True if usage must be requested in a stream; other providers always send it. */
   asksForUsage: boolean;
-  /** Internal names of fields, and the provider's. */
+  /** The provider's names of fields, by the internal names. */
   renamed: Readonly<Record<string, string>>;
   /**
-   * Whether the provider takes the reasoning of earlier answers: `required` with tool calls, where a missing one is
-   * rejected, so an empty text is sent.
+   * Handling of the reasoning of earlier answers. `required`: the provider rejects tool calls
+   * without reasoning, so an empty text is sent if there is none.
    */
   reasoning: 'dropped' | 'accepted' | 'required';
-  /** Whether tool calls carry thought signatures. */
+  /** True if tool calls contain thought signatures. */
   signatures: boolean;
-  /** Whether the provider knows `top_k`. */
+  /** True if the provider accepts `top_k`. */
   topK: boolean;
 }
 
@@ -54,7 +57,7 @@ function dialectOf(model: ChatModel): Dialect {
   return dialects[model.provider] ?? usual;
 }
 
-/** Adds the bound on the answer to a request. */
+/** Adds the token limit of the answer to a request. */
 export function boundOpenai(
   fields: Record<string, unknown>,
   { model, answerTokens }: { model: ChatModel; answerTokens: number },
@@ -62,7 +65,10 @@ export function boundOpenai(
   return { ...fields, [dialectOf(model).boundField]: answerTokens };
 }
 
-/** Translates a request for a provider with OpenAI's protocol. @throws GatewayError UNSUPPORTED_PARAMETER */
+/**
+ * Translates a request for a provider with OpenAI's protocol.
+ * @throws GatewayError UNSUPPORTED_PARAMETER
+ */
 export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, unknown> {
   const dialect = dialectOf(model);
   const { messages, tools, thinking: _, cache_control: __, ...options } = body;
@@ -80,13 +86,16 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
   }
   if (stream) {
     request['stream'] = true;
-    // Without it a stream ends without usage, and its price could only be estimated.
+    // Without this option a stream ends without usage, and its price could only be estimated.
     if (dialect.asksForUsage) request['stream_options'] = { include_usage: true };
   }
   return request;
 }
 
-/** Returns the effort for a budget of reasoning tokens. @throws GatewayError UNSUPPORTED_PARAMETER */
+/**
+ * Returns the effort for a budget of reasoning tokens.
+ * @throws GatewayError UNSUPPORTED_PARAMETER
+ */
 function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
   if (thinking?.type !== 'enabled') return {};
   if (!model.reasoning) throw unsupported('thinking', 'this model does not reason');
@@ -95,7 +104,9 @@ function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort
 function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
   const sent: unknown[] = [];
   let pictures: unknown[] = [];
-  /** Sends the pictures of tool results as a message of the user, because results may only be text. */
+  /**
+   * Sends the pictures of tool results as a message of the user, because results may only be text.
+   */
   const showPictures = (): void => {
     if (pictures.length > 0) sent.push({ role: 'user', content: pictures });
     pictures = [];
@@ -150,8 +161,9 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
 }
 
 /**
- * Signature that Google documents for calls which another model made, or whose signature a client has dropped. Without
- * one, models from Gemini 3 on reject the first call of a message.
+ * Signature that Google documents for calls of another model, and for calls whose signature a
+ * client has dropped. Without a signature, models from Gemini 3 on reject the first call of a
+ * message.
  */
 const foreignSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
 

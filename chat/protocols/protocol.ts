@@ -1,6 +1,6 @@
 /**
- * Protocols of chat providers. The gateway uses OpenAI's chat completions inside; a protocol translates them to and from the
- * format of a provider.
+ * Protocols of chat providers. The internal format is OpenAI's chat completions; a protocol
+ * translates it to and from the format of a provider.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
@@ -16,7 +16,9 @@ export interface ChatCall {
   stream: boolean;
 }
 
-/** Finish reason of an answer, as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`. */
+/**
+ * Finish reason of an answer, as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`.
+ */
 export type FinishReason = string | null;
 
 /** A whole answer. */
@@ -28,7 +30,7 @@ export interface ChatAnswer {
   finishReason: FinishReason;
   /** Stop sequence at which the answer ended, if the provider reports it. */
   stopSequence: string | null;
-  /** Null if the provider reported none. */
+  /** Usage that the provider reported; null if it reported none. */
   usage: TokenUsage | null;
   /** All output of the model, counted if the provider reports no usage. */
   written: string;
@@ -36,7 +38,10 @@ export interface ChatAnswer {
 
 /** Event of a provider's stream. */
 export interface StreamStep {
-  /** OpenAI's `chat.completion.chunk`, whose id and model the gateway replaces; null if there is nothing to relay. */
+  /**
+   * OpenAI's `chat.completion.chunk`, whose id and model the gateway replaces; null if there is
+   * nothing to relay.
+   */
   chunk: Record<string, unknown> | null;
   /** Text for the first choice. */
   text: string;
@@ -46,15 +51,18 @@ export interface StreamStep {
 
 /** Reader of one stream. */
 export interface StreamReader {
-  /** Reads an event; returns null for one without content. @throws GatewayError for an error event. */
+  /** Reads an event; returns null if it has no content. @throws GatewayError for an error event. */
   read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
-  /** Whether the provider has sent the end of the answer. */
+  /** True if the provider has sent the end of the answer. */
   readonly complete: boolean;
   readonly finishReason: FinishReason;
   readonly stopSequence: string | null;
   /** Usage that the provider has reported so far; `final` if it covers the whole answer. */
   readonly usage: Partial<TokenUsage> & { final: boolean };
-  /** The provider's id and model of the stream, empty if it sends none, and its time in Unix seconds. */
+  /**
+   * The provider's id and model of the stream, empty if it sends none, and its time in Unix
+   * seconds.
+   */
   readonly head: { id: string; created: number; model: string };
 }
 
@@ -71,11 +79,11 @@ export interface ChatProtocol {
   path: string;
   headers: (apiKey: string) => Record<string, string>;
   /**
-   * Translates a request; the bound on the answer is added later.
+   * Translates a request; `bounded` adds the token limit of the answer later.
    * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
    */
   encode: (call: ChatCall) => Record<string, unknown>;
-  /** Adds the bound on the answer to an encoded request. */
+  /** Adds the token limit of the answer to an encoded request. */
   bounded: (
     fields: Record<string, unknown>,
     bound: { model: ChatModel; answerTokens: number },

@@ -1,6 +1,6 @@
 /**
- * Structured answers of models with Anthropic's protocol. Anthropic's own models follow a strict schema themselves; else the
- * answer is the call of a tool that the model is forced to make, and its arguments become the text.
+ * Structured answers of models with Anthropic's protocol. Anthropic's own models accept a strict
+ * schema. Other models are forced to call a tool, whose arguments become the text of the answer.
  */
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
@@ -24,22 +24,23 @@ export function structuredAnswer(
   { model, body }: { model: ChatModel; body: ChatBody },
   thinks: boolean,
 ): StructuredAnswer {
-  const { response_format: wanted, tool_choice: choice } = body;
-  if (!wanted || wanted.type === 'text') return {};
-  const given = isRecord(wanted['json_schema']) ? wanted['json_schema'] : {};
-  const schema = isRecord(given['schema']) ? given['schema'] : {};
+  const { response_format: format, tool_choice: choice } = body;
+  if (!format || format.type === 'text') return {};
+  const definition = isRecord(format['json_schema']) ? format['json_schema'] : {};
+  const schema = isRecord(definition['schema']) ? definition['schema'] : {};
   const isUnforceable = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
-  const isStrict = model.provider === 'anthropic' && given['strict'] === true;
-  if (wanted.type === 'json_schema' && (isStrict || isUnforceable)) {
+  const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
+  if (format.type === 'json_schema' && (isStrict || isUnforceable)) {
     return { format: { type: 'json_schema', schema: constrained(schema) } };
   }
   if (isUnforceable) {
     const advice = 'this model cannot be forced to answer in JSON while it thinks; use json_schema';
     throw unsupported('response_format', advice);
   }
-  // A call that the caller requires comes first; the answer follows in a later request.
+  // A tool call that the caller requires has priority; the structured answer follows in a later
+  // request.
   if (choice === 'required' || typeof choice === 'object') return {};
-  const { description } = given;
+  const { description } = definition;
   return {
     tool: {
       name: answerTool,
@@ -65,7 +66,10 @@ const rejected: ReadonlySet<string> = new Set([
   'maxProperties',
 ]);
 
-/** Returns a schema without the keywords that Anthropic rejects; its objects have no other fields than those it names. */
+/**
+ * Returns a schema without the keywords that Anthropic rejects; its objects allow only the fields
+ * that it names.
+ */
 function constrained(schema: Record<string, unknown>): JsonObject {
   const entries = Object.entries(schema)
     .filter(([keyword]) => !rejected.has(keyword))
