@@ -1,4 +1,6 @@
-/** HTTP application. The order of the middleware is the order in which a request can be rejected. */
+/**
+ * HTTP application. The order of the middleware is the order in which a request can be rejected.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
@@ -18,14 +20,20 @@ import { createRouter } from './endpoints/runner.ts';
 /** Request handler of a Node.js HTTP server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Size in bytes up to which a body is accepted even if other organizations have used up the budget of the process. */
+/**
+ * Size in bytes up to which a body is accepted even if other organizations have used up the budget
+ * of the process.
+ */
 const smallMax = 64 * 1024;
-/** Bytes of the text of running streams that is kept for replays; a stream above the limits is not kept. */
+/**
+ * Bytes of the text of running streams that is kept for replays; a stream above the limits is not
+ * kept.
+ */
 const keptTextBytesMax = 64 * 1024 * 1024;
 
 /**
- * Time without any byte of a response after which its connection is closed, in milliseconds: the client does not read.
- * Streams that wait for events send comments more often.
+ * Time without any byte of a response after which its connection is closed, in milliseconds: the
+ * client does not read. Streams that wait for events send comments more often.
  */
 const stalledReaderMs = 30_000;
 
@@ -61,15 +69,18 @@ export function createApp(deps: AppDeps): Handler {
   return (request, response) => void handle(request, response);
 }
 
-/** Closes the connection of a client that does not read its response, which would stay in memory. */
+/**
+ * Closes the connection of a client that does not read its response, which would stay in memory.
+ */
 const dropStalledReaders: Middleware = async (ctx, next) => {
   await next();
   ctx.res.setTimeout(stalledReaderMs);
 };
 
 /**
- * Maps `/v1/…` to `/api/v1/…`, because the clients of OpenAI and Anthropic append `/v1` to a host. On these paths, errors
- * that occur before the routing have OpenAI's format, so that its client shows their message.
+ * Maps `/v1/…` to `/api/v1/…`, because the clients of OpenAI and Anthropic append `/v1` to a host.
+ * On these paths, errors that occur before the routing have OpenAI's format, so that its client
+ * shows their message.
  */
 const shortPaths: Middleware = (ctx, next) => {
   if (ctx.path.startsWith('/v1/')) {
@@ -79,7 +90,8 @@ const shortPaths: Middleware = (ctx, next) => {
   return next();
 };
 
-// `upgradeInsecureRequests` is off, because a development gateway without TLS must not redirect its own pages to https.
+// `upgradeInsecureRequests` is off, because a development gateway without TLS must not redirect its
+// own pages to https.
 const setHeaders = helmet({
   contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } },
 });
@@ -91,7 +103,8 @@ const securityHeaders: Middleware = (ctx, next) =>
   });
 
 /**
- * Responds to requests while the process starts: 200 on GET /healthz, and 503 with Retry-After on everything else.
+ * Responds to requests while the process starts: 200 on GET /healthz, and 503 with Retry-After on
+ * everything else.
  */
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
   const isAlive = request.method === 'GET' && request.url === '/healthz';

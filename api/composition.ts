@@ -1,4 +1,7 @@
-/** Services of the API endpoints, created once per process. Each endpoint declares which of them it uses. */
+/**
+ * Services of the API endpoints, created once per process. Each endpoint declares which of them it
+ * uses.
+ */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';

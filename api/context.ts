@@ -12,11 +12,17 @@ export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
-  /** Counts bytes for this request until it is finished; returns the limit that they would exceed, or null (byte-limits.ts). */
+  /**
+   * Counts bytes for this request until it is finished; returns the limit that they would exceed,
+   * or null (byte-limits.ts).
+   */
   holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Releases the bytes of a kind before the request is finished. */
   releaseBytes: (kind: ByteKind) => void;
-  /** Error format of the endpoint; before an endpoint is found, OpenAI's format below `/v1`, the service's elsewhere. */
+  /**
+   * Error format of the endpoint; before an endpoint is found, OpenAI's format below `/v1`, the
+   * service's elsewhere.
+   */
   errorShape?: ErrorShape;
 }
 
@@ -27,11 +33,12 @@ export type Context = Koa.ParameterizedContext<RequestState, Pick<RouterContext,
 export type Middleware = (ctx: Context, next: () => Promise<void>) => Promise<void>;
 
 /**
- * Returns the pattern of the route that a request matched, or `none`. Logs and metrics use the pattern, because paths contain
- * ids.
+ * Returns the pattern of the route that a request matched, or `none`. Logs and metrics use the
+ * pattern, because paths contain ids.
  */
 export function routeOf(ctx: Context): string {
-  // The router sets `matched`; the first layer with the method responds. Layers that are middleware have no methods.
+  // The router sets `matched`; the first layer with the method responds. Layers that are middleware
+  // have no methods.
   const route = ctx.matched?.find(({ methods }) => methods.includes(ctx.method));
   return route ? String(route.path) : 'none';
 }

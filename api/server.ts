@@ -1,4 +1,6 @@
-/** API process: an HTTP server, a Temporal client, and a listener for job events. It runs no worker. */
+/**
+ * API process: an HTTP server, a Temporal client, and a listener for job events. It runs no worker.
+ */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -36,7 +38,9 @@ export interface Api {
 /** Time after which `close` terminates the connections that are still open, in milliseconds. */
 const closeTimeoutMs = 15_000;
 
-/** Longest time of an upload, in milliseconds; the readers of other bodies have shorter timeouts. */
+/**
+ * Longest time of an upload, in milliseconds; the readers of other bodies have shorter timeouts.
+ */
 const requestTimeoutMs = 900_000;
 
 /** Timeouts of the HTTP server in milliseconds, for slow or silent clients. */
@@ -49,8 +53,8 @@ const serverTimeouts = {
 } as const;
 
 /**
- * Starts the API, and returns when it serves requests. The port is opened before the services are: while the process waits
- * for Temporal, requests receive status 503.
+ * Starts the API, and returns when it serves requests. The port is opened before the services are:
+ * while the process waits for Temporal, requests receive status 503.
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
@@ -63,7 +67,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let draining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
-    // Temporal is not required, because chat works without it: in an outage, the process must stay in the load balancer.
+    // Temporal is not required, because chat works without it: in an outage, the process must stay
+    // in the load balancer.
     wished: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
@@ -85,15 +90,18 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     client,
     updates,
     async close() {
-      // The load balancer sends requests until its next readiness check, so the process keeps serving for DRAIN_DELAY_MS.
+      // The load balancer sends requests until its next readiness check, so the process keeps
+      // serving for DRAIN_DELAY_MS.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
-      // Clients that follow jobs are disconnected, so that they reconnect to another process. Requests that wait for a job
-      // receive it as it is, because a client whose connection breaks would send the request again, as another job.
+      // Clients that follow jobs are disconnected, so that they reconnect to another process.
+      // Requests that wait for a job receive it as it is, because a client whose connection breaks
+      // would send the request again, as another job.
       updates.drain();
       await closeServer(server);
       await updates.close();
-      // All chats have ended with their connections; their charges must be written before the pool closes.
+      // All chats have ended with their connections; their charges must be written before the pool
+      // closes.
       await services.chat.drained();
       await services.chat.close();
       await metricsServer?.close();

@@ -1,6 +1,6 @@
 /**
- * Responses to chats (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the answer as one body or as
- * a stream.
+ * Responses to chats (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
+ * answer as one body or as a stream.
  */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { leastTokens } from '../../chat/input-count.ts';
@@ -92,7 +92,10 @@ async function open(
   return { chat, request, requestId, hold, firstToken };
 }
 
-/** Returns the price of a chat. @throws GatewayError errors that reject the chat before it reserves */
+/**
+ * Estimates the price of a chat.
+ * @throws GatewayError errors that reject the chat before it reserves
+ */
 export function estimateChat(
   { ctx, body: request }: ChatCall,
   services: Pick<Services, 'chat' | 'chatCatalog' | 'outbound'>,
@@ -103,7 +106,10 @@ export function estimateChat(
 
 type Candidates = ChatOrder['models'];
 
-/** Returns the models of a request, each once, after checking that the key may use them. @throws GatewayError */
+/**
+ * Returns the models of a request, each once, after checking that the key may use them.
+ * @throws GatewayError
+ */
 function checkedModels(
   ctx: Context,
   request: ChatRequest,
@@ -123,7 +129,8 @@ function checkedModels(
 }
 
 /**
- * Rejects a `max_tokens` above the limit of the model, because the model would end the answer earlier than requested.
+ * Rejects a `max_tokens` above the limit of the model, because the model would end the answer
+ * earlier than requested.
  */
 function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
@@ -131,7 +138,10 @@ function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatMode
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 
-/** Rejects an input that certainly exceeds the context of the model. The message has the phrases that clients look for. */
+/**
+ * Rejects an input that certainly exceeds the context of the model. The message contains the
+ * phrases by which clients recognize this error.
+ */
 function refuseTooLongInput({ body }: ChatRequest, { id, limit }: ChatModel): void {
   const least = leastTokens(body, limit.context);
   if (least <= limit.context) return;
@@ -198,13 +208,16 @@ async function sendAnswer(ctx: Context, shown: Handled, presentation: Presentati
   ctx.body = body;
 }
 
-/** Notifies the chat when its caller disconnects. */
+/** Calls `callerLeft` of the chat when its caller disconnects. */
 function watch({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }
 
-/** Sends the steps of a stream; returns the sent text for a replay, or null if it is not kept or is too long. */
+/**
+ * Sends the steps of a stream; returns the sent text for a replay, or null if it is not kept or is
+ * too long.
+ */
 async function relay(
   ctx: Context,
   shown: Handled,

@@ -1,6 +1,6 @@
 /**
- * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the model, and their form
- * for providers.
+ * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the
+ * model, and their form for providers.
  */
 import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../chat/chat-body.ts';
@@ -24,7 +24,10 @@ export const notTaken = (reason: string) => z.null(`is not supported: ${reason}`
 
 type Given<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
 
-/** Returns an object without its null and undefined fields, because no provider accepts `null` in all fields. */
+/**
+ * Returns an object without its null and undefined fields, because no provider accepts `null` in
+ * all fields.
+ */
 export function given<Fields extends object>(fields: Fields): Given<Fields> {
   const entries = Object.entries(fields).filter(([, value]) => value != null);
   // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
@@ -61,7 +64,10 @@ export const audioPart = z.object({
   type: z.literal('input_audio'),
   input_audio: z.object({ data, format: z.enum(['wav', 'mp3']) }),
 });
-/** Document part. Ids of files at a provider are rejected, because those files belong to the operator. */
+/**
+ * Document part. Ids of files at a provider are rejected, because those files belong to the
+ * operator.
+ */
 export const filePart = z.object({
   type: z.literal('file'),
   file: z.object({
@@ -75,8 +81,8 @@ export const filePart = z.object({
 const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
 
 /**
- * Checks the parts of a request against the model. Providers read the URLs; addresses that no provider should read are
- * rejected here.
+ * Checks the parts of a request against the model. Providers read the URLs; addresses that no
+ * provider should read are rejected here.
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
@@ -137,8 +143,8 @@ interface WireMessage {
 }
 
 /**
- * Converts a parsed message: drops null fields, turns the developer role into system, and collects the reasoning in
- * one field, which providers name differently.
+ * Converts a parsed message: drops null fields, turns the developer role into system, and collects
+ * the reasoning in one field, which providers name differently.
  */
 export function toMessage({ reasoning, ...wire }: WireMessage): ChatMessage {
   const fields = {

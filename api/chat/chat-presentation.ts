@@ -104,7 +104,7 @@ export const servicePresentation: Presentation = {
     }),
 };
 
-/** Returns the id of a chat and the id of its model here, which replace those of the provider. */
+/** Returns the gateway's ids of a chat and of its model, which replace the provider's ids. */
 function namesOf({ id, served }: OpenChat): { id: string; model: string } {
   return { id, model: served.model };
 }

@@ -1,6 +1,7 @@
 /**
- * Chat requests as callers send them, with OpenAI's fields. Features that the price list does not cover (audio output,
- * web search, paid service tiers) are rejected; /chat also rejects unknown fields.
+ * Chat requests as callers send them, with OpenAI's fields. Features that the price list does not
+ * cover (audio output, web search, paid service tiers) are rejected; /chat also rejects unknown
+ * fields.
  *
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
@@ -33,14 +34,14 @@ import {
 /** Parsed chat request in the internal format. */
 export interface ChatRequest {
   model: string;
-  /** Models that are called in this order if the model before fails. */
+  /** Models that are called in this order, each if the previous model fails. */
   fallbacks?: string[];
   body: ChatBody;
   maxTokens: number | null;
   stream: boolean;
   /** Value of `stream_options.include_usage`. */
   includeUsage: boolean;
-  /** Pairs of the caller; null if there are none. */
+  /** The caller's metadata; null if there is none. */
   metadata: Record<string, string> | null;
 }
 
@@ -95,7 +96,8 @@ const assistantMessage = z
     name: name.nullish(),
     refusal: text.nullish(),
     tool_calls: z.array(toolCall).min(1).max(toolCallsMax).nullish(),
-    // Fields of answers, because a caller may send an answer back unchanged. Other fields of answers are dropped.
+    // Fields of answers, because a caller may send an answer back unchanged. Other fields of
+    // answers are dropped.
     reasoning: text.nullish(),
     reasoning_content: text.nullish(),
     reasoning_details: z.array(anyJsonObject).max(partsMax).nullish(),
@@ -130,7 +132,10 @@ const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
 const modelId = z.string().min(1).max(256);
-/** Highest number of fallback models. They are called one after the other, so each may add its time to the request. */
+/**
+ * Highest number of fallback models. They are called one after the other, so each may add its time
+ * to the request.
+ */
 const fallbacksMax = 4;
 /** Fields of both chat endpoints; `null` is the same as an absent field. */
 export const common = {
@@ -211,7 +216,7 @@ export const openaiOnly = {
     .nullish(),
 };
 
-/** Fields that are rejected, because ignoring them would change the answer or break a promise. */
+/** Fields that are rejected, because without them the answer would differ from the request. */
 const notDropped = {
   provider: provider.nullish(),
   audio: notTaken('answers are only text'),
@@ -223,7 +228,10 @@ const notDropped = {
 type Wire = { messages: { role: string }[] } & z.infer<z.ZodObject<typeof common>> &
   Partial<z.infer<z.ZodObject<typeof openaiOnly>>>;
 
-/** Fields that are not passed to the provider, because the gateway uses them itself or they change nothing. */
+/**
+ * Fields that are not passed to the provider, because the gateway uses them itself or they change
+ * nothing.
+ */
 const ownFields: ReadonlySet<string> = new Set([
   'model',
   'models',
@@ -246,7 +254,8 @@ function toRequest(wire: Wire): ChatRequest {
   for (const [field, value] of Object.entries(wire)) {
     if (value != null && !ownFields.has(field)) options[field] = value;
   }
-  // The provider receives the metadata only with `store`, because only then it stores the answer with its metadata.
+  // The provider receives the metadata only with `store`, because without `store` it stores neither
+  // the answer nor the metadata.
   if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
@@ -268,8 +277,9 @@ export const chatRequest = z
   .transform(toRequest);
 
 /**
- * Body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other fields. Unknown fields are dropped and
- * never sent to a provider, because OpenAI's clients may send more fields than are listed here.
+ * Body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other fields. Unknown
+ * fields are dropped and never sent to a provider, because OpenAI's clients may send more fields
+ * than are listed here.
  */
 export const completionsRequest = z
   .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })

@@ -1,14 +1,17 @@
-/** Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider may leave out. */
+/**
+ * Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider
+ * may leave out.
+ */
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
-/** A tool call, or a piece of a streamed one. */
+/** Tool call, or a piece of a streamed tool call. */
 export interface CallPiece {
   index: number;
   id: string;
   name: string;
   json: string;
-  /** The provider's data that it requires back with the call; null if there is none. */
+  /** Data that the provider requires in the next request with the call; null if there is none. */
   extraContent: JsonObject | null;
 }
 

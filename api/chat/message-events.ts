@@ -7,7 +7,9 @@ export function messageEvent(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 }
 
-/** Converts the chunks of one chat to stream events. A block is open until the next one begins. */
+/**
+ * Converts the chunks of one chat to stream events. A block is open until the next block begins.
+ */
 export class MessageEvents {
   #started = false;
   /** Index of the next block. */

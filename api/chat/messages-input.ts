@@ -110,7 +110,7 @@ export function systemOf(prompt: z.infer<typeof system> = ''): ChatMessage[] {
 
 type TextBlock = Pick<z.infer<typeof textBlock>, 'text' | 'cache_control'>;
 
-/** Joins texts; parts stay apart if one of them ends a cached prompt. */
+/** Joins texts to one; returns them as separate parts if one of them ends a cached prompt. */
 function textsOf(blocks: readonly TextBlock[], separator: string): string | ContentPart[] {
   if (!blocks.some((block) => block.cache_control)) {
     return blocks.map((block) => block.text).join(separator);
@@ -122,7 +122,10 @@ function textsOf(blocks: readonly TextBlock[], separator: string): string | Cont
   }));
 }
 
-/** Converts a message. Tool results become separate messages, before the other content of the user's message. */
+/**
+ * Converts a message. Tool results become separate messages, before the other content of the user's
+ * message.
+ */
 export function messagesOf({ role, content }: z.infer<typeof message>): ChatMessage[] {
   if (typeof content === 'string') return [{ role, content }];
   if (role === 'assistant') return [assistantTurn(content)];

@@ -1,6 +1,6 @@
 /**
- * Requests of Anthropic's Messages API, translated to the internal chat request. Fields without a counterpart are
- * rejected if ignoring them would change the answer; hints are dropped.
+ * Requests of Anthropic's Messages API, translated to the internal chat request. Fields without a
+ * counterpart are rejected if ignoring them would change the answer; hints are dropped.
  *
  * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
  */
@@ -93,7 +93,7 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
     ...(userId != null && { user: userId }),
     ...(wire.top_k !== undefined && { top_k: wire.top_k }),
     ...(effort != null && { reasoning_effort: effort }),
-    // Without `thinking`, an effort does not make a model of Anthropic think.
+    // Without `thinking`, an effort does not make a model of Anthropic use reasoning.
     thinking: wire.thinking ?? { type: 'default' },
     ...given({ cache_control: wire.cache_control }),
     ...(format && {

@@ -2,7 +2,10 @@
 import { z } from 'zod';
 import { notTaken } from './chat-messages.ts';
 
-/** Reason for rejecting a preference of providers: each model has one provider, with that provider’s terms. */
+/**
+ * Reason for rejecting a preference of providers: each model has one provider, with that provider’s
+ * terms.
+ */
 const oneProvider = notTaken('each model here has one provider');
 /**
  * Schema of the preferences. Those that promise something about the data, the provider or

@@ -1,4 +1,6 @@
-/** Fields that ask a model to reason: Anthropic's `thinking`, and `reasoning` as OpenRouter's clients send it. */
+/**
+ * Fields that request reasoning: Anthropic's `thinking`, and `reasoning` of OpenRouter's clients.
+ */
 import { z } from 'zod';
 import type { Thinking } from '../../chat/chat-body.ts';
 
@@ -16,7 +18,7 @@ export const thinking = z.discriminatedUnion(
   { error: 'must be one of enabled, adaptive, disabled' },
 );
 
-/** Schema of the efforts that OpenAI's API knows. */
+/** Schema of the efforts of OpenAI's API. */
 export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
 /** Schema of `reasoning`: an effort, or a budget in tokens. */
@@ -27,29 +29,33 @@ export const reasoning = z
     enabled: z.boolean().nullish(),
     exclude: z.literal(false, 'must be false: reasoning is part of the answer').nullish(),
   })
-  .refine((asked) => asked.effort == null || asked.max_tokens == null, {
+  .refine((fields) => fields.effort == null || fields.max_tokens == null, {
     path: ['max_tokens'],
     message: 'cannot be used together with effort',
   });
 
-interface Asked {
+interface ReasoningRequest {
   thinking?: z.infer<typeof thinking> | null | undefined;
   reasoning?: z.infer<typeof reasoning> | null | undefined;
   reasoning_effort?: string | null | undefined;
 }
 
-/** Returns the fields of the internal request. */
-export function reasoningOf({ thinking: given, reasoning: wanted, reasoning_effort }: Asked): {
+/** Returns the reasoning fields of the internal request. */
+export function reasoningOf({
+  thinking: sentThinking,
+  reasoning: fields,
+  reasoning_effort,
+}: ReasoningRequest): {
   thinking?: Thinking;
   reasoning_effort?: string;
 } {
-  const { effort: named, max_tokens: tokens, enabled } = wanted ?? {};
-  const asksPlainly = enabled === true && named == null && tokens == null && !given;
-  const chosen = reasoning_effort ?? named ?? (asksPlainly ? 'medium' : undefined);
-  const asked = given ?? thinkingOf(tokens, enabled);
+  const { effort: fieldEffort, max_tokens: tokens, enabled } = fields ?? {};
+  const isOnlyEnabled = enabled === true && fieldEffort == null && tokens == null && !sentThinking;
+  const chosenEffort = reasoning_effort ?? fieldEffort ?? (isOnlyEnabled ? 'medium' : undefined);
+  const chosenThinking = sentThinking ?? thinkingOf(tokens, enabled);
   return {
-    ...(chosen !== undefined && { reasoning_effort: chosen }),
-    ...(asked && { thinking: asked }),
+    ...(chosenEffort !== undefined && { reasoning_effort: chosenEffort }),
+    ...(chosenThinking && { thinking: chosenThinking }),
   };
 }
 
@@ -64,7 +70,10 @@ interface Limited {
   thinking?: z.infer<typeof thinking> | null | undefined;
 }
 
-/** Returns whether the answer may be longer than its budget of reasoning tokens, which are a part of it. */
+/**
+ * Returns whether the answer may be longer than its budget of reasoning tokens, which are a part of
+ * it.
+ */
 export function hasRoomToThink(wire: Limited): boolean {
   const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;
   return wire.thinking?.type !== 'enabled' || wire.thinking.budget_tokens < limit;

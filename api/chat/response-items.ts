@@ -1,9 +1,12 @@
-/** Output items of a response, built from the chunks of a chat, with the stream events that announce them. */
+/**
+ * Output items of a response, built from the chunks of a chat, with the stream events that announce
+ * them.
+ */
 import type { JsonObject } from '../../domain/json.ts';
 import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
 import { detailOf, sealed, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
 
-/** An event of the stream, before its sequence number is set. */
+/** Event of the stream, before its sequence number is set. */
 export interface ResponseEvent {
   type: string;
   [field: string]: unknown;
@@ -28,7 +31,10 @@ interface CallItem {
   json: string;
 }
 
-/** Reasoning, and a text that carries what the provider requires back with it. */
+/**
+ * Reasoning, and a text that contains the data that the provider requires with it in the next
+ * request.
+ */
 interface ReasoningItem {
   type: 'reasoning';
   id: string;
@@ -72,8 +78,8 @@ function summaryOf(text: string): object {
 }
 
 /**
- * Collects the items of one response. A message ends when a call begins; calls end with the response, because
- * providers may mix the pieces of parallel calls.
+ * Collects the items of one response. A message ends when a call begins; calls end with the
+ * response, because providers may mix the pieces of parallel calls.
  */
 export class ResponseItems {
   readonly #chatId: string;
@@ -100,7 +106,7 @@ export class ResponseItems {
     ];
   }
 
-  /** Ends the items that are open and returns the events for it. */
+  /** Ends the open items and returns the events of their ends. */
   end(status: Status): ResponseEvent[] {
     const calls = [...this.#calls.values()].flatMap((item) => [
       {
@@ -231,7 +237,7 @@ export class ResponseItems {
     ];
   }
 
-  /** Adds an item without a text, which carries the data that belongs to the next call. */
+  /** Adds an item without text that contains the data of the next call. */
   #carry(extraContent: JsonObject): ResponseEvent[] {
     const id = this.#idOf('rs');
     const item: ReasoningItem = { type: 'reasoning', id, text: '', details: [], extraContent };

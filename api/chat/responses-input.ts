@@ -129,7 +129,10 @@ export const input = z.union([
 type Input = z.infer<typeof input>;
 type Item = Exclude<Input, string>[number];
 
-/** Converts items to messages. Reasoning, a text of the assistant and the calls after it become one message. */
+/**
+ * Converts items to messages. Reasoning, a text of the assistant and the calls after it become one
+ * message.
+ */
 export function toMessages(items: Input): ChatMessage[] {
   if (typeof items === 'string') return [{ role: 'user', content: items }];
   const messages: ChatMessage[] = [];
@@ -147,12 +150,15 @@ export function toMessages(items: Input): ChatMessage[] {
     }
   }
   return messages.filter(({ role, content, tool_calls: calls }) => {
-    // Reasoning without an answer after it says nothing to a model.
+    // Reasoning without an answer after it is dropped, because a model does not use it.
     return role !== 'assistant' || content !== null || calls;
   });
 }
 
-/** Returns the last message if it is the assistant's and `accepts` returns true, else a new message of the assistant. */
+/**
+ * Returns the last message if it is from the assistant and `accepts` returns true; otherwise adds a
+ * new message of the assistant and returns it.
+ */
 function turnOf(
   messages: ChatMessage[],
   accepts: (turn: ChatMessage) => boolean = () => true,

@@ -1,6 +1,6 @@
 /**
- * Requests of OpenAI's Responses API, translated to the internal chat request. Fields that need a stored response or a
- * tool at the provider are rejected; hints without a counterpart are dropped.
+ * Requests of OpenAI's Responses API, translated to the internal chat request. Fields that need a
+ * stored response or a tool at the provider are rejected; hints without a counterpart are dropped.
  *
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */

@@ -1,6 +1,6 @@
 /**
- * Reasoning in the answers of chats, and its way back: what another API's message cannot carry is sealed into a text that the
- * caller returns unchanged.
+ * Reasoning in the answers of chats. Data that has no field in another API's messages is encoded in
+ * a sealed text, which the caller returns unchanged in the next request.
  */
 import { z } from 'zod';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
@@ -8,8 +8,9 @@ import { anyJsonObject } from '../http/body-schema.ts';
 import { textOf } from './first-choice.ts';
 
 /**
- * A piece of reasoning in a message or a delta: text, a whole thought with its signature, or encrypted reasoning. In a stream,
- * the text of a signed thought has come before as pieces without a signature.
+ * Piece of reasoning in a message or a delta: text, a whole thought with its signature, or
+ * encrypted reasoning. In a stream, the text of a signed thought was sent before in pieces without
+ * a signature.
  */
 export interface ThoughtPiece {
   text: string;
@@ -41,7 +42,7 @@ const sealedShape = z.object({
 /** Content of a sealed text. */
 export type Sealed = z.infer<typeof sealedShape>;
 
-/** Start of sealed texts; texts without it are a provider's own. */
+/** Start of sealed texts; a text without this start is the provider's own. */
 const seal = 'sg1.';
 
 /** Writes a sealed text. */
@@ -49,7 +50,7 @@ export function sealed(content: Sealed): string {
   return seal + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/** Reads a sealed text; returns null for another one. */
+/** Reads a sealed text; returns null if the text is not sealed. */
 export function unsealed(text: string): Sealed | null {
   if (!text.startsWith(seal)) return null;
   try {
@@ -62,7 +63,7 @@ export function unsealed(text: string): Sealed | null {
   }
 }
 
-/** Converts a piece of reasoning to the form in which a message carries it. */
+/** Converts a piece of reasoning to an entry of `reasoning_details`. */
 export function detailOf({ text, signature, data }: ThoughtPiece): JsonObject {
   return data === ''
     ? { type: 'reasoning.text', text, ...(signature !== '' && { signature }) }

@@ -1,4 +1,7 @@
-/** /api/v1/webhooks/notices: the URL for account notices, of low balances and key limits (docs/webhooks.md). */
+/**
+ * /api/v1/webhooks/notices: the URL of account notices about low balances and key limits
+ * (docs/webhooks.md).
+ */
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -30,8 +33,8 @@ const targetSchema = z.object({
 });
 
 /**
- * Access to the URL of notices: the same as for creating API keys, because notices contain what the organization
- * spends.
+ * Access to the URL of notices: the same as for creating API keys, because notices contain what the
+ * organization spends.
  */
 const guardedTarget = {
   scope: 'keys:write',

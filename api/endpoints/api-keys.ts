@@ -1,4 +1,7 @@
-/** /api/v1/api-keys: the API keys of the authenticated user (spec §4.3); /api/v1/key: the key of the request. */
+/**
+ * /api/v1/api-keys: the API keys of the authenticated user (spec §4.3); /api/v1/key: the key of the
+ * request.
+ */
 import type { ParameterizedContext } from 'koa';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -54,7 +57,10 @@ const rotation = z.strictObject({
   expiresAt: keyExpiry.nullish(),
 });
 
-/** Returns the response for a new key, and forbids caches to store it, because it contains the secret. */
+/**
+ * Returns the response for a new key, and forbids caches to store it, because it contains the
+ * secret.
+ */
 export function shownOnce(
   ctx: ParameterizedContext,
   { key, meta }: NewKey,
@@ -63,7 +69,10 @@ export function shownOnce(
   return { key, ...meta };
 }
 
-/** Checks that an expiry is in the future, by the clock of the database. @throws GatewayError INVALID_REQUEST */
+/**
+ * Checks that an expiry is in the future, by the clock of the database.
+ * @throws GatewayError INVALID_REQUEST
+ */
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
@@ -118,7 +127,8 @@ export const apiKeys = section('API keys', {
       const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
       const idempotencyKey = idempotencyKeyOf(ctx);
       if (idempotencyKey === null) return shownOnce(ctx, await keys.create(requested));
-      // The secret is not stored, so the response to a repeated request cannot contain it: it has the id of the key.
+      // The secret is not stored, so the response to a repeated request cannot contain it: it has
+      // the id of the key.
       const identity = { memberId, ...body };
       const request = { organizationId, idempotencyKey, path: '/api-keys', body: identity };
       const made = await pool.transaction(async (connection) => {

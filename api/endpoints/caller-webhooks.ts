@@ -1,6 +1,6 @@
 /**
- * Caller webhooks: the webhook of a job, its attempts, redelivery, and the list of all webhooks (docs/webhooks.md).
- * Operators see webhooks in the same format.
+ * Caller webhooks: the webhook of a job, its attempts, redelivery, and the list of all webhooks
+ * (docs/webhooks.md). Operators see webhooks in the same format.
  */
 import { z } from 'zod';
 import {

@@ -1,4 +1,4 @@
-/** GET /api/v1/chats/{id}: what one chat has cost. */
+/** GET /api/v1/chats/{id}: the tokens and the charge of one chat. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, section } from './endpoint.ts';

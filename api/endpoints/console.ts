@@ -1,4 +1,7 @@
-/** /console: the pages of console/, built into console/dist. In a browser, `/` redirects to /console. */
+/**
+ * /console: the pages of console/, built into console/dist. In a browser, `/` redirects to
+ * /console.
+ */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
@@ -25,8 +28,8 @@ const links = (base: string) => ({
 });
 
 /**
- * Returns the Content-Security-Policy of the pages: scripts and styles only from this origin and never inline; media
- * also from the store.
+ * Returns the Content-Security-Policy of the pages: scripts and styles only from this origin and
+ * never inline; media also from the store.
  */
 function policyOf(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];

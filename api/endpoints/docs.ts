@@ -1,6 +1,6 @@
 /**
- * Descriptions of the API: OpenAPI as JSON and YAML, a reference page that works offline, and llms.txt. They need no
- * key, except the description of the operators' API.
+ * Descriptions of the API: OpenAPI as JSON and YAML, a reference page that works offline, and
+ * llms.txt. They need no key, except the description of the operators' API.
  */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';

@@ -1,7 +1,8 @@
 /**
- * Declaration of an API endpoint as one object: its route, the access that it requires, its request and responses, and
- * its handler. The router, the access checks, the parsing (runner.ts) and the description (openapi/document.ts) are
- * derived from it; api/endpoints/index.ts lists all endpoints.
+ * Declaration of an API endpoint as one object: its route, the access that it requires, its request
+ * and responses, and its handler. The router, the access checks, the parsing (runner.ts) and the
+ * description (openapi/document.ts) are derived from it; api/endpoints/index.ts lists all
+ * endpoints.
  */
 import type { RouterContext } from '@koa/router';
 import { z } from 'zod';
@@ -50,7 +51,10 @@ type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 /** Parsed request that has passed the access checks. */
 export interface Call<Parts extends RequestParts = RequestParts> {
-  /** Context, for headers and status of the response, and for parts of the request that `handle` reads itself. */
+  /**
+   * Koa context: headers and status of the response, and parts of the request that `handle` reads
+   * itself.
+   */
   ctx: RouterContext<RequestState>;
   /** Caller; only set if the endpoint requires an API key. */
   caller: Caller;
@@ -66,8 +70,8 @@ interface Definition<Parts extends RequestParts, Answer> {
   /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
   /**
-   * Scope that the API key needs; absent: an operator's key; `any`: every key; `open`: no key, or `handle` checks
-   * access.
+   * Scope that the API key needs; absent: an operator's key; `any`: every key; `open`: no key, or
+   * `handle` checks access.
    */
   scope?: Scope | 'admin' | 'open' | 'any';
   /** Error message for viewers, if they may not use the endpoint. */
@@ -120,7 +124,10 @@ const keyed = [
 ] as const;
 const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
 
-/** Returns the error codes that follow from the scope and the request of an endpoint, and its own codes. */
+/**
+ * Returns the error codes that follow from the scope and the request of an endpoint, and its own
+ * codes.
+ */
 function codesOf({
   scope,
   request = {},

@@ -18,7 +18,10 @@ export const idField = (kind: IdKind) =>
 /** Name of a person: the name of an operator, and `actor`. */
 export const operatorName = plainText(100);
 
-/** Fields of every write of an operator. The runner sets `actor` to the name of the operator's key, if it has one. */
+/**
+ * Fields of every write of an operator. The runner sets `actor` to the name of the operator's key,
+ * if it has one.
+ */
 export const authority = {
   actor: operatorName
     .optional()
@@ -53,7 +56,8 @@ type AnswerShape<Shape> = {
 };
 
 /**
- * Makes the schema of a response from the schema of a row: each `…AtMs` becomes an `…At`, as `isoTimes` converts it.
+ * Makes the schema of a response from the schema of a row: each `…AtMs` becomes an `…At`, as
+ * `isoTimes` converts it.
  */
 export function answerOf<Shape extends Record<string, z.ZodType>>(
   row: z.ZodObject<Shape>,
@@ -91,8 +95,8 @@ interface Paging<Row, Shown> {
 }
 
 /**
- * Makes a response of the schema `pageOf`: the first `limit` rows, and the cursor of the next page if there are more
- * rows.
+ * Makes a response of the schema `pageOf`: the first `limit` rows, and the cursor of the next page
+ * if there are more rows.
  */
 export function foundPage<Row, Shown>(
   rows: readonly Row[],

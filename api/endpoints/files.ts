@@ -44,8 +44,8 @@ export const files = defineEndpoint({
 });
 
 /**
- * Returns the range of a Range header; undefined, so that the whole file is sent, if the header is not a single valid
- * range (RFC 9110 §14.2).
+ * Returns the range of a Range header; undefined, so that the whole file is sent, if the header is
+ * not a single valid range (RFC 9110 §14.2).
  */
 function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
   const [, from = '', to = ''] = rangeForm.exec(header) ?? [];

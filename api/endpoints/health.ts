@@ -1,4 +1,6 @@
-/** GET /healthz: the process runs. GET /readyz: it can serve requests; without Temporal, only chats. */
+/**
+ * GET /healthz: the process runs. GET /readyz: it can serve requests; without Temporal, only chats.
+ */
 import { z } from 'zod';
 import { checkReadiness } from '../../platform/readiness.ts';
 import { defineEndpoint } from './endpoint.ts';

@@ -1,6 +1,6 @@
 /**
- * List of all endpoints of the API, each once, in the order of the reference. The router, the access checks, the
- * descriptions and the tests of all endpoints are derived from it.
+ * List of all endpoints of the API, each once, in the order of the reference. The router, the
+ * access checks, the descriptions and the tests of all endpoints are derived from it.
  */
 import { operators } from './admin/operators.ts';
 import { credits } from './admin/credits.ts';

@@ -38,7 +38,10 @@ function follow(
   ctx.body = events;
 }
 
-/** Endpoints that stream events. Their routes precede those of one job, which would match `events` as a job id. */
+/**
+ * Endpoints that stream events. Their routes precede those of one job, which would match `events`
+ * as a job id.
+ */
 export const jobEvents = section('Jobs', {
   streamJobs: defineEndpoint({
     route: `GET ${path}/events`,

@@ -1,6 +1,7 @@
 /**
- * Chat models (spec §2.5, §4.2): one response with the fields of OpenAI's, Anthropic's and older clients. Without query
- * parameters it has all models, as OpenAI's clients expect; Anthropic's clients request pages.
+ * Chat models (spec §2.5, §4.2): one response with the fields of OpenAI's, Anthropic's and older
+ * clients. Without query parameters it has all models, as OpenAI's clients expect; Anthropic's
+ * clients request pages.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -93,7 +94,8 @@ export const models = section('Chat', {
       }
       const { etag, bytes } = prepare(current);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // Koa's `fresh` is false for `Cache-Control: no-cache`, which fetch adds to conditional requests.
+      // Koa's `fresh` is false for `Cache-Control: no-cache`, which fetch adds to conditional
+      // requests.
       if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;

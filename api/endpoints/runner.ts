@@ -1,6 +1,6 @@
 /**
- * Runs endpoints: checks the access (key, rate limit, scope) before a body is read, parses the request, calls
- * `handle`, and sends the response.
+ * Runs endpoints: checks the access (key, rate limit, scope) before a body is read, parses the
+ * request, calls `handle`, and sends the response.
  */
 import { Stream } from 'node:stream';
 import { promisify } from 'node:util';
@@ -66,7 +66,10 @@ function accessChecksOf(endpoint: Endpoint, services: Composition): Middleware[]
   return [authenticate(services, endpoint), checkScope];
 }
 
-/** Finds the operator of a request. A request with a key, even a wrong one, does not use the session. */
+/**
+ * Finds the operator of a request. A request with a key, even a wrong one, does not use the
+ * session.
+ */
 async function operatorOf(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
@@ -119,8 +122,8 @@ async function bodyOf(ctx: Context, { scope, request }: Endpoint): Promise<unkno
 }
 
 /**
- * Sets `actor` in the body of a write to the name of the operator's key. With the admin key the request must name the
- * actor.
+ * Sets `actor` in the body of a write to the name of the operator's key. With the admin key the
+ * request must name the actor.
  * @throws GatewayError INVALID_REQUEST
  */
 function withActor(body: unknown, { name }: Operator): unknown {
@@ -136,7 +139,8 @@ function withActor(body: unknown, { name }: Operator): unknown {
 }
 
 /**
- * Parses the path parameters. A malformed id is rejected like an unknown id, before a query to the database.
+ * Parses the path parameters. A malformed id is rejected like an unknown id, before a query to the
+ * database.
  * @throws GatewayError the first 404 of `errors`
  */
 function paramsOf(
@@ -155,7 +159,8 @@ const bytesMin = 1024;
 const compress = promisify(gzip);
 
 /**
- * Compresses JSON responses off the event loop for clients that accept gzip. Streams and short bodies stay as they are.
+ * Compresses JSON responses off the event loop for clients that accept gzip. Streams and short
+ * bodies stay as they are.
  */
 const gzipResponses: Middleware = async (ctx, next) => {
   await next();

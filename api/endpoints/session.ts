@@ -103,7 +103,8 @@ export const sessions = section('Console', {
         INSERT INTO sign_in_link (token_hash, key_id, expires_at)
         VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
       ctx.set('Cache-Control', 'no-store');
-      // The token is in the fragment of the URL, which is in no server log and in no Referer header.
+      // The token is in the fragment of the URL, which is in no server log and in no Referer
+      // header.
       return { url: `${publicBaseUrl(config)}/console/sign-in#link=${token}`, expiresAt };
     },
   }),

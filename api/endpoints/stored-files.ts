@@ -1,4 +1,7 @@
-/** /api/v1/storage/files: artifacts of jobs and uploads of the organization; also deletes the media of a job. */
+/**
+ * /api/v1/storage/files: artifacts of jobs and uploads of the organization; also deletes the media
+ * of a job.
+ */
 import { z } from 'zod';
 import type { KeptFile } from '../../storage/kept-files.ts';
 import { GatewayError } from '../../domain/errors.ts';

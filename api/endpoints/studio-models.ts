@@ -1,6 +1,6 @@
 /**
- * GET /api/v1/studio/models and /studio/voices: the parameters, prices and voices of the Studio's models, from the same
- * data that validates requests (design §7).
+ * GET /api/v1/studio/models and /studio/voices: the parameters, prices and voices of the Studio's
+ * models, from the same data that validates requests (design §7).
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
@@ -73,7 +73,9 @@ const requests = new Map(
   ]),
 );
 
-/** Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models. */
+/**
+ * Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models.
+ */
 function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
   const { type, path, medium } = capability;
   return {

@@ -79,7 +79,8 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     route: `POST /api/v1${capability.path}`,
     scope: scopeOf(capability),
     summary: capability.summary,
-    // Query parameters are rejected, because otherwise a request with an ignored parameter would be charged.
+    // Query parameters are rejected, because otherwise a request with an ignored parameter would be
+    // charged.
     request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {

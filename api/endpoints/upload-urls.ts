@@ -113,8 +113,8 @@ export const uploadUrls = section('Storage', {
 });
 
 /**
- * Returns the media type of a request, by its `contentType` or the extension of its `filename`; undefined if it has
- * neither.
+ * Returns the media type of a request, by its `contentType` or the extension of its `filename`;
+ * undefined if it has neither.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
  */
 function typeOf({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {

@@ -20,7 +20,10 @@ import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/** Time for a rejected client to finish sending, in milliseconds. Many clients read the response only then. */
+/**
+ * Time for a rejected client to finish sending, in milliseconds. Many clients read the response
+ * only then.
+ */
 const lingerMs = 5000;
 
 const receivedFile = z.object({

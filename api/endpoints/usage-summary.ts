@@ -171,8 +171,9 @@ function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
 }
 
 /**
- * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in spreadsheets with
- * another separator, and a text that looks like a formula begins with an apostrophe.
+ * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in
+ * spreadsheets with another separator, and a text that looks like a formula begins with an
+ * apostrophe.
  */
 function cellOf(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');

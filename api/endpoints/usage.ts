@@ -1,4 +1,7 @@
-/** GET /api/v1/usage: balance, six-hour window and usage records of the organization (spec §4.4, design §5). */
+/**
+ * GET /api/v1/usage: balance, six-hour window and usage records of the organization (spec §4.4,
+ * design §5).
+ */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';

@@ -1,4 +1,6 @@
-/** POST /api/v1/webhooks/test: sends a test webhook to a URL and returns what was sent and received. */
+/**
+ * POST /api/v1/webhooks/test: sends a test webhook to a URL and returns what was sent and received.
+ */
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';

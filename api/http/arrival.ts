@@ -1,14 +1,22 @@
-/** Timeouts of request bodies: a client that stops sending, or sends very slowly, receives status 408. */
+/**
+ * Timeouts of request bodies: a client that stops sending, or sends very slowly, receives status
+ * 408.
+ */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Longest time between two chunks of a body, and the length of a window in which `bytesMin` must arrive; milliseconds. */
+/**
+ * Longest time between two chunks of a body, and the length of a window in which `bytesMin` must
+ * arrive; milliseconds.
+ */
 const windowMs = 5000;
 /** Least number of bytes that must arrive in each window, unless the body ends in the window. */
 const bytesMin = 4096;
 /** Total time of a JSON body, in milliseconds. */
 const bodyMs = 60_000;
-/** Total time of a form with files, in milliseconds: longer than `bodyMs`, because files are larger. */
+/**
+ * Total time of a form with files, in milliseconds: longer than `bodyMs`, because files are larger.
+ */
 export const filesMs = 15 * 60_000;
 
 /** Timers for the arrival of one body. */
@@ -25,8 +33,8 @@ function afterReads(check: () => void): void {
 }
 
 /**
- * Starts the timers for a body, which may arrive for `totalMs` milliseconds; `onTooSlow` receives REQUEST_TIMEOUT if the
- * body arrives too slowly.
+ * Starts the timers for a body, which may arrive for `totalMs` milliseconds; `onTooSlow` receives
+ * REQUEST_TIMEOUT if the body arrives too slowly.
  */
 export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs = bodyMs): Arrival {
   let windowBytes = 0;
@@ -57,8 +65,8 @@ export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs =
 }
 
 /**
- * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. The request stays open after an
- * error, because the response is sent on the same connection.
+ * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. The
+ * request stays open after an error, because the response is sent on the same connection.
  * @throws GatewayError REQUEST_TIMEOUT if the body arrives too slowly
  */
 export async function* arrivingBytes(
@@ -68,7 +76,10 @@ export async function* arrivingBytes(
   let rejectRead: ((error: GatewayError) => void) | undefined;
   const arrival = watchArrival((error) => rejectRead?.(error), totalMs);
   const chunks: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
-  /** Reads a chunk. Each read has its own promise: a race with one long-lived promise would keep all chunks in memory. */
+  /**
+   * Reads a chunk. Each read has its own promise: a race with one long-lived promise would keep all
+   * chunks in memory.
+   */
   const read = () =>
     new Promise<IteratorResult<Buffer, undefined>>((resolve, reject) => {
       rejectRead = reject;

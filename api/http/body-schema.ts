@@ -1,7 +1,8 @@
 /**
- * Schemas of the free parts of request bodies: JSON of any shape, and records with names that the caller chooses. Both have
- * size limits, because a value without a limit could fill the memory. test/api/body-schema.test.ts checks that every string,
- * list and record of every body schema has a limit.
+ * Schemas of the free parts of request bodies: JSON of any shape, and records with names that the
+ * caller chooses. Both have size limits, because a value without a limit could fill the memory.
+ * test/api/body-schema.test.ts checks that every string, list and record of every body schema has a
+ * limit.
  */
 import { z } from 'zod';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
@@ -19,7 +20,10 @@ function isBounded(value: unknown): boolean {
   return entries.length <= entriesMax && entries.every(isBounded);
 }
 
-/** Schema of any JSON value with at most 4,096 entries in each list and object, and 10,000,000 characters in each string. */
+/**
+ * Schema of any JSON value with at most 4,096 entries in each list and object, and 10,000,000
+ * characters in each string.
+ */
 export const anyJson = z
   .custom<Json>(isBounded, 'is too large')
   .meta({ ...bounds, override: bounds });
@@ -44,7 +48,10 @@ interface RecordBounds {
   nameRule?: string;
 }
 
-/** Makes the schema of a record with at most `countMax` entries; a larger record is rejected before its entries are checked. */
+/**
+ * Makes the schema of a record with at most `countMax` entries; a larger record is rejected before
+ * its entries are checked.
+ */
 export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
   { nameMax, countMax, nameForm, nameRule }: RecordBounds,

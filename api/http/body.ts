@@ -14,14 +14,17 @@ import { parseWith } from './parsing.ts';
 
 /** Default size limit of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
-/** Size in bytes above which a body is parsed in steps, so that other requests are served between the steps. */
+/**
+ * Size in bytes above which a body is parsed in steps, so that other requests are served between
+ * the steps.
+ */
 const quickBytesMax = 64 * 1024;
 
 /**
- * Reads the raw body of at most `bytesMax` bytes; `count` receives each chunk as it arrives, and may throw to reject the
- * request.
- * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body arrives too slowly, 429 or
- *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
+ * Reads the raw body of at most `bytesMax` bytes; `count` receives each chunk as it arrives, and
+ * may throw to reject the request.
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body
+ * arrives too slowly, 429 or SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
  */
 export async function readBody(
   ctx: Context,
@@ -44,15 +47,19 @@ export async function readBody(
       count?.(chunk);
     });
   } catch (error) {
-    // The rest of the body is not read, so the connection cannot be used again. If the client should retry, the rest is
-    // read first: many clients see the response only after they have sent everything.
+    // The rest of the body is not read, so the connection cannot be used again. If the client
+    // should retry, the rest is read first: many clients see the response only after they have sent
+    // everything.
     const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
     if (!isRetryable) ctx.set('Connection', 'close');
     throw error;
   }
 }
 
-/** Collects the body; `check` receives each chunk and the size so far in bytes, and may throw to reject the request. */
+/**
+ * Collects the body; `check` receives each chunk and the size so far in bytes, and may throw to
+ * reject the request.
+ */
 async function collect(
   request: IncomingMessage,
   check: (chunk: Buffer, size: number) => void,
@@ -104,7 +111,8 @@ export async function readJson(
 }
 
 /**
- * Reads a JSON object of at most `bytesMax` bytes from the request body, and parses it with a schema.
+ * Reads a JSON object of at most `bytesMax` bytes from the request body, and parses it with a
+ * schema.
  * @throws GatewayError INVALID_REQUEST naming each field, and the errors of `readBody`
  */
 export async function parseBody<Body>(
@@ -120,7 +128,8 @@ const turns = createFairLimiter(1);
 const turnWaitMs = 60_000;
 
 /**
- * Runs the parsing steps of large bodies one at a time, and serves other requests between two steps. Owners take turns.
+ * Runs the parsing steps of large bodies one at a time, and serves other requests between two
+ * steps. Owners take turns.
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
 async function inTurn<Result>(owner: string, run: () => Result): Promise<Result> {

@@ -1,13 +1,17 @@
 /**
- * Event streams (server-sent events) of responses: the headers are sent with the first event, comments keep idle
- * connections open, and a client that does not read is disconnected after a timeout.
+ * Event streams (server-sent events) of responses: the headers are sent with the first event,
+ * comments keep idle connections open, and a client that does not read is disconnected after a
+ * timeout.
  */
 import type { ServerResponse } from 'node:http';
 
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/** Error of a write to a client that has closed the connection, or has not read for `stallTimeoutMs`. */
+/**
+ * Error of a write to a client that has closed the connection, or has not read for
+ * `stallTimeoutMs`.
+ */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
@@ -28,7 +32,8 @@ interface Options {
 export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {
-    // If the client has not read the previous events, no comment is sent, because it would wait behind them.
+    // If the client has not read the previous events, no comment is sent, because it would wait
+    // behind them.
     if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
     keepalive.refresh();
   }, options.keepaliveMs);

@@ -8,8 +8,8 @@ const namesMax = 20;
 const shownName = /^[\w$-]{1,64}$/;
 
 /**
- * Returns the names of the fields that a schema does not know and drops: fields of the body itself and of the objects in
- * it (`provider.order`), but not those inside lists.
+ * Returns the names of the fields that a schema does not know and drops: fields of the body itself
+ * and of the objects in it (`provider.order`), but not those inside lists.
  */
 export function ignoredFields(schema: z.ZodType, value: unknown): string[] {
   return [...namesIn(schema, value, '')].slice(0, namesMax);

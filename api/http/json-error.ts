@@ -1,13 +1,19 @@
-/** Place of the first error in a text that is not JSON. V8 states it for some errors only. */
+/**
+ * Position of the first error in a text that is not JSON, because V8 reports the position of some
+ * errors only.
+ */
 
 const token =
   /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
 const space = /[ \t\n\r]*/y;
 
-/** Tokens that may come next: a value, or also the end of the list or object; a name; a colon; or what follows a value. */
+/**
+ * Tokens that may follow: a value; a value or the end of the list or object; a name; a colon; or a
+ * comma or the end.
+ */
 type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
 
-/** Returns the line and the column, both from 1, of the first token that cannot be there. */
+/** Returns the line and the column, both from 1, of the first token that is not allowed. */
 export function jsonErrorPlace(text: string): { line: number; column: number } {
   const at = firstError(text);
   const lines = text.slice(0, at).split('\n');
@@ -31,7 +37,10 @@ function firstError(text: string): number {
   }
 }
 
-/** Returns what may come after a token; null if the token cannot be there. Changes the list of open ends. */
+/**
+ * Returns the tokens that may follow a token; null if the token itself is not allowed. Changes the
+ * list of open ends.
+ */
 function after(found: string, next: Next, ends: string[]): Next | null {
   if (found === ends.at(-1) && next.endsWith('end')) {
     ends.pop();

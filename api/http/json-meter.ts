@@ -1,23 +1,35 @@
 /**
- * Limits on the cost to parse a JSON body, checked while it arrives: nesting depth, number of values, number of escapes
- * and bytes outside strings. If a body exceeds a limit, the rest is not read, because one body must not delay the requests
- * of other callers (docs/architecture.md).
+ * Limits on the cost to parse a JSON body, checked while it arrives: nesting depth, number of
+ * values, number of escapes and bytes outside strings. If a body exceeds a limit, the rest is not
+ * read, because one body must not delay the requests of other callers (docs/architecture.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Highest nesting depth of a body; no valid request is deeper, and the parser's stack is safe below this depth. */
+/**
+ * Highest nesting depth of a body; no valid request is deeper, and the parser's stack is safe below
+ * this depth.
+ */
 const depthMax = 32;
-/** Highest number of values in a body; the longest chat in which each message has tool calls has fewer. */
+/**
+ * Highest number of values in a body; the longest chat in which each message has tool calls has
+ * fewer.
+ */
 const valuesMax = 50_000;
 /**
- * Highest number of escapes in a body, because escapes are slow to parse; a long source code or a base64 image with
- * escaped slashes has fewer.
+ * Highest number of escapes in a body, because escapes are slow to parse; a long source code or a
+ * base64 image with escaped slashes has fewer.
  */
 const escapesMax = 1_000_000;
-/** Highest number of bytes outside strings (digits, punctuation, whitespace): enough for `valuesMax` indented values. */
+/**
+ * Highest number of bytes outside strings (digits, punctuation, whitespace): enough for `valuesMax`
+ * indented values.
+ */
 const betweenTextsMax = 4 * 1024 * 1024;
 
-/** Byte values of `"`, `,`, `\\`, `{`, `}`, `[` and `]`: in UTF-8 no other character contains these bytes. */
+/**
+ * Byte values of `"`, `,`, `\\`, `{`, `}`, `[` and `]`: in UTF-8 no other character contains these
+ * bytes.
+ */
 const signs = {
   quote: 34,
   comma: 44,
@@ -37,7 +49,10 @@ export function notABody(message: string): GatewayError {
 export class JsonMeter {
   #depth = 0;
   #deepest = 0;
-  /** Number of values: each container and each comma counts as one, so an empty container counts as two. */
+  /**
+   * Number of values: each container and each comma counts as one, so an empty container counts as
+   * two.
+   */
   #values = 1;
   #escapes = 0;
   #betweenTexts = 0;
@@ -61,7 +76,10 @@ export class JsonMeter {
     }
   }
 
-  /** Counts the escapes of the string at `from`; returns the index after its end, or after the end of the chunk. */
+  /**
+   * Counts the escapes of the string at `from`; returns the index after its end, or after the end
+   * of the chunk.
+   */
   #afterText(chunk: Buffer, from: number): number {
     let escapes = 0;
     let escaped = this.#escaped;
@@ -83,7 +101,10 @@ export class JsonMeter {
     return at;
   }
 
-  /** Counts the bytes before the next string; returns the index after its opening quote, or after the end of the chunk. */
+  /**
+   * Counts the bytes before the next string; returns the index after its opening quote, or after
+   * the end of the chunk.
+   */
   #untilText(chunk: Buffer, from: number): number {
     let values = 0;
     let depth = this.#depth;

@@ -1,6 +1,7 @@
 /**
- * Tags: the `metadata` of a Studio job or chat, name-value pairs that the caller chooses, such as the team or the purpose.
- * They are shown with the job, its webhook and its usage record, and lists can be filtered by them.
+ * Tags: the `metadata` of a Studio job or chat, name-value pairs that the caller chooses, such as
+ * the team or the purpose. They are shown with the job, its webhook and its usage record, and lists
+ * can be filtered by them.
  */
 import { z } from 'zod';
 import { recordOf } from './body-schema.ts';
@@ -10,8 +11,8 @@ import { parseWith } from './parsing.ts';
 const pairsMax = 16;
 const valueLengthMax = 512;
 /**
- * Pattern of a name; `=` and brackets are excluded, so that `name=value` (Temporal) and `metadata[name]=value` (query) are
- * unambiguous.
+ * Pattern of a name; `=` and brackets are excluded, so that `name=value` (Temporal) and
+ * `metadata[name]=value` (query) are unambiguous.
  */
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const nameRule = 'must be 1–64 characters of A–Z a–z 0–9 _ . - and begin with a letter or digit';
@@ -64,7 +65,10 @@ export const metadataFilter = metadata.optional().meta({
 
 const filterName = /^metadata\[(.*)\]$/;
 
-/** Returns the query with all its `metadata[name]=value` parameters collected into one object `metadata`. */
+/**
+ * Returns the query with all its `metadata[name]=value` parameters collected into one object
+ * `metadata`.
+ */
 export function foldMetadata(query: Record<string, unknown>): Record<string, unknown> {
   const pairs: [string, unknown][] = [];
   const rest: [string, unknown][] = [];

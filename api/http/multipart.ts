@@ -17,7 +17,10 @@ interface FormRules<Kept> {
   bytesMax: number;
   /** Size limit of one text field, in bytes; absent: 4,096. */
   textBytesMax?: number;
-  /** Checks the storage quota for the size of the whole form. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+  /**
+   * Checks the storage quota for the size of the whole form.
+   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+   */
   requireRoom: RequestFiles['requireRoom'];
   /** Receives a file and its field; an error rejects the request. */
   keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
@@ -33,7 +36,10 @@ interface ReceivedFile<Kept> {
 
 /** Form that was read. */
 export interface ReceivedForm<Kept> {
-  /** Text fields by name, without those named `name[]`: these may be repeated, and no endpoint uses them. */
+  /**
+   * Text fields by name, without those named `name[]`: these may be repeated, and no endpoint uses
+   * them.
+   */
   texts: Record<string, string>;
   /** Files in the order of the form. */
   files: ReceivedFile<Kept>[];
@@ -46,7 +52,9 @@ const limits = {
 } as const;
 const textBytesMaxUsual = 4096;
 const invalidForm = 'must be a valid multipart/form-data body';
-/** Highest number of bytes of a form in addition to its files: boundaries, headers and text fields. */
+/**
+ * Highest number of bytes of a form in addition to its files: boundaries, headers and text fields.
+ */
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
@@ -55,8 +63,8 @@ function refuse(path: string, message: string): GatewayError {
 
 /**
  * Reads a form. Its bytes count as spool bytes of the organization until the request is finished.
- * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if it arrives too slowly, 429 or
- *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `keep`
+ * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if it
+ * arrives too slowly, 429 or SERVICE_UNAVAILABLE if too many bytes are held, and errors of `keep`
  */
 export async function receiveForm<Kept>(
   ctx: Context,
@@ -100,13 +108,17 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/** Collects text fields; rejects a field that is too long, or is repeated although its name does not end with `[]`. */
+/**
+ * Collects text fields; rejects a field that is too long, or is repeated although its name does not
+ * end with `[]`.
+ */
 function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {
     texts,
     take: (name: string, value: string): void => {
-      // The parser truncates longer names at this size, and longer values one byte after their limit.
+      // The parser truncates longer names at this size, and longer values one byte after their
+      // limit.
       if (name.length >= limits.fieldNameSize) {
         reject(refuse(name, `must have a name of less than ${limits.fieldNameSize} bytes`));
       } else if (Buffer.byteLength(value) > textBytesMax) {
@@ -132,7 +144,8 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
 
   parser.on('field', take);
   parser.on('file', (part, stream, fileName) => {
-    // If a form ends too early, its file streams emit an error later, when nothing listens to them any more.
+    // If a form ends too early, its file streams emit an error later, when nothing listens to them
+    // any more.
     stream.on('error', () => {});
     streams.push(stream);
     const field = part.endsWith('[]') ? part.slice(0, -2) : part;

@@ -1,6 +1,7 @@
 /**
- * Parses parts of requests with their schemas. Each error message names the field, the allowed values (read from the
- * schema) and the received value. If a schema defines its own message, that message is used.
+ * Parses parts of requests with their schemas. Each error message names the field, the allowed
+ * values (read from the schema) and the received value. If a schema defines its own message, that
+ * message is used.
  */
 import { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
@@ -19,25 +20,34 @@ interface Parsed {
   place: Place;
 }
 
-/** Highest number of nested values for which all errors are reported; for a larger value, only the first error is. */
+/**
+ * Highest number of nested values for which all errors are reported; for a larger value, only the
+ * first error is.
+ */
 const thoroughPartsMax = 1000;
 /** Highest number of errors in a response. */
 const detailsMax = 20;
-/** Highest number of allowed names in an error message, because some requests have very many fields. */
+/**
+ * Highest number of allowed names in an error message, because some requests have very many fields.
+ */
 const namesMax = 24;
 /** Highest number of characters of a path in an error. */
 const pathMax = 200;
 /** Highest length of a string whose characters are counted, in UTF-16 units. */
 const countedMax = 100_000;
 
-/** Options that find all errors. The messages are empty unless a schema defines its own; `messageOf` writes them. */
+/**
+ * Options that find all errors. The messages are empty unless a schema defines its own; `messageOf`
+ * writes them.
+ */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
 /** Options that stop at the first error, because a large value could have a million. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**
  * Parses a value with a schema.
- * @throws GatewayError INVALID_REQUEST naming each invalid field; if the value is large, only the first one
+ * @throws GatewayError INVALID_REQUEST naming each invalid field; if the value is large, only the
+ * first one
  */
 export function parseWith<Value>(
   schema: z.ZodType<Value>,
@@ -66,7 +76,8 @@ function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
   const details = new Map<string, string>();
   for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
     for (const { path, message } of issueDetails(issue, { root, ...parsed })) {
-      // A value of the wrong type breaks all other rules of its field too, so only its first error is kept.
+      // A value of the wrong type breaks all other rules of its field too, so only its first error
+      // is kept.
       if (!details.has(path)) details.set(path, message);
     }
   }
@@ -74,8 +85,8 @@ function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
 }
 
 /**
- * Replaces the issue of a union by the issues inside the first alternative whose own type fits the value, because these
- * name the invalid field.
+ * Replaces the issue of a union by the issues inside the first alternative whose own type fits the
+ * value, because these name the invalid field.
  */
 function innerIssues(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
@@ -143,7 +154,9 @@ function messageOf(issue: Issue, { nodes, input, place }: Fault): string {
   return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, input)}`;
 }
 
-/** Returns the received value for the message; if the value is too long or too short, its length. */
+/**
+ * Returns the received value for the message; if the value is too long or too short, its length.
+ */
 function measure(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
@@ -156,7 +169,10 @@ function measure(issue: Issue, input: unknown): string {
   return received(input);
 }
 
-/** Describes allowed values: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10 strings`. */
+/**
+ * Describes allowed values: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of
+ * 1–10 strings`.
+ */
 function textOfNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
@@ -200,7 +216,10 @@ function stringText({ format = '', minLength, maxLength }: Node): string {
   return forms[format] ?? `a string${range}${range && ' characters'}`;
 }
 
-/** Returns a limit; undefined if it is the safe integer limit, which zod adds to each integer schema. */
+/**
+ * Returns a limit; undefined if it is the safe integer limit, which zod adds to each integer
+ * schema.
+ */
 function bounded(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }
@@ -218,7 +237,10 @@ function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
   return nodes;
 }
 
-/** Returns the alternatives of a schema without `null`, because null means the same as an absent field. */
+/**
+ * Returns the alternatives of a schema without `null`, because null means the same as an absent
+ * field.
+ */
 function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;

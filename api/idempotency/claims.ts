@@ -1,7 +1,8 @@
 /**
- * Claims of Idempotency-Keys: one key identifies one request and the one job, chat or row that the request creates
- * (design §4). All requests claim a key with the SQL function claim_key. The request that holds a claim has a token and renews
- * the claim while it runs. If the claim has another token, another request has taken it over, and the first request stops.
+ * Claims of Idempotency-Keys: one key identifies one request and the one job, chat or row that the
+ * request creates (design §4). All requests claim a key with the SQL function claim_key. The
+ * request that holds a claim has a token and renews the claim while it runs. If the claim has
+ * another token, another request has taken it over, and the first request stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
@@ -37,7 +38,10 @@ export interface ClaimName {
   attempt: string;
 }
 
-/** Result of a claim: the subject that an earlier request created, or the claim that this request holds now. */
+/**
+ * Result of a claim: the subject that an earlier request created, or the claim that this request
+ * holds now.
+ */
 export type Claim = Done | Claimed;
 interface Done {
   state: 'done';
@@ -56,12 +60,13 @@ export interface Hold {
   /** Claim in the database; null for a request without a key. */
   name: ClaimName | null;
   /**
-   * Id of the subject to create. It differs from the requested id if an earlier request with this key may have sent a start
-   * with this id.
+   * Id of the subject to create. It differs from the requested id if an earlier request with this
+   * key may have sent a start with this id.
    */
   subjectId: string;
   /**
-   * Records that the start of the subject is about to be sent. A start cannot be undone, so its id must be used again.
+   * Records that the start of the subject is about to be sent. A start cannot be undone, so its id
+   * must be used again.
    * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken the key over
    */
   starting: () => Promise<void>;
@@ -101,8 +106,8 @@ export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
 }
 
 /**
- * Time after which another request may take over a claim that is not renewed, and after which a chat that was charged
- * without a stored response is ANSWER_NOT_KEPT.
+ * Time after which another request may take over a claim that is not renewed, and after which a
+ * chat that was charged without a stored response is ANSWER_NOT_KEPT.
  */
 const holdFor = '10 seconds';
 /** Time between two renewals of a claim, in milliseconds. */
@@ -116,7 +121,8 @@ const row = z.object({
 });
 
 /**
- * Claims a key. If the first request claimed it in an open transaction, a second request waits until that ends.
+ * Claims a key. If the first request claimed it in an open transaction, a second request waits
+ * until that ends.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(
@@ -158,7 +164,8 @@ function claimLost(): GatewayError {
 export function createClaims(pool: DatabasePool, logger: Logger) {
   return {
     /**
-     * Claims the Idempotency-Key of a request; if it has none, returns a hold that no other request can take over.
+     * Claims the Idempotency-Key of a request; if it has none, returns a hold that no other request
+     * can take over.
      * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
      */
     async hold(
@@ -200,7 +207,10 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
   async function changed(query: FragmentSqlToken): Promise<boolean> {
     return (await pool.query(command`${query}`)).rowCount > 0;
   }
-  /** Runs a statement on the claim, and only logs an error, because a claim that is not renewed expires by itself. */
+  /**
+   * Runs a statement on the claim, and only logs an error, because a claim that is not renewed
+   * expires by itself.
+   */
   const quietly = (query: FragmentSqlToken): Promise<boolean> =>
     changed(query).catch((error: unknown) => {
       logger.warn({ error }, 'idempotency.claim_not_recorded');
@@ -228,7 +238,8 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       if (finished) return false;
       const freed = await quietly(sql.fragment`DELETE FROM idempotency_claim
         WHERE ${named(name)} AND (state = 'held' OR state = 'started' AND ${wasRefused})`);
-      // The claim expires now, so that a repeated request continues at once with the job that was started.
+      // The claim expires now, so that a repeated request continues at once with the job that was
+      // started.
       if (!freed) {
         await quietly(sql.fragment`UPDATE idempotency_claim SET held_until = clock_timestamp()
           WHERE ${named(name)}`);

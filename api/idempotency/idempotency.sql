@@ -1,8 +1,10 @@
--- Idempotency-Keys: claim_key claims a key for a job, for a chat, or for a row that one transaction creates. The column
--- `attempt` is the token of the request that holds the claim; updates with another token have no effect.
+-- Idempotency-Keys: claim_key claims a key for a job, for a chat, or for a row that one transaction
+-- creates. The column `attempt` is the token of the request that holds the claim; updates with
+-- another token have no effect.
 
 -- Claims a key. Verdicts:
---   claimed      the caller holds the key now, for `subject`: the new one, or that of an earlier start which may still arrive
+--   claimed      the request holds the key now, for `subject`: the new one, or the one of an
+--                earlier start that may still arrive
 --   done         an earlier request created `subject`; `answer` is its response if it was stored
 --   other        the key was used with another request
 --   in_progress  another request holds the key, or the chat of the key has not ended yet
@@ -17,7 +19,8 @@ BEGIN
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::bytea, NULL; RETURN; END IF;
-  -- Waits for a transaction that reserves with this claim (holds_claim); its reservation is read below.
+  -- Waits for a transaction that reserves with this claim (holds_claim); its reservation is read
+  -- below.
   SELECT * INTO c FROM idempotency_claim
     WHERE organization_id = organization AND idempotency_key = key FOR UPDATE;
   -- The claim was deleted between the two statements, so the caller retries.
@@ -30,7 +33,8 @@ BEGIN
     RETURN QUERY SELECT 'done', c.subject_id, c.answer, c.answer_type; RETURN;
   END IF;
   at := clock_timestamp();
-  -- The response of a chat is stored shortly before or after its charge, so after `hold_for` it will not be stored any more.
+  -- The response of a chat is stored shortly before or after its charge, so after `hold_for` it
+  -- will not be stored any more.
   IF r.state = 'charged' AND r.settled_at < at - hold_for THEN
     RETURN QUERY SELECT 'not_kept', NULL, NULL::bytea, NULL; RETURN;
   END IF;
@@ -43,8 +47,9 @@ BEGIN
   RETURN QUERY SELECT 'claimed', subject, NULL::bytea, NULL;
 END $$;
 
--- Returns whether a chat's claim {key, attempt} still has this attempt. The row is locked, so the claim cannot be taken over
--- until the transaction, which reserves credits, ends. A request that takes the claim over later then reads the reservation.
+-- Returns whether a chat's claim {key, attempt} still has this attempt. The row is locked, so the
+-- claim cannot be taken over until the transaction, which reserves credits, ends. A request that
+-- takes the claim over later then reads the reservation.
 CREATE FUNCTION holds_claim(organization text, claim jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM FROM idempotency_claim WHERE organization_id = organization

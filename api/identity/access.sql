@@ -1,10 +1,10 @@
--- Admission of requests: one statement finds the keys and organizations of several requests, and counts the requests. A rate
--- window lasts one minute from its first request. Requests above the limit are counted too, which has no effect on the end
--- of the window.
+-- Admission of requests: one statement finds the keys and organizations of several requests, and
+-- counts the requests. A rate window lasts one minute from its first request. Requests above the
+-- limit are counted too, which has no effect on the end of the window.
 
--- Admits requests. Request n has the key with the MAC macs[n] and is counted in the bucket buckets[n]. Returns an array in
--- the same order: null if the key is unknown, expired or revoked; otherwise the caller, with `hits` as the number of requests
--- in the window up to this request.
+-- Admits requests. Request n has the key with the MAC macs[n] and is counted in the bucket
+-- buckets[n]. Returns an array in the same order: null if the key is unknown, expired or revoked;
+-- otherwise the caller, with `hits` as the number of requests in the window up to this request.
 CREATE FUNCTION admit_requests(macs bytea[], buckets text[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   at timestamptz := clock_timestamp();

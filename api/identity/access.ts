@@ -1,6 +1,6 @@
 /**
- * Admission of requests: finds the organization, role, scopes and rate window of a key, in one round trip to the database
- * that is shared by simultaneous requests.
+ * Admission of requests: finds the organization, role, scopes and rate window of a key, in one
+ * round trip to the database that is shared by simultaneous requests.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -56,7 +56,10 @@ export type RateBucket = 'requests' | 'polls' | 'console';
 
 interface AccessOptions {
   pepper: string;
-  /** Pepper that is also accepted; a key that is found under it is stored under `pepper` from then on. */
+  /**
+   * Pepper that is also accepted; a key that is found under it is stored under `pepper` from then
+   * on.
+   */
   previousPepper?: string | undefined;
   /** Requests per minute and key. */
   limits: Record<RateBucket, number>;
@@ -92,7 +95,10 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
     enqueue({ mac, bucket });
   return {
     limits,
-    /** Admits a request; returns null for a malformed, unknown, expired or revoked key, which counts toward no limit. */
+    /**
+     * Admits a request; returns null for a malformed, unknown, expired or revoked key, which counts
+     * toward no limit.
+     */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;
       const mac = macOfKey(key, pepper);

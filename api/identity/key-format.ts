@@ -1,6 +1,7 @@
 /**
- * Format of API keys: `gk_live_` (for operators `gk_oper_`) + 43 base62 characters (256 random bits) + 6 base62 characters of
- * CRC-32. With the checksum, mistyped and random keys are rejected without a database query; it is not a secret.
+ * Format of API keys: `gk_live_` (for operators `gk_oper_`) + 43 base62 characters (256 random
+ * bits) + 6 base62 characters of CRC-32. With the checksum, mistyped and random keys are rejected
+ * without a database query; it is not a secret.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';

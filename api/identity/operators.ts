@@ -1,6 +1,6 @@
 /**
- * Operators: users with the deployment's admin key, or with an operator's key, which can be revoked individually; and the
- * append-only record of their actions.
+ * Operators: users with the deployment's admin key, or with an operator's key, which can be revoked
+ * individually; and the append-only record of their actions.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -14,8 +14,8 @@ import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
- * Operator of a request. If `operatorId` is null, the request has the `ADMIN_API_KEY`; its user gives a name in each write,
- * or when a session begins.
+ * Operator of a request. If `operatorId` is null, the request has the `ADMIN_API_KEY`; its user
+ * gives a name in each write, or when a session begins.
  */
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
@@ -31,13 +31,16 @@ export type OperatorRecord = z.infer<typeof operatorRecord>;
 interface OperatorSecrets {
   adminKey: string;
   pepper: string;
-  /** Pepper that is also accepted; a key that is found under it is stored under `pepper` from then on. */
+  /**
+   * Pepper that is also accepted; a key that is found under it is stored under `pepper` from then
+   * on.
+   */
   previousPepper: string | undefined;
 }
 
 /**
- * Makes the functions that find the operator of a key or a session; they return null for an unknown or revoked key. They read
- * the key at each request, so that a revoked key is rejected at once.
+ * Makes the functions that find the operator of a key or a session; they return null for an unknown
+ * or revoked key. They read the key at each request, so that a revoked key is rejected at once.
  */
 export function createFindOperator(
   connection: CommonQueryMethods,
@@ -112,7 +115,10 @@ export async function readOperator(
   return operator;
 }
 
-/** Revokes the key of an operator. @throws GatewayError NOT_FOUND if the operator does not exist or has no active key */
+/**
+ * Revokes the key of an operator.
+ * @throws GatewayError NOT_FOUND if the operator does not exist or has no active key
+ */
 export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,

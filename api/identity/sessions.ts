@@ -1,6 +1,7 @@
 /**
- * Sessions of the console: a cookie contains a random token, and a database row names the key whose permissions the session
- * has. A session ends at logout, when its key expires or is revoked, or twelve hours after it began.
+ * Sessions of the console: a cookie contains a random token, and a database row names the key whose
+ * permissions the session has. A session ends at logout, when its key expires or is revoked, or
+ * twelve hours after it began.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
@@ -13,7 +14,7 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
 const lifetimeMs = 12 * 3_600_000;
-/** HTTP methods that change nothing. */
+/** HTTP methods that do not change data. */
 const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
@@ -36,7 +37,10 @@ const keySession = z.object({
 /** Session in the list of a user's sessions; times in milliseconds since 1970. */
 export type KeySession = z.infer<typeof keySession>;
 
-/** Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to record. */
+/**
+ * Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to
+ * record.
+ */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
@@ -59,7 +63,8 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
 
   function setCookie(ctx: Context, token: string | null): void {
-    // A proxy in front of this process terminates TLS, so the library cannot see that the connection is secure.
+    // A proxy in front of this process terminates TLS, so the library cannot see that the
+    // connection is secure.
     ctx.cookies.secure = secure;
     ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
@@ -107,7 +112,8 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     },
     /**
      * Finds the session of a request; undefined if there is none.
-     * @throws GatewayError FORBIDDEN if the method is not GET or HEAD, and the request is not from a page of the console
+     * @throws GatewayError FORBIDDEN if the method is not GET or HEAD, and the request is not from
+     * a page of the console
      */
     async admit(ctx: Context): Promise<Session | undefined> {
       const session = await find(ctx);
@@ -133,7 +139,10 @@ export function createKeySessions(pool: DatabasePool) {
         FROM console_session s JOIN api_key k ON k.id = s.key_id
         WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
           AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
-    /** Ends a session of a user's key. @throws GatewayError NOT_FOUND if the user has no such session */
+    /**
+     * Ends a session of a user's key.
+     * @throws GatewayError NOT_FOUND if the user has no such session
+     */
     async endById(sessionId: string, memberId: string): Promise<void> {
       const { rowCount } = await pool.query(command`
         DELETE FROM console_session s USING api_key k

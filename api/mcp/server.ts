@@ -42,7 +42,10 @@ const instructions =
 
 /** Time between two progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
-/** Longest wait in milliseconds for a client without progress notifications: most clients time out after a minute. */
+/**
+ * Longest wait in milliseconds for a client without progress notifications: most clients time out
+ * after a minute.
+ */
 const silentWaitMs = 50_000;
 /** Highest number of jobs that are listed as resources. */
 const listedJobs = 20;
@@ -108,7 +111,8 @@ async function callTool(
     const { body } = response;
     return plainResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
-  // A job that was started is never rejected: if too many requests wait, the tool returns the job without waiting.
+  // A job that was started is never rejected: if too many requests wait, the tool returns the job
+  // without waiting.
   const leave = input['async'] === true ? null : enterWait(conversation);
   try {
     return await followJob(conversation, { jobId, wait: leave !== null }, extra);
@@ -117,7 +121,9 @@ async function callTool(
   }
 }
 
-/** Counts a waiting tool call; returns the function that ends it, or null if too many requests wait. */
+/**
+ * Counts a waiting tool call; returns the function that ends it, or null if too many requests wait.
+ */
 function enterWait({ caller, services }: Conversation): (() => void) | null {
   try {
     return services.openWaits.enter(caller);
@@ -127,7 +133,9 @@ function enterWait({ caller, services }: Conversation): (() => void) | null {
   }
 }
 
-/** Converts a response of the API to a tool result; an error becomes text that the model can read. */
+/**
+ * Converts a response of the API to a tool result; an error becomes text that the model can read.
+ */
 function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
   const structuredContent = z.record(z.string(), z.unknown()).parse(body);
   if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };
@@ -137,8 +145,8 @@ function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
 }
 
 /**
- * Waits for a job as long as the client waits, and sends progress notifications if the client requested them. The job
- * continues if the client disconnects.
+ * Waits for a job as long as the client waits, and sends progress notifications if the client
+ * requested them. The job continues if the client disconnects.
  */
 async function followJob(
   { caller, services }: Conversation,
@@ -183,8 +191,8 @@ const inlineBytesMax = 512 * 1024;
 const inlineCountMax = 4;
 
 /**
- * Makes the tool result of a job in its current state: its resource as JSON, its files as links and small images as base64.
- * If the job failed or was canceled, `isError` is true.
+ * Makes the tool result of a job in its current state: its resource as JSON, its files as links and
+ * small images as base64. If the job failed or was canceled, `isError` is true.
  */
 async function jobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
   const resource = await view.resource(job);

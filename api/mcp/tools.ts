@@ -1,7 +1,7 @@
 /**
- * MCP tools: one for each Studio capability, and some endpoints on jobs and models, with the schemas of the endpoints. A
- * tool calls the HTTP API with the caller's key, so it has the same permissions, limits and responses as its endpoint
- * (docs/mcp.md).
+ * MCP tools: one for each Studio capability, and some endpoints on jobs and models, with the
+ * schemas of the endpoints. A tool calls the HTTP API with the caller's key, so it has the same
+ * permissions, limits and responses as its endpoint (docs/mcp.md).
  */
 import type { IncomingMessage } from 'node:http';
 import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
@@ -21,7 +21,10 @@ interface OfferedTool {
   tool: Tool;
   scope: Scope;
   call: (input: Arguments) => OwnCall;
-  /** Shortens the body of a successful response, because models read all of it; absent: the body as it is. */
+  /**
+   * Shortens the body of a successful response, because models read all of it; absent: the body as
+   * it is.
+   */
   present?: (body: unknown) => unknown;
 }
 
@@ -62,7 +65,10 @@ const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels, ...uploadU
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
-/** Makes the tool of an endpoint; its arguments are the fields of the body, or the path and query parameters. */
+/**
+ * Makes the tool of an endpoint; its arguments are the fields of the body, or the path and query
+ * parameters.
+ */
 function toolOf(endpoint: Endpoint): OfferedTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
@@ -93,10 +99,16 @@ function toolOf(endpoint: Endpoint): OfferedTool {
   };
 }
 
-/** Highest number of characters of all arguments that are sent in a URL, because servers reject longer URLs. */
+/**
+ * Highest number of characters of all arguments that are sent in a URL, because servers reject
+ * longer URLs.
+ */
 const argumentsMax = 4000;
 
-/** Checks that arguments fit into a URL. @throws McpError InvalidParams naming the longest argument */
+/**
+ * Checks that arguments fit into a URL.
+ * @throws McpError InvalidParams naming the longest argument
+ */
 function checkLength(input: Arguments): void {
   const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
@@ -142,7 +154,9 @@ function modelsCall(input: Arguments): OwnCall {
   return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
 }
 
-/** Tools that list all models briefly, and describe one model in full. Both read the same endpoint. */
+/**
+ * Tools that list all models briefly, and describe one model in full. Both read the same endpoint.
+ */
 const modelTools: OfferedTool[] = [
   {
     tool: {
@@ -190,7 +204,10 @@ const modelTools: OfferedTool[] = [
   },
 ];
 
-/** Tool that estimates the price of a request. One tool serves all capabilities, because one for each would double the list. */
+/**
+ * Tool that estimates the price of a request. One tool serves all capabilities, because one for
+ * each would double the list.
+ */
 const estimate: OfferedTool = {
   tool: {
     name: 'estimate',
@@ -242,14 +259,20 @@ export interface OwnAnswer {
   ok: boolean;
   status: number;
   body: unknown;
-  /** Id of the job that this request started, or the first request with its Idempotency-Key; null: no job. */
+  /**
+   * Id of the job that this request started, or the first request with its Idempotency-Key; null:
+   * no job.
+   */
   jobId: string | null;
 }
 
 /** Function that sends a request to the API of this process. */
 export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
 
-/** Makes the function that sends requests to the API of this process with the key of an incoming request. */
+/**
+ * Makes the function that sends requests to the API of this process with the key of an incoming
+ * request.
+ */
 export function ownApiOf(request: IncomingMessage): OwnApi {
   const { localAddress = '127.0.0.1', localPort } = request.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;

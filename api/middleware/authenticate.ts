@@ -1,6 +1,6 @@
 /**
- * Authentication by bearer key (spec §5) or console session, and the rate limit (spec §8), in one round trip to the
- * database; and checks of the key's permissions.
+ * Authentication by bearer key (spec §5) or console session, and the rate limit (spec §8), in one
+ * round trip to the database; and checks of the key's permissions.
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
@@ -14,8 +14,8 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 const bearer = /^Bearer ([^\s]+)$/i;
 
 /**
- * Makes the middleware that finds the caller, sets the rate limit headers of the response, and rejects a request above the
- * limit with status 429.
+ * Makes the middleware that finds the caller, sets the rate limit headers of the response, and
+ * rejects a request above the limit with status 429.
  */
 export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
@@ -48,28 +48,38 @@ export function authenticate(
   };
 }
 
-/** Returns the message for a request without credentials; undefined if it has some, which are invalid. */
+/**
+ * Returns the message for a request without credentials; undefined if it has some, which are
+ * invalid.
+ */
 function missingKey({ headers }: Context, takesXApiKey: boolean | undefined): string | undefined {
   if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
   const other = takesXApiKey ? ' or x-api-key: <key>' : '';
   return `The request has no API key. Send the header Authorization: Bearer <key>${other}.`;
 }
 
-/** Returns the bearer key of a request; undefined if the request has no bearer credential, or more than one. */
+/**
+ * Returns the bearer key of a request; undefined if the request has no bearer credential, or more
+ * than one.
+ */
 export function bearerKey(request: IncomingMessage): string | undefined {
   // `headersDistinct` keeps repeated headers apart; `headers` would join or drop them.
   const credentials = request.headersDistinct['authorization'] ?? [];
   return credentials.length === 1 ? bearer.exec(credentials[0] ?? '')?.[1] : undefined;
 }
 
-/** Returns the `x-api-key` header of a request; undefined if there are other credentials or several keys. */
+/**
+ * Returns the `x-api-key` header of a request; undefined if there are other credentials or several
+ * keys.
+ */
 function headerKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
   const keys = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
   return keys.length === 1 ? keys[0] : undefined;
 }
 
 /**
- * Rejects the request of a user with the role `viewer`, who may read but not spend credits or manage keys.
+ * Rejects the request of a user with the role `viewer`, who may read but not spend credits or
+ * manage keys.
  * @throws GatewayError FORBIDDEN with the message
  */
 export function refuseViewer(caller: Caller, message: string): void {
@@ -77,7 +87,8 @@ export function refuseViewer(caller: Caller, message: string): void {
 }
 
 /**
- * Checks that the organization is active and the key has the scope, before the body is read (refusal order, design §5).
+ * Checks that the organization is active and the key has the scope, before the body is read
+ * (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
 export function authorize(caller: Caller, scope: Scope | 'any'): void {

@@ -1,19 +1,24 @@
 /**
- * Byte limits: counts the bytes that each request holds against the byte budgets of the process, and releases them after
- * the response.
+ * Byte limits: counts the bytes that each request holds against the byte budgets of the process,
+ * and releases them after the response.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededBound } from '../../platform/byte-budget.ts';
 import type { Context, Middleware } from '../context.ts';
 
-/** Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay. */
+/**
+ * Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay.
+ */
 export type ByteKind = 'body' | 'spool' | 'keptText';
 
 /** Bytes to count for a request. */
 export interface HeldBytes {
   kind: ByteKind;
   bytes: number;
-  /** Owner of the budget; absent: the organization of the request, or the client's address if the route needs no key. */
+  /**
+   * Owner of the budget; absent: the organization of the request, or the client's address if the
+   * route needs no key.
+   */
   owner?: string;
 }
 
@@ -42,7 +47,10 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   };
 }
 
-/** Returns the owner of a request's bytes: its organization, or the client's address if the route needs no key. */
+/**
+ * Returns the owner of a request's bytes: its organization, or the client's address if the route
+ * needs no key.
+ */
 export function ownerOf({ state, ip }: Context): string {
   // The type declares `caller` on every route, but a route without a key has none.
   const caller = state.caller as Context['state']['caller'] | undefined;
@@ -51,7 +59,8 @@ export function ownerOf({ state, ip }: Context): string {
 
 /**
  * Counts bytes of a request until the request is finished.
- * @throws GatewayError 429 if the owner holds too many bytes, SERVICE_UNAVAILABLE if the process holds too many
+ * @throws GatewayError 429 if the owner holds too many bytes, SERVICE_UNAVAILABLE if the process
+ * holds too many
  */
 export function holdBytes(ctx: Context, held: HeldBytes): void {
   const exceeded = ctx.state.holdBytes(held);

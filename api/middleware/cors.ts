@@ -1,6 +1,7 @@
 /**
- * CORS: access of web pages of other origins. Preflight requests need no key and count toward no rate limit. The browser's
- * credentials (cookies) are never allowed, so a page of an allowed origin still needs an API key.
+ * CORS: access of web pages of other origins. Preflight requests need no key and count toward no
+ * rate limit. The browser's credentials (cookies) are never allowed, so a page of an allowed origin
+ * still needs an API key.
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
@@ -29,7 +30,10 @@ export const exposedHeaders: readonly string[] = [
 /** Longest time for which a browser caches a preflight response, in seconds. */
 const preflightAgeSeconds = 7200;
 
-/** Makes the middleware that allows these origins to use the API and to upload; `*` allows every origin. */
+/**
+ * Makes the middleware that allows these origins to use the API and to upload; `*` allows every
+ * origin.
+ */
 export function allowOrigins(origins: readonly string[]): Koa.Middleware {
   return cors({
     exposeHeaders: [...exposedHeaders],

@@ -1,6 +1,7 @@
 /**
- * Converts thrown errors to responses of the error table (spec §7). The endpoint decides the format of the body: the
- * service's own (spec §2.1), or the format of OpenAI or Anthropic with the service's fields in addition.
+ * Converts thrown errors to responses of the error table (spec §7). The endpoint decides the format
+ * of the body: the service's own (spec §2.1), or the format of OpenAI or Anthropic with the
+ * service's fields in addition.
  */
 import { z } from 'zod';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
@@ -9,7 +10,10 @@ import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 
-/** Error format of an endpoint: the service's own, or the one that clients of OpenAI or Anthropic expect. */
+/**
+ * Error format of an endpoint: the service's own, or the one that clients of OpenAI or Anthropic
+ * expect.
+ */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
 
 type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
@@ -46,7 +50,10 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 };
 
-/** Makes an error body in OpenAI's format: `{"error": {message, type, code, param}, "message", "requestId", …}`. */
+/**
+ * Makes an error body in OpenAI's format: `{"error": {message, type, code, param}, "message",
+ * "requestId", …}`.
+ */
 export const openaiError: Shape = (error, requestId) => ({
   error: {
     message: error.message,
@@ -61,7 +68,10 @@ export const openaiError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Makes an error body in Anthropic's format: `{"type": "error", "error": {type, message, code}, "request_id", …}`. */
+/**
+ * Makes an error body in Anthropic's format: `{"type": "error", "error": {type, message, code},
+ * "request_id", …}`.
+ */
 export const anthropicError: Shape = (error, requestId) => ({
   type: 'error',
   error: {
@@ -75,7 +85,10 @@ export const anthropicError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Makes an error body in the service's format. The body of a 401 is the same for every reason (spec §5). */
+/**
+ * Makes an error body in the service's format. The body of a 401 is the same for every reason (spec
+ * §5).
+ */
 const serviceError: Shape = (error, requestId) =>
   error.code === 'Unauthorized'
     ? { error: 'Unauthorized' }
@@ -136,8 +149,8 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
 };
 
 /**
- * Makes the middleware that converts errors to responses; the response does not contain details of an unexpected error.
- * `paths` are those of all endpoints, for the error of an unknown path.
+ * Makes the middleware that converts errors to responses; the response does not contain details of
+ * an unexpected error. `paths` are those of all endpoints, for the error of an unknown path.
  */
 export function errorAnswers(logger: Logger, paths: readonly string[]): Middleware {
   const nearest = createNearest(paths);
@@ -158,7 +171,10 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
 /** Highest number of characters of the path in an error message. */
 const shownPathMax = 100;
 
-/** Makes the error of a request without a route: the path is unknown, or does not support the method. */
+/**
+ * Makes the error of a request without a route: the path is unknown, or does not support the
+ * method.
+ */
 function noRoute(ctx: Context, nearest: (path: string) => string[]): GatewayError {
   // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));

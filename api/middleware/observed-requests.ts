@@ -1,6 +1,7 @@
 /**
- * Logs, metrics and traces of requests: each request has an id, one log line (method, route, status, ids, duration; never
- * bodies or queries), metrics and a span. Metrics and logs use the route pattern, because paths contain ids.
+ * Logs, metrics and traces of requests: each request has an id, one log line (method, route,
+ * status, ids, duration; never bodies or queries), metrics and a span. Metrics and logs use the
+ * route pattern, because paths contain ids.
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
@@ -12,7 +13,10 @@ import { routeOf, type Context, type Middleware } from '../context.ts';
 /** Pattern of an `X-Request-Id` that is accepted from a client. */
 const clientRequestId = /^[A-Za-z0-9-]{8,64}$/;
 
-/** Makes the middleware that gives each request an id, which all its log lines contain, and logs the request. */
+/**
+ * Makes the middleware that gives each request an id, which all its log lines contain, and logs the
+ * request.
+ */
 export function requestLog(logger: Logger): Middleware {
   return async (ctx, next) => {
     const requestId = ctx.headers['x-request-id'];
@@ -65,7 +69,8 @@ export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middl
         {
           name: ctx.method,
           kind: SpanKind.SERVER,
-          // `tracestate` is not accepted, because a caller's text must not be stored in workflow histories.
+          // `tracestate` is not accepted, because a caller's text must not be stored in workflow
+          // histories.
           parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },

@@ -1,5 +1,6 @@
 /**
- * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec §9).
+ * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec
+ * §9).
  */
 import { stringify } from 'yaml';
 import { z } from 'zod';
@@ -24,7 +25,10 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** Makes the documents of these endpoints for an API at `baseUrl`; each document is generated at its first use. */
+/**
+ * Makes the documents of these endpoints for an API at `baseUrl`; each document is generated at its
+ * first use.
+ */
 export function createDocuments(baseUrl: string, endpoints: readonly Endpoint[]) {
   const ofOperators = endpoints.filter(({ scope }) => scope === 'admin');
   const ofCallers = endpoints.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);

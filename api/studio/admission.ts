@@ -1,6 +1,7 @@
 /**
- * Starts, awaits and cancels jobs. The workflow reserves the credits, so no reservation exists without a workflow. The
- * transaction that reserves the credits, or rejects the job, notifies every API process (docs/decisions/0002).
+ * Starts, awaits and cancels jobs. The workflow reserves the credits, so no reservation exists
+ * without a workflow. The transaction that reserves the credits, or rejects the job, notifies every
+ * API process (docs/decisions/0002).
  */
 import { ServiceError, type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -29,8 +30,8 @@ interface AwaitedJob {
   organizationId: string;
   jobId: string;
   /**
-   * Subscription that began before the job started, so the end of the job is awaited before its row is read first; null or
-   * absent: the row is read at once.
+   * Subscription that began before the job started, so the end of the job is awaited before its row
+   * is read first; null or absent: the row is read at once.
    */
   updates?: JobSubscription | null;
 }
@@ -41,16 +42,19 @@ type StartHold = Pick<Hold, 'starting' | 'refused'>;
 /** Time without an event after which the job's row is read, in milliseconds. */
 const rowPollMs = 1000;
 const startTimeoutMs = 10_000;
-/** Longest time that a cancel request waits for the end of the job before it returns the current state, in milliseconds. */
+/**
+ * Longest time that a cancel request waits for the end of the job before it returns the current
+ * state, in milliseconds.
+ */
 const cancelWaitMs = 5000;
 
 /** Start of Studio jobs. */
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight at a time, shared fairly
- * between organizations, because more parallel starts would only delay each other. If the limiter rejects a request, no
- * start was sent.
+ * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight at a
+ * time, shared fairly between organizations, because more parallel starts would only delay each
+ * other. If the limiter rejects a request, no start was sent.
  */
 function createStartInTurn(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
@@ -77,10 +81,11 @@ export function createAdmission(deps: AdmissionDeps) {
 
   return {
     /**
-     * Starts the workflow, waits until the credits are reserved, and returns a subscription to the events of the job, which
-     * began before the start. The caller of this function must end the subscription.
-     * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
-     *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+     * Starts the workflow, waits until the credits are reserved, and returns a subscription to the
+     * events of the job, which began before the start. The caller of this function must end the
+     * subscription.
+     * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
+     * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
     async admit(plan: JobPlan, hold: StartHold): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
@@ -100,8 +105,8 @@ export function createAdmission(deps: AdmissionDeps) {
     },
 
     /**
-     * Waits like `awaitEnd` for a synchronous request. If more requests of the organization wait than may still wait in the
-     * process (`SYNC_WAITERS_MAX`), it returns at once, so that the response is 202.
+     * Waits like `awaitEnd`, for a synchronous request. Returns at once if too many requests of the
+     * organization wait (`SYNC_WAITERS_MAX`), so that the response is 202.
      */
     async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
       const leave = waitMs > 0 ? waiting.take(job.organizationId) : null;
@@ -114,22 +119,22 @@ export function createAdmission(deps: AdmissionDeps) {
     },
 
     /**
-     * Waits until the job ends, at most `waitMs` milliseconds, or until the process stops; returns the job's row, or null if it
-     * has none.
+     * Waits until the job ends, at most `waitMs` milliseconds, or until the process stops; returns
+     * the job's row, or null if it has none.
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
     /** Requests the cancellation of a job (`cancel`). */
     cancel: (organizationId: string, job: JobRecord) => cancel(deps, organizationId, job),
 
-    /** Whether the process stops, so that no request may wait. */
+    /** Returns whether the process is stopping, so that no request may wait. */
     isDraining: () => deps.updates.isDraining,
   };
 }
 
 /**
- * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest after five seconds. The
- * response of the provider decides whether the job is canceled.
+ * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest
+ * after five seconds. The response of the provider decides whether the job is canceled.
  * @throws GatewayError JOB_ALREADY_DONE
  */
 async function cancel(
@@ -176,10 +181,12 @@ async function untilEnd(updates: JobSubscription, waitMs: number): Promise<void>
 }
 
 /**
- * Waits for the verdict of the ledger on a started job: returns the refusal, or null if its credits are reserved. If the
- * event is lost with a connection, the row of the job shows the reservation. A rejected job has no row; a repeated request
- * with the same Idempotency-Key starts it again, and receives an event.
- * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row within VERDICT_WAIT_MS
+ * Waits for the verdict of the ledger on a started job: returns the refusal, or null if its credits
+ * are reserved. If the event is lost with a connection, the row of the job shows the reservation. A
+ * rejected job has no row; a repeated request with the same Idempotency-Key starts it again, and
+ * receives an event.
+ * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
+ * within VERDICT_WAIT_MS
  */
 async function awaitVerdict(
   { config, reads }: AdmissionDeps,
@@ -196,7 +203,9 @@ async function awaitVerdict(
   }
 }
 
-/** Makes the error for a request whose job may nevertheless run; the response contains the job's id. */
+/**
+ * Makes the error for a request whose job may nevertheless run; the response contains the job's id.
+ */
 function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
@@ -206,8 +215,9 @@ function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayEr
 }
 
 /**
- * Starts the workflow, unless it is running. A workflow that has ended may be started again, because its reservation is
- * idempotent by job id, and nothing is sent to a provider for a job that was settled.
+ * Starts the workflow, unless it is running. A workflow that has ended may be started again,
+ * because its reservation is idempotent by job id, and nothing is sent to a provider for a job that
+ * was settled.
  */
 async function start({ client, config }: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {

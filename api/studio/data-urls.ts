@@ -1,6 +1,6 @@
 /**
- * `data:` URLs in Studio requests: small files inside the JSON body. They are received like the files of a form, so the
- * request that is parsed and stored contains their ids.
+ * `data:` URLs in Studio requests: small files inside the JSON body. They are received like the
+ * files of a form, so the request that is parsed and stored contains their ids.
  */
 import { Readable } from 'node:stream';
 import type { ReceivedFile } from '../../storage/inputs/carried-files.ts';
@@ -10,7 +10,9 @@ import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/claims.ts';
 import type { ReadingDeps } from './request-reading.ts';
 
-/** Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three. */
+/**
+ * Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three.
+ */
 export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
 /** Size limit of the file in a `data:` URL, in bytes. */
 const dataUrlBytesMax = 1024 * 1024;
@@ -19,15 +21,16 @@ const dataUrlBytesMax = 1024 * 1024;
 export interface ReceivedDataUrls {
   fields: Record<string, unknown>;
   /**
-   * Stores the files, and returns the parsed request with the ids of the stored files; null if the request has no
-   * `data:` URL.
+   * Stores the files, and returns the parsed request with the ids of the stored files; null if the
+   * request has no `data:` URL.
    */
   store: ((request: JsonObject) => Promise<JsonObject>) | null;
 }
 
 /**
  * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
- * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, STORAGE_QUOTA_EXCEEDED
+ * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+ * STORAGE_QUOTA_EXCEEDED
  */
 export async function receiveDataUrls(
   ctx: Context,

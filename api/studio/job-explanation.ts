@@ -1,4 +1,7 @@
-/** Explanation of a job for operators: one sentence on its state, and the actions that are possible now. */
+/**
+ * Explanation of a job for operators: one sentence on its state, and the actions that are possible
+ * now.
+ */
 import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
 import type { JobCall, JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
@@ -23,7 +26,10 @@ export interface JobFacts {
   actions: readonly RecordedAction[];
 }
 
-/** Commands of the CLI (`studio admin …`) that help with a job, by their operation ids in the operators' API. */
+/**
+ * Commands of the CLI (`studio admin …`) that help with a job, by their operation ids in the
+ * operators' API.
+ */
 const commands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
@@ -87,7 +93,10 @@ function spanOf(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-/** Returns the longest time in milliseconds that a call waited for a paused provider before it was sent. */
+/**
+ * Returns the longest time in milliseconds that a call waited for a paused provider before it was
+ * sent.
+ */
 function pauseOf(calls: readonly JobCall[]): number {
   const pauses = calls.map(({ state, pausedAtMs, begunAtMs }) =>
     pausedAtMs === null || state === 'waiting' ? 0 : begunAtMs - pausedAtMs,
@@ -133,7 +142,9 @@ function webhookText({ webhook, attempts }: JobFacts): string {
   return `; its webhook ${state} (${webhook.attempts} attempts, the last: ${response})`;
 }
 
-/** Lists the possible next steps, the most useful first; if the job needs none, one step says so. */
+/**
+ * Lists the possible next steps, the most useful first; if the job needs none, one step says so.
+ */
 export function nextStepsOf(facts: JobFacts): NextStep[] {
   const { job } = facts;
   const steps = job.status === 'open' ? openSteps(facts) : endedSteps(facts);

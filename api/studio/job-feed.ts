@@ -1,7 +1,8 @@
 /**
- * Job feed: server-sent events of jobs that have changed, for readers that follow one job or all jobs of their
- * organization. NOTIFY names jobs that start and end. Open jobs that have a reader are read once a second, with one query
- * per organization. Idle streams cost one query for all keys every five seconds, which ends the streams of revoked keys.
+ * Job feed: server-sent events of jobs that have changed, for readers that follow one job or all
+ * jobs of their organization. NOTIFY names jobs that start and end. Open jobs that have a reader
+ * are read once a second, with one query per organization. Idle streams cost one query for all keys
+ * every five seconds, which ends the streams of revoked keys.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
@@ -36,7 +37,7 @@ interface Topic {
   changed: Set<string>;
   /** State of each open job, as it was last sent (`markOf`). */
   open: Map<string, string>;
-  /** Whether its jobs are being read. */
+  /** True while the jobs of the organization are being read. */
   isRead: boolean;
 }
 
@@ -98,7 +99,10 @@ export function createJobFeed(deps: JobFeedDeps) {
   });
 
   return {
-    /** Writes the jobs of a reader to its stream `events`, until the stream is closed or the followed job has ended. */
+    /**
+     * Writes the jobs of a reader to its stream `events`, until the stream is closed or the
+     * followed job has ended.
+     */
     follow(reader: Reader): void {
       const { organizationId, events } = reader;
       const topic: Topic = topics.get(organizationId) ?? {
@@ -173,7 +177,10 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
   }
 }
 
-/** Sends a finished job with its complete result to the readers that follow only this job, and ends their streams. */
+/**
+ * Sends a finished job with its complete result to the readers that follow only this job, and ends
+ * their streams.
+ */
 async function sendEnd(
   { reads, view }: JobFeedDeps,
   { id, organization_id: organizationId }: JobRecord,

@@ -1,6 +1,7 @@
 /**
- * Steps of a job with their times: reserve, then submit and wait for each call, then store, then charge or release, then the
- * webhook. The steps are computed from the rows that they write; the workflow history in Temporal has every attempt.
+ * Steps of a job with their times: reserve, then submit and wait for each call, then store, then
+ * charge or release, then the webhook. The steps are computed from the rows that they write; the
+ * workflow history in Temporal has every attempt.
  */
 import { z } from 'zod';
 import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -48,7 +49,10 @@ export function stepsOf(
   return withFailure(job, steps).map(isoTimes);
 }
 
-/** Marks the step in which a job failed: the provider may end a wait with a rejection, so the last step before the release. */
+/**
+ * Marks the step in which a job failed: the provider may end a wait with a rejection, so the last
+ * step before the release.
+ */
 function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
     name === 'submit' || name === 'wait' || name === 'store';
@@ -130,7 +134,10 @@ function earlierRoutes({ index, routeIndex, begunAtMs, refusals }: JobCall): Ste
   });
 }
 
-/** Makes the step from the last response of a provider until the end of the job: media are downloaded, checked and stored. */
+/**
+ * Makes the step from the last response of a provider until the end of the job: media are
+ * downloaded, checked and stored.
+ */
 function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   const resultTimes = calls
     .map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs)

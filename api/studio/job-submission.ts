@@ -1,6 +1,6 @@
 /**
- * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan, starts the job and waits
- * for it. An estimate takes the same steps up to the price.
+ * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan,
+ * starts the job and waits for it. An estimate executes the same steps up to the price.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -63,15 +63,16 @@ export interface RequestReader {
 interface StartedJob {
   jobId: string;
   /**
-   * Waits for the end of the job as long as the caller prefers; `waited` is false for an asynchronous request. To be called
-   * once.
+   * Waits for the end of the job as long as the caller prefers; `waited` is false for an
+   * asynchronous request. To be called once.
    * @throws GatewayError SERVICE_UNAVAILABLE
    */
   ended: () => Promise<{ job: JobRecord; waited: boolean }>;
 }
 
 /**
- * Starts the job of a Studio request, or finds the job of the first request with its Idempotency-Key.
+ * Starts the job of a Studio request, or finds the job of the first request with its
+ * Idempotency-Key.
  * @throws GatewayError for a rejected request
  */
 export async function startJob(
@@ -109,7 +110,10 @@ export async function submitJob(
   return ended();
 }
 
-/** Starts the job of a request, or finds it by its claim. The claim is read before any input is resolved. */
+/**
+ * Starts the job of a request, or finds it by its claim. The claim is read before any input is
+ * resolved.
+ */
 async function start(
   ctx: Context,
   { capability, readBody = readRequest, waitMaxMs }: RequestReader,
@@ -179,7 +183,10 @@ async function admit(
 /** Promise of a file of a request: the file has arrived, or is still arriving. */
 type RequestFile = Parameters<ReadingDeps['onReceiving']>[0];
 
-/** Makes a function that adds files to a list; their failures are reported to the reader of the request. */
+/**
+ * Makes a function that adds files to a list; their failures are reported to the reader of the
+ * request.
+ */
 function tracker(files: RequestFile[]): ReadingDeps['onReceiving'] {
   return (file) => {
     file.catch(() => {});
@@ -187,7 +194,10 @@ function tracker(files: RequestFile[]): ReadingDeps['onReceiving'] {
   };
 }
 
-/** Discards files without delaying the response; the sweep of unused uploads removes what is missed here. */
+/**
+ * Discards files without delaying the response; the sweep of unused uploads removes what is missed
+ * here.
+ */
 function discardFiles(files: readonly RequestFile[]): void {
   for (const receiving of files) receiving.then((file) => file.discard()).catch(() => {});
 }
@@ -195,7 +205,10 @@ function discardFiles(files: readonly RequestFile[]): void {
 const preference = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
 const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
 
-/** Returns the milliseconds of `Prefer: wait=n` (RFC 7240), at most `maxMs`; 0 for `respond-async`, `maxMs` without either. */
+/**
+ * Returns the milliseconds of `Prefer: wait=n` (RFC 7240), at most `maxMs`; 0 for `respond-async`,
+ * `maxMs` without either.
+ */
 export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): number {
   const prefer = ctx.get('prefer');
   const [, seconds] = preference.exec(prefer) ?? [];
@@ -204,8 +217,8 @@ export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): numbe
 }
 
 /**
- * Estimates the credits that a Studio request would reserve. No job is started, nothing is reserved, and files and copies
- * that were stored to measure inputs are deleted.
+ * Estimates the credits that a Studio request would reserve. No job is started, nothing is
+ * reserved, and files and copies that were stored to measure inputs are deleted.
  * @throws GatewayError the errors of the request itself before it reserves credits
  */
 export async function estimateRequest(

@@ -1,7 +1,7 @@
 /**
- * Job updates: Postgres notifies every API process of jobs that were reserved, rejected or settled, by whichever process
- * (`ledger_write_jobs`). Notifications can be lost with a connection, so the rows of awaited jobs are also read once a
- * second: the row of a job is authoritative.
+ * Job updates: Postgres notifies every API process of jobs that were reserved, rejected or settled,
+ * by any process (`ledger_write_jobs`). Notifications can be lost with a connection, so the rows of
+ * awaited jobs are also read once a second: the row of a job is authoritative.
  */
 import { Client } from 'pg';
 import { z } from 'zod';
@@ -47,8 +47,8 @@ const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
 
 /**
- * Starts to listen to job events, and returns the functions to subscribe to one job or to watch all changes. If the first
- * connection fails, it is retried in the background.
+ * Starts to listen to job events, and returns the functions to subscribe to one job or to watch all
+ * changes. If the first connection fails, it is retried in the background.
  */
 export async function openJobUpdates(deps: UpdatesDeps) {
   const { reads, logger } = deps;
@@ -82,13 +82,16 @@ export async function openJobUpdates(deps: UpdatesDeps) {
     watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
     /** Notifies all watchers that they may miss changes from now on. */
     interrupt,
-    /** Interrupts the watchers, and ends every `next` that waits: the process stops, so no request may wait for a job. */
+    /**
+     * Interrupts the watchers, and ends every `next` that waits: the process stops, so no request
+     * may wait for a job.
+     */
     drain(): void {
       isDraining = true;
       interrupt();
       topics.wake();
     },
-    /** Whether the process stops. */
+    /** True if the process is stopping. */
     get isDraining(): boolean {
       return isDraining;
     },
@@ -100,8 +103,8 @@ export async function openJobUpdates(deps: UpdatesDeps) {
 }
 
 /**
- * Listens to notifications and connects again after each loss of the connection; returns the function that stops. `onEnd` is
- * called when a connection has ended.
+ * Listens to notifications and connects again after each loss of the connection; returns the
+ * function that stops. `onEnd` is called when a connection has ended.
  */
 async function listen(
   { databaseUrl, logger }: UpdatesDeps,
@@ -134,7 +137,8 @@ async function listen(
       await next.query('LISTEN studio_job');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
-      // If a client never connected, it does not always emit `end`, so the reconnect is scheduled here.
+      // If a client never connected, it does not always emit `end`, so the reconnect is scheduled
+      // here.
       next.removeAllListeners('end');
       await next.end().catch(() => {});
       connectAgain();

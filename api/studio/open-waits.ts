@@ -1,6 +1,7 @@
 /**
- * Open waits: event streams and long polls that are open at the same time, bounded per key and per organization. An
- * organization has at most as many as stay free in the process, so that another one always finds some.
+ * Open waits: event streams and long polls that are open at the same time, bounded per key and per
+ * organization. An organization may have at most as many as remain free in the process, so that
+ * some are always free for other organizations.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
@@ -11,13 +12,16 @@ interface WaitLimits {
   processMax: number;
 }
 
-/** The caller that a wait belongs to. */
+/** Caller that a wait belongs to. */
 interface Waiter {
   organizationId: string;
   keyId: string;
 }
 
-/** Limits of open waits. A browser tab needs one stream; a process serves 2,000 idle streams (docs/performance.md). */
+/**
+ * Limits of open waits. A browser tab needs one stream; a process serves 2,000 idle streams
+ * (docs/performance.md).
+ */
 const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
 const retryAfterSeconds = 5;
 
@@ -43,8 +47,8 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   return {
     /**
      * Counts a wait; returns the function that ends it.
-     * @throws GatewayError 429 if the key or its organization has too many open waits, SERVICE_UNAVAILABLE if the process
-     *   has too few left
+     * @throws GatewayError 429 if the key or its organization has too many open waits,
+     * SERVICE_UNAVAILABLE if the process has too few left
      */
     enter({ organizationId, keyId }: Waiter): () => void {
       refuse(keyId, keyMax, 'key');

@@ -1,6 +1,6 @@
 /**
- * Completes drafts to job plans: ids, prices, deadlines and task queues are decided once, before the start (design §3.1); and
- * writes the description of the job that Temporal shows.
+ * Completes drafts to job plans: ids, prices, deadlines and task queues are decided once, before
+ * the start (design §3.1); and writes the description of the job that Temporal shows.
  */
 import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../providers/provider.ts';
@@ -41,8 +41,8 @@ export function microFromUsd({ USD_PER_CREDIT }: Currency, usd: number): number 
 }
 
 /**
- * Prices calls whose inputs are measured: returns the price of one unit of each call, and the total, which is reserved; in
- * micro-credits.
+ * Prices calls whose inputs are measured: returns the price of one unit of each call, and the
+ * total, which is reserved; in micro-credits.
  */
 export function priceCalls(
   currency: Currency,
@@ -99,7 +99,10 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
   };
 }
 
-/** Returns the routes over providers that have a key. @throws GatewayError SERVICE_UNAVAILABLE if there is none */
+/**
+ * Returns the routes over providers that have a key.
+ * @throws GatewayError SERVICE_UNAVAILABLE if there is none
+ */
 function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
   const routes = call.routes
     .filter(({ provider }) => definitionOf(provider).isConfigured(config))
@@ -113,7 +116,10 @@ function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${names}.`);
 }
 
-/** Returns the request with the errors of its rejected items, which the response contains; no call is planned for them. */
+/**
+ * Returns the request with the errors of its rejected items, which the response contains; no call
+ * is planned for them.
+ */
 function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
   return refusedItems ? { ...request, refusedItems } : request;
 }
@@ -124,12 +130,15 @@ function definitionOf(provider: string): ProviderDefinition {
   return definition;
 }
 
-/** Shortest time from the submit to the first status check, in milliseconds, for calls that usually take a short time. */
+/**
+ * Shortest time from the submit to the first status check, in milliseconds, for calls that usually
+ * take a short time.
+ */
 const firstCheckMinMs = 20_000;
 
 /**
- * Returns the time from the submit to the first status check, in milliseconds. It is well after the usual notification of the
- * provider, because a check costs as much as a notification.
+ * Returns the time from the submit to the first status check, in milliseconds. It is well after the
+ * usual notification of the provider, because a check costs as much as a notification.
  */
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
@@ -137,7 +146,8 @@ function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number
 }
 
 /**
- * Returns the usual time of parallel and successive calls together, in seconds; null if it is unknown for one of them.
+ * Returns the usual time of parallel and successive calls together, in seconds; null if it is
+ * unknown for one of them.
  */
 function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
   const ends: number[] = [];
@@ -170,8 +180,8 @@ function deadlineOf(config: Config, medium: Capability['medium']): number {
 }
 
 /**
- * Returns the workflow start options that describe a job: search attributes, a one-line summary and Markdown details for
- * operators. They contain nothing of the request, because it may be private.
+ * Returns the workflow start options that describe a job: search attributes, a one-line summary and
+ * Markdown details for operators. They contain nothing of the request, because it may be private.
  */
 export function describeJob(plan: JobPlan) {
   return {
@@ -194,11 +204,17 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
   ];
 }
 
-/** Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the encoding). */
+/**
+ * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the
+ * encoding).
+ */
 const keywordLengthMax = 255;
 const keywordsBytesMax = 1800;
 
-/** Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has all pairs. */
+/**
+ * Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has
+ * all pairs.
+ */
 function tagsOf(metadata: Record<string, string>): string[] {
   let bytes = 0;
   return Object.entries(metadata)

@@ -1,4 +1,7 @@
-/** Prices in responses, in credits, and the price list; both are computed from the same tables as the prices of plans. */
+/**
+ * Prices in responses, in credits, and the price list; both are computed from the same tables as
+ * the prices of plans.
+ */
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -72,7 +75,9 @@ const estimateItem = z.object({
 /** Price of one call to a provider. */
 export type EstimateItem = z.infer<typeof estimateItem>;
 
-/** Schema of an estimate: the credits that a Studio request would reserve, in total and per call. */
+/**
+ * Schema of an estimate: the credits that a Studio request would reserve, in total and per call.
+ */
 export const estimateSchema = z
   .object({
     type: z.string(),

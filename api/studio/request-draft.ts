@@ -1,6 +1,6 @@
 /**
- * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the price. If a request has
- * several items, an unusable input rejects only its own item.
+ * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
+ * price. If a request has several items, an unusable input rejects only its own item.
  */
 import {
   InputUnreadable,
@@ -35,7 +35,8 @@ export function authorizeRequest(
 }
 
 /**
- * Drafts the plan of a request: completes it and checks its inputs. Prices that depend on an input are not measured yet.
+ * Drafts the plan of a request: completes it and checks its inputs. Prices that depend on an input
+ * are not measured yet.
  * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
  */
 export async function draftRequest(
@@ -54,8 +55,10 @@ export async function draftRequest(
 }
 
 /**
- * Returns the draft without the items whose inputs an error names, and with the error messages of these items.
- * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no item would be left
+ * Returns the draft without the items whose inputs an error names, and with the error messages of
+ * these items.
+ * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no
+ * item would be left
  */
 function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
@@ -101,9 +104,9 @@ interface MeasuringDeps {
 }
 
 /**
- * Measures the inputs that prices depend on, and returns the plan with all prices. Each such input is copied to the storage,
- * unless it is there already, and measured once; the calls then refer to the measured object. If each input is an item, an
- * item with a rejected input is left out.
+ * Measures the inputs that prices depend on, and returns the plan with all prices. Each such input
+ * is copied to the storage, unless it is there already, and measured once; the calls then refer to
+ * the measured object. If each input is an item, an item with a rejected input is left out.
  * @throws GatewayError INVALID_INPUT_URL naming the field, and the errors of the price's own limits
  */
 export async function measurePrices(

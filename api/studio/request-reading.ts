@@ -1,6 +1,6 @@
 /**
- * Reads a Studio request: parses JSON or a form without resolving inputs. The result identifies the request for its
- * Idempotency-Key; its `complete` stores the files that the request contains.
+ * Reads a Studio request: parses JSON or a form without resolving inputs. The result identifies the
+ * request for its Idempotency-Key; its `complete` stores the files that the request contains.
  */
 import type { ReceivedFile, Recordings, RequestFiles } from '../../storage/inputs/carried-files.ts';
 import { fieldsError } from '../../domain/errors.ts';
@@ -17,13 +17,18 @@ import { parseWebhookUrl } from './webhook-url.ts';
 
 /** Request that was read. Its inputs were neither resolved nor downloaded. */
 export interface ReadRequest {
-  /** Parsed request; a file of the request is named by a hash of its bytes (`ReceivedFile.contentId`). */
+  /**
+   * Parsed request; a file of the request is named by a hash of its bytes
+   * (`ReceivedFile.contentId`).
+   */
   request: JsonObject;
   /** URL that is notified when the job ends; null if there is none. */
   webhookUrl: string | null;
   /** Name-value pairs that the caller chose; null if there are none. */
   metadata: Record<string, string> | null;
-  /** Stores the files of the request, and finds its recording; absent if the request has neither. */
+  /**
+   * Stores the files of the request, and finds its recording; absent if the request has neither.
+   */
   complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
@@ -131,7 +136,10 @@ async function readForm(
   return { request, webhookUrl, metadata, complete: storedRecording(request, file.kept) };
 }
 
-/** Makes the `complete` function of a request that contains its recording as a file: it stores the file. */
+/**
+ * Makes the `complete` function of a request that contains its recording as a file: it stores the
+ * file.
+ */
 export function storedRecording(
   request: JsonObject,
   { store, durationSeconds }: ReceivedFile,

@@ -1,7 +1,8 @@
 /**
- * Settles a job whose workflow no longer exists. The status of the recorded provider operations is requested from the provider. If the
- * provider certainly does not deliver, the job is released. Otherwise a new run of the same plan continues the job; each of
- * its steps is idempotent by the job's id.
+ * Settles a job whose workflow no longer exists. The status of the recorded provider operations is
+ * requested from the provider. If the provider certainly does not deliver, the job is released.
+ * Otherwise a new run of the same plan continues the job; each of its steps is idempotent by the
+ * job's id.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -27,10 +28,10 @@ type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks
 const final = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
- * Releases or continues a job whose workflow no longer exists. `release`: if the provider may still deliver and the job
- * cannot be continued, the job is released too.
- * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow still runs, OUTCOME_UNDECIDED if the provider may still
- *   deliver, the job cannot be continued, and `release` is false
+ * Releases or continues a job whose workflow no longer exists. `release`: if the provider may still
+ * deliver and the job cannot be continued, the job is released too.
+ * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow still runs, OUTCOME_UNDECIDED
+ * if the provider may still deliver, the job cannot be continued, and `release` is false
  */
 export async function resettle(
   job: JobRecord,

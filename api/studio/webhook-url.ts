@@ -1,6 +1,6 @@
 /**
- * Webhook URLs: the `webhookUrl` of a Studio request, and the URL of notices. `webhookUrl` belongs to no capability, so it is
- * removed from the request before the capability's schema parses it.
+ * Webhook URLs: the `webhookUrl` of a Studio request, and the URL of notices. `webhookUrl` belongs
+ * to no capability, so it is removed from the request before the capability's schema parses it.
  */
 import { z } from 'zod';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
@@ -21,7 +21,8 @@ export const webhookFields = {
 };
 
 /**
- * Parses a webhook URL; returns null if the request has none. The host name is resolved only when a webhook is sent.
+ * Parses a webhook URL; returns null if the request has none. The host name is resolved only when a
+ * webhook is sent.
  * @throws GatewayError INVALID_REQUEST naming `field`
  */
 export function parseWebhookUrl(

@@ -22,7 +22,10 @@ const creditsRequest = z.strictObject({
     }),
   credits: z.number().positive().max(1_000_000_000),
 });
-/** Declares an endpoint that moves credits. Grants and take-backs share their ids: one id is one move. */
+/**
+ * Declares an endpoint that moves credits. Grants and take-backs share one set of ids, so an id
+ * identifies one move.
+ */
 const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
   defineEndpoint({
     route: `POST ${path}/${way.name}`,
@@ -47,8 +50,9 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
       if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
       if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
       if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      // The ledger commits the move together with moves of other requests, so a crash may prevent this record. The
-      // ledger entry has the actor and the reason too, and a repeated request adds the record.
+      // The ledger commits the move together with moves of other requests, so a crash may prevent
+      // this record. The ledger entry has the actor and the reason too, and a repeated request adds
+      // the record.
       await recordAction(pool, write, {
         action: way.action,
         organizationId,

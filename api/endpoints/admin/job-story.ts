@@ -1,4 +1,7 @@
-/** Operators: a job of any organization with all its records, the reason for its state, and the next actions. */
+/**
+ * Operators: a job of any organization with all its records, the reason for its state, and the next
+ * actions.
+ */
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';

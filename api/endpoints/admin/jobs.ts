@@ -1,4 +1,7 @@
-/** Operators: jobs of all organizations: list, cancel, check with the provider, and settle without a workflow. */
+/**
+ * Operators: jobs of all organizations: list, cancel, check with the provider, and settle without a
+ * workflow.
+ */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
@@ -115,8 +118,8 @@ export async function overseenJob(
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
 /**
- * Returns the subject of a recorded action on a job. The action is recorded before Temporal or a provider is called, so
- * that no call is without a record.
+ * Returns the subject of a recorded action on a job. The action is recorded before Temporal or a
+ * provider is called, so that no call is without a record.
  */
 export const recordedOf = ({ id, organization_id }: JobRecord) => ({
   subject: id,

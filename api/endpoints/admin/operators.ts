@@ -1,6 +1,7 @@
 /**
- * Operators and their keys, which only the admin key of the deployment creates and revokes; the console's session,
- * which begins with an operator's key, or with the admin key and a name; and the recorded actions of operators.
+ * Operators and their keys, which only the admin key of the deployment creates and revokes; the
+ * console's session, which begins with an operator's key, or with the admin key and a name; and the
+ * recorded actions of operators.
  */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -43,7 +44,10 @@ const operatorsShownMax = 1000;
 
 const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
 
-/** Rejects the key of an operator, so that a stolen key cannot create another. @throws GatewayError FORBIDDEN */
+/**
+ * Rejects the key of an operator, so that a stolen key cannot create another.
+ * @throws GatewayError FORBIDDEN
+ */
 function needAdminKey({ operatorId }: Operator): void {
   if (operatorId !== null) {
     throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');

@@ -1,8 +1,8 @@
 /**
- * Codec endpoint for Temporal's web UI and CLI: decrypts (and encrypts) payloads for operators, in the protocol of
- * remote codec servers: `{payloads}` in the request and in the response, as proto JSON. The CLI sends the key of an
- * operator. The web UI cannot send a key, so the URL that it is configured with contains a secret word, which only
- * decrypts.
+ * Codec endpoint for Temporal's web UI and CLI: decrypts (and encrypts) payloads for operators, in
+ * the protocol of remote codec servers: `{payloads}` in the request and in the response, as proto
+ * JSON. The CLI sends the key of an operator. The web UI cannot send a key, so the URL that it is
+ * configured with contains a secret, which permits only decryption.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import { z } from 'zod';
@@ -16,7 +16,9 @@ import { recordOf } from '../../http/body-schema.ts';
 import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
 
 const prefix = '/api/admin/v1/temporal/codec';
-/** Size limit of a request in bytes, many times that of a history page with the largest payloads. */
+/**
+ * Size limit of a request in bytes, many times that of a history page with the largest payloads.
+ */
 const bytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
@@ -34,7 +36,10 @@ const exchange = z.object({
     )
     .max(10_000),
 });
-/** Body by media type. `handle` reads it itself, after the CORS header is set and the key or the word is checked. */
+/**
+ * Body by media type. `handle` reads it itself, after it has set the CORS header and checked the
+ * key or the secret.
+ */
 const content = { 'application/json': { schema: exchange } };
 type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
@@ -58,8 +63,8 @@ const preflight = (path: `/${string}`) =>
   });
 
 /**
- * Endpoints of the payload codec. Their scope is `open`, because each checks its key or word itself, after it sets
- * the CORS header that lets a browser read an error.
+ * Endpoints of the payload codec. Their scope is `open`, because each endpoint checks the key or
+ * the secret itself, after it has set the CORS header with which a browser can read an error.
  */
 export const temporalCodec = [
   preflight(`${prefix}/:direction`),
@@ -102,7 +107,10 @@ async function convert(
   return { payloads: converted.map(toProtoJson) };
 }
 
-/** Decrypts a payload; returns it unchanged if its key is lost, so that the rest of a history is shown. */
+/**
+ * Decrypts a payload; returns it unchanged if its key is lost, so that the rest of a history is
+ * shown.
+ */
 async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {
     return (await codec.decode([payload]))[0] ?? payload;

@@ -1,6 +1,6 @@
 /**
- * POST /api/v1/audio/…: voiceoverGenerate and audioTranscribe in the format of OpenAI's audio API. Speech is returned
- * as the audio, a transcript as JSON, text or subtitles.
+ * POST /api/v1/audio/…: voiceoverGenerate and audioTranscribe in the format of OpenAI's audio API.
+ * Speech is returned as the audio, a transcript as JSON, text or subtitles.
  */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
@@ -45,7 +45,10 @@ interface Segment {
   text: string;
 }
 
-/** Limits of a subtitle: characters on two lines, seconds, and the pause in seconds after which the next one begins. */
+/**
+ * Limits of a subtitle: characters on two lines, seconds, and the pause in seconds after which the
+ * next one begins.
+ */
 const segmentCharactersMax = 84;
 const segmentSecondsMax = 7;
 const pauseSeconds = 1;
@@ -91,7 +94,8 @@ const transcriptFormats = {
 } as const;
 
 /**
- * Groups words into subtitles. A subtitle ends with a sentence, before a pause, or at its limits of length and time.
+ * Groups words into subtitles. A subtitle ends with a sentence, before a pause, or at its limits of
+ * length and time.
  */
 function segmentsOf(words: readonly Word[]): Segment[] {
   const segments: Segment[] = [];

@@ -1,7 +1,7 @@
 /**
- * Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job as the Studio's own
- * endpoint. The response is the job's result, or an error with the status URL of the job. Errors have the field names
- * of OpenAI's API.
+ * Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job as the
+ * Studio's own endpoint. The response is the job's result, or an error with the status URL of the
+ * job. Errors have the field names of OpenAI's API.
  */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -39,8 +39,8 @@ export function requestOf(capability: Capability, fields: object): ReadRequest {
 /** Job that was started for one of these endpoints. */
 interface AwaitedJob {
   /**
-   * Waits for the end of the job, and returns it completed. The headers of the response are not sent before. To be called
-   * once.
+   * Waits for the end of the job, and returns it completed. The headers of the response are not
+   * sent before. To be called once.
    * @throws GatewayError the failure of the job, or JOB_NOT_DONE when the wait times out
    */
   completed: () => Promise<JobRecord>;
@@ -65,8 +65,8 @@ export async function startedJob(
       refuseFailed(job);
       if (!ctx.headerSent) tellCredits(ctx, view.credits(job));
       if (job.status === 'completed') return job;
-      // The clients retry automatically. A retry with an Idempotency-Key finds this job; without one it creates another
-      // job.
+      // The clients retry automatically. A retry with an Idempotency-Key finds this job; without
+      // one it creates another job.
       if (!ctx.headerSent) ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
       const { statusUrl } = view.ticket(job);
       throw new GatewayError(
@@ -79,9 +79,10 @@ export async function startedJob(
 }
 
 /**
- * Sends the JSON of a job when it is completed. If that takes longer than COMPATIBLE_KEEPALIVE_MS, the response begins with
- * status 200 and blanks, which JSON allows, so that proxies keep the connection. A failure after that is a text that is not
- * JSON (`CODE: message`, then the error body), so that every client fails to parse it instead of taking it for a result.
+ * Sends the JSON of a job when it is completed. If that takes longer than COMPATIBLE_KEEPALIVE_MS,
+ * the response begins with status 200 and blanks, which JSON allows, so that proxies keep the
+ * connection. A failure after that is a text that is not JSON (`CODE: message`, then the error
+ * body), so that every client fails to parse it instead of taking it for a result.
  */
 export async function sendJson(
   ctx: Context,

@@ -55,7 +55,8 @@ const imageFields = {
 type ImageRequest = z.infer<z.ZodObject<typeof imageFields>>;
 
 /**
- * Translates a request to the capability's fields. `rules` are the model's rules for generating or editing.
+ * Translates a request to the capability's fields. `rules` are the model's rules for generating or
+ * editing.
  * @throws GatewayError UNSUPPORTED_PARAMETER for a size that the model does not support
  */
 function ownImageFields(
@@ -76,7 +77,10 @@ function ownImageFields(
   };
 }
 
-/** Returns whether a value is sent to the model: `auto` and `standard` are dropped if the model does not know them. */
+/**
+ * Returns whether a value is sent to the model: `auto` and `standard` are dropped if the model does
+ * not know them.
+ */
 function isSent(value: string, known: readonly unknown[] = []): boolean {
   return known.includes(value) || !['auto', 'standard'].includes(value);
 }
@@ -113,7 +117,10 @@ interface ImagesDeps {
   services: Composition;
 }
 
-/** Returns the JSON of a job's images. They are streamed from the storage, so that none is in memory as a whole. */
+/**
+ * Returns the JSON of a job's images. They are streamed from the storage, so that none is in memory
+ * as a whole.
+ */
 async function* imagesJson(
   job: JobRecord,
   { format, services }: ImagesDeps,
@@ -135,7 +142,10 @@ async function* imagesJson(
   yield ']}';
 }
 
-/** Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces can be joined. */
+/**
+ * Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces
+ * can be joined.
+ */
 async function* base64Of(
   artifact: StoredArtifact,
   services: Pick<Composition, 'storage'>,
@@ -194,8 +204,8 @@ async function storedId(image: ReceivedFile): Promise<string> {
 }
 
 /**
- * Makes the reader of an edit's form; `onFields` receives its fields. A repeated request is the same if its images have
- * the same bytes.
+ * Makes the reader of an edit's form; `onFields` receives its fields. A repeated request is the
+ * same if its images have the same bytes.
  */
 function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
   return async (ctx, capability, { requestFiles, onReceiving }) => {

@@ -1,6 +1,6 @@
 /**
- * OpenAI's endpoints except chat completions (api/endpoints/chat.ts): each translates a request into a chat or a
- * Studio job, and its result into the response that OpenAI's clients expect.
+ * OpenAI's endpoints except chat completions (api/endpoints/chat.ts): each translates a request
+ * into a chat or a Studio job, and its result into the response that OpenAI's clients expect.
  */
 import { section } from '../endpoint.ts';
 import { audioSpeech, audioTranscriptions } from './audio.ts';

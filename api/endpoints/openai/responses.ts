@@ -59,7 +59,10 @@ const names: Readonly<Record<string, string>> = {
   verbosity: 'text.verbosity',
 };
 
-/** Renames a field. A message is `input` without a position, because items and messages are counted differently. */
+/**
+ * Renames a field. A message is `input` without a position, because items and messages are counted
+ * differently.
+ */
 function nameOf(path: string): string {
   return path.startsWith('messages') ? 'input' : (names[path] ?? path);
 }

@@ -1,4 +1,6 @@
-/** /api/v1/videos: videoGenerate in the format of OpenAI's videos API: create, get, list, download. */
+/**
+ * /api/v1/videos: videoGenerate in the format of OpenAI's videos API: create, get, list, download.
+ */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
