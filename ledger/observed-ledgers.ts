@@ -116,12 +116,12 @@ export function createSettlements(
           coalesce(j.model, r.model, j.type) AS model, coalesce(j.provider, r.provider) AS provider
         FROM reservation r LEFT JOIN job j ON j.id = r.id
           LEFT JOIN LATERAL (
-            SELECT max(h.heard_at) - min(c.begun_at) AS worked
+            SELECT max(h.responded_at) - min(c.begun_at) AS worked
             FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,
               (SELECT min(n.received_at) FROM provider_notification n
-                WHERE n.job_id = c.job_id AND n.call_index = c.call_index)) AS heard_at) h
+                WHERE n.job_id = c.job_id AND n.call_index = c.call_index)) AS responded_at) h
             WHERE c.job_id = j.id AND j.status = 'completed'
-            HAVING bool_and(h.heard_at IS NOT NULL)) p ON true
+            HAVING bool_and(h.responded_at IS NOT NULL)) p ON true
         WHERE r.id = ANY(${sql.array(ids, 'text')}) AND r.state <> 'reserved'`);
       for (const row of rows) countOne(metrics, row);
     } catch (error) {

@@ -91,7 +91,7 @@ export interface AttemptEnd {
 }
 
 /** Time after which the sweeper starts a delivery that the job's own workflow has not started. */
-const forsakenAfter = '5 seconds';
+const unstartedAfter = '5 seconds';
 /**
  * Time after which the sweeper starts a delivery again: no attempt lasts longer, and a worker that
  * does not respond for longer counts as crashed.
@@ -129,7 +129,7 @@ function createRegistry(pool: DatabasePool) {
     async renew(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
-        overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
+        overdue_at = clock_timestamp() + ${unstartedAfter}::interval, updated_at = clock_timestamp()
         WHERE subject_id = ${subjectId}`);
     },
     /** Stops the delivery of a webhook; its state becomes `failed`. */
@@ -202,7 +202,7 @@ function createReads(pool: DatabasePool) {
         FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
           AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
-          j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
+          j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
     /**

@@ -152,7 +152,7 @@ function charge(job: RunningJob, outputs: CallOutputs[]): Promise<SettleVerdict>
 
 /** Ends a job after its charge. */
 async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
-  await tellCaller(job.plan);
+  await startWebhookDelivery(job.plan);
   // If the sweeper has released the job as lost, nothing is charged, and the outcome is a failure.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') return lost(job);
   const chargedMicro = settled.charged;
@@ -181,7 +181,7 @@ async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
     { verb: 'release', summary: `${creditsOf(plan.priceMicro)}: ${code}` },
     (activities) => activities.release({ ...nameOf(plan), status, error: { code, message } }),
   );
-  if (settled.verdict !== 'not_reserved') await tellCaller(plan);
+  if (settled.verdict !== 'not_reserved') await startWebhookDelivery(plan);
   const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;
   outcome(plan, { status, billing, reason: code });
   const result = `${billingInWords(plan, settled)}: ${code}, ${message}`;
@@ -202,7 +202,7 @@ function billingInWords(plan: JobPlan, settled: SettleVerdict): string {
  * drops a child workflow whose parent ends first. If the delivery cannot be started, the sweeper
  * starts it.
  */
-async function tellCaller(plan: JobPlan): Promise<void> {
+async function startWebhookDelivery(plan: JobPlan): Promise<void> {
   if (!plan.webhook) return;
   const { jobId, organizationId } = nameOf(plan);
   const delivery: WebhookDelivery = { subjectId: jobId, organizationId, ...plan.webhook };
