@@ -126,7 +126,7 @@ async function runningChat() {
 }
 
 describe('a chat', () => {
-  it('of a living process outlasts an outage longer than its time, whichever process is back first', async () => {
+  it('of a running process survives an outage longer than its time limit, whichever process reconnects first', async () => {
     const { end, drained } = await runningChat();
     away = true;
     await sleep(ttlMs + 500);
@@ -140,7 +140,7 @@ describe('a chat', () => {
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
-  it('outlasts an outage that begins again while it is missed', async () => {
+  it('survives a second outage that begins before its record is written', async () => {
     const { end, drained } = await runningChat();
     away = true;
     await sleep(ttlMs + 300);
@@ -154,7 +154,7 @@ describe('a chat', () => {
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
-  it('of a process that is gone is settled by its last record when it was missed for the grace', async () => {
+  it('of a process that is gone is settled from its last checkpoint after the grace period', async () => {
     await runningChat();
     away = true;
     await sleep(ttlMs + 300);
@@ -186,7 +186,7 @@ describe('a chat', () => {
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
-  it('does not keep a process from ending that cannot settle it', async () => {
+  it('that cannot be settled does not keep its process from ending', async () => {
     const running = new RunningChats({
       ledger: reached,
       logger,

@@ -31,7 +31,7 @@ describe.runIf(isWhole).each([
     return { status: answer.status, body: (await answer.json()) as Record<string, string> };
   }
 
-  it('jobs are delivered and charged once, though their webhooks are refused', async () => {
+  it('jobs are delivered and charged once, although their provider notifications are rejected', async () => {
     const tags = [`clock-${randomUUID()}`, `clock-${randomUUID()}`];
     const answers = await Promise.all(
       ['a sundial', '[[slow:2s]] an hourglass'].map((prompt, index) =>
@@ -56,7 +56,7 @@ describe.runIf(isWhole).each([
     expect(await audit(stack)).toEqual([]);
   });
 
-  it('a key ends when the database says so', async () => {
+  it('a key expires by the clock of the database', async () => {
     const inHalfAnHour = Date.now() + shiftMs / 2;
     const made = await call('/api-keys', { name: 'short', expiresAt: inHalfAnHour });
     expect(made.status).toBe(200);
@@ -69,7 +69,7 @@ describe.runIf(isWhole).each([
     expect(gone.status).toBe(400);
   });
 
-  it('the usage window opens and ends by the database’s clock', async () => {
+  it('the usage window opens and ends by the clock of the database', async () => {
     const caller = await stack.newCaller(100, 50);
     const body = { prompt: 'a clock tower' };
     expect((await call('/studio/image/generate', body, caller.key)).status).toBe(200);

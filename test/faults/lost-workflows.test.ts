@@ -98,8 +98,8 @@ async function untilClosed(jobId: string): Promise<void> {
   await expect.poll(status).not.toBe('RUNNING');
 }
 
-describe('a workflow that ends without settling', () => {
-  it('is released when it was terminated or timed out; one that runs is left alone', async () => {
+describe('a workflow that ends without a settlement', () => {
+  it('is released after termination or timeout; a running workflow is left alone', async () => {
     const [terminated, running] = await Promise.all([
       submit('[[slow:60s]] a terminated fox'),
       submit('[[slow:9s]] a patient fox'),
@@ -128,7 +128,7 @@ describe('a workflow that ends without settling', () => {
 });
 
 describe('a workflow that is reset', () => {
-  it('after its charge charges nothing again, from whichever task', async () => {
+  it('after its charge charges nothing again, from any workflow task', async () => {
     for (const task of ['first', 'last'] as const) {
       const { data } = await submit(`a fox reset to its ${task} task`);
       await expect.poll(() => stateOf(data.jobId)).toEqual(paid);
@@ -142,7 +142,7 @@ describe('a workflow that is reset', () => {
     }
   });
 
-  it('after its release sends nothing to the provider any more', async () => {
+  it('after its release sends nothing to the provider', async () => {
     const { data } = await submit('[[submit:422x1]] a fox that nobody took');
     await expect.poll(() => stateOf(data.jobId)).toMatchObject({ state: 'released' });
     await untilClosed(data.jobId);
@@ -154,8 +154,8 @@ describe('a workflow that is reset', () => {
   });
 });
 
-describe('a server that lost its database', () => {
-  it('forgets its workflows: all are released, and new jobs run', async () => {
+describe('a Temporal server that lost its database', () => {
+  it('runs new jobs, and the reservations of lost workflows are released', async () => {
     const prompts = Array.from({ length: 10 }, (_, index) => `[[slow:60s]] fox number ${index}`);
     const jobs = await Promise.all(prompts.map((prompt) => submit(prompt)));
     await Promise.all(jobs.map(({ data }) => taken(data.jobId)));

@@ -103,7 +103,7 @@ const statusesOf = (answers: readonly PatientAnswer[]): number[] =>
   [...new Set(answers.flatMap(({ statuses }) => statuses))].toSorted((a, b) => a - b);
 
 describe('Postgres', () => {
-  it('cuts every connection, idle and busy: nobody is told more than 503', async () => {
+  it('that cuts every connection, idle or busy, causes no error except 503', async () => {
     const running = load(4);
     for (let cut = 0; cut < 5; cut += 1) {
       await sleep(300);
@@ -120,7 +120,7 @@ describe('Postgres', () => {
   });
 
   it.runIf(isWhole)(
-    'stays away for long: a job that waits to be charged writes nothing, and is charged within a minute',
+    'with a long outage receives no writes from a job that waits for its charge, and charges it within a minute',
     async () => {
       const accepted = await once(path, { prompt: '[[slow:1500ms]] a patient job', async: true });
       expect(accepted.status).toBe(202);
@@ -156,7 +156,7 @@ describe('Postgres', () => {
   );
 
   it.runIf(isWhole)(
-    'is killed: 503 with Retry-After, then everything goes on within five seconds',
+    'that is killed causes 503 with Retry-After, and requests succeed within five seconds of its return',
     async () => {
       const running = [ask('[[slow:1500ms]] a job under way'), ask('[[slow:2500ms]] another one')];
       await expect
@@ -174,24 +174,29 @@ describe('Postgres', () => {
     },
   );
 
-  it.runIf(isWhole)('is frozen: 503 instead of silence, and nothing piles up', async () => {
-    const running = ask('[[slow:3s]] a job in the ice');
-    await expect
-      .poll(() => stack.query(`SELECT id FROM job WHERE status = 'open'`))
-      .not.toEqual([]);
-    const rss = residentBytes(stack.pidOf('api'));
-    stack.freeze('postgres', true);
-    const asked = Array.from({ length: 200 }, (_, index) => once(path, { prompt: `ice ${index}` }));
-    const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
-    await expect.poll(readiness, { timeout: 5000 }).toBe(200);
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
-    expect(answers[0]).toMatchObject(away);
-    expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(40_000);
-    expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
-    expect((await running).outcome).toBe('completed');
-  });
+  it.runIf(isWhole)(
+    'that is frozen causes 503 instead of hanging requests, and no requests pile up',
+    async () => {
+      const running = ask('[[slow:3s]] a job in the ice');
+      await expect
+        .poll(() => stack.query(`SELECT id FROM job WHERE status = 'open'`))
+        .not.toEqual([]);
+      const rss = residentBytes(stack.pidOf('api'));
+      stack.freeze('postgres', true);
+      const asked = Array.from({ length: 200 }, (_, index) =>
+        once(path, { prompt: `ice ${index}` }),
+      );
+      const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
+      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+      expect(answers[0]).toMatchObject(away);
+      expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(40_000);
+      expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
+      expect((await running).outcome).toBe('completed');
+    },
+  );
 
-  it.runIf(isWhole && canMount())('has a full disk: 503 until there is room again', async () => {
+  it.runIf(isWhole && canMount())('with a full disk causes 503 until space is free', async () => {
     const mount = join(stack.directory, 'small');
     mkdirSync(mount);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
@@ -230,7 +235,7 @@ describe('Postgres', () => {
 });
 
 describe('Temporal', () => {
-  it('goes away: 503, webhooks are kept and delivered; an API that boots meanwhile waits', async () => {
+  it('that is down causes 503; webhooks are kept and delivered, and an API that starts meanwhile waits', async () => {
     const running = Array.from({ length: 4 }, (_, index) => ask(`[[slow:1500ms]] clock ${index}`));
     const acceptedCalls = () =>
       stack.query<{ job_id: string }>(`SELECT c.job_id FROM provider_call c
@@ -279,8 +284,8 @@ describe('Temporal', () => {
   });
 });
 
-describe('the storage', () => {
-  it('goes away for a while: it is tried again, and paid for when the bytes are there', async () => {
+describe('an object storage', () => {
+  it('that is down for a while is retried, and the job is charged when the bytes are stored', async () => {
     const objects = join(stack.directory, 'storage', 'objects');
     const aside = `${objects}.aside`;
     await rename(objects, aside);

@@ -76,10 +76,10 @@ const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] }
 const open = { status: 'open', code: null, entries: ['reserve'] };
 const lost = { status: 'failed', code: 'JOB_LOST', entries: ['reserve', 'release'] };
 
-describe('Postgres is restored to an earlier time under a living Temporal', () => {
+describe('Postgres restored to an earlier time while Temporal keeps its state', () => {
   startWith();
 
-  it('each job ends as the page says', async () => {
+  it('ends each job as docs/backup.md describes', async () => {
     const ended = await start('an otter before');
     await ends(ended, paid);
     const [left, saved, stillOpen] = await Promise.all([
@@ -137,10 +137,10 @@ describe('Postgres is restored to an earlier time under a living Temporal', () =
   });
 });
 
-describe('Temporal is restored to an earlier time under a living Postgres', () => {
+describe('Temporal restored to an earlier time while Postgres keeps its state', () => {
   startWith();
 
-  it('each job ends as the page says', async () => {
+  it('ends each job as docs/backup.md describes', async () => {
     const [endedSince, stillOpen] = await Promise.all([
       start('[[slow:12s]] a beaver that ends in between'),
       start('[[slow:60s]] a beaver that takes its time'),
@@ -171,7 +171,7 @@ describe('Temporal is restored to an earlier time under a living Postgres', () =
   });
 });
 
-describe('Temporal is restored to an earlier time under living workers', () => {
+describe('Temporal restored to an earlier time under running workers', () => {
   const deadlineMs = 45_000;
   const checkMs = 2000;
   const waitMs = 6000;
@@ -183,7 +183,7 @@ describe('Temporal is restored to an earlier time under living workers', () => {
     RESERVATION_TTL_MS: String(checkMs),
   });
 
-  it('what their cache spoils can be reset, and is released within the bound if nobody does', async () => {
+  it('leaves jobs that a reset can continue, and releases the others within the time limit', async () => {
     const jobs = await Promise.all(
       [28, 30, 32, 34, 36, 38, 40, 42].map((seconds) => start(`[[slow:${seconds}s]] a stork`)),
     );

@@ -22,7 +22,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
   });
   afterAll(() => stack.close());
 
-  it('loses no job and answers every caller', async () => {
+  it('loses no job and responds to every caller', async () => {
     const apis = ['api', 'api2'] as const;
     const ready = new Set<string>();
     const statuses = new Map<number, number>();

@@ -35,7 +35,7 @@ afterAll(() => stack.close());
 
 describe(`day ${day}`, () => {
   it.each(columnsOfDay())(
-    '$victim killed at $point: nothing lost, nothing charged twice',
+    '$victim killed at $point loses no job and charges none twice',
     async ({ victim, point }) => {
       const chosen = shuffled(
         kinds.filter((kind) => comesTo(kind, point)),

@@ -103,7 +103,7 @@ const damage: Record<string, string> = {
 };
 
 describe('the audit', () => {
-  it('has a case here for every promise it names', () => {
+  it('has a test case for every promise in its list', () => {
     expect(invariantNames.filter((name) => !(name in damage))).toEqual([]);
   });
 
@@ -114,14 +114,14 @@ describe('the audit', () => {
     expect(found(report)).toContain(finding);
   });
 
-  it('finds an entry that is missing in the sequence', async () => {
+  it('finds a missing entry in a sequence', async () => {
     // The two entries of the failed job cancel each other out: only their numbers are missed.
     await vandal.query(`DELETE FROM ledger_entry WHERE reservation_id =
       (SELECT id FROM job WHERE status = 'failed') AND kind IN ('reserve', 'release')`);
     expect(found(await audit())).toContain('account differs from the sum of its entries');
   });
 
-  it('reads results, and finds the one whose bytes were changed', async () => {
+  it('reads results, and finds one with changed bytes', async () => {
     const { storage } = gateway.api.services;
     const whole = await runAudit({ ...sources(), storage });
     expect(whole.clean).toBe(true);
@@ -133,7 +133,7 @@ describe('the audit', () => {
     expect((await runAudit({ ...sources(), storage })).clean).toBe(false);
   });
 
-  it('hears from the provider that a call was accepted twice', async () => {
+  it('finds a call that the provider accepted twice', async () => {
     const submits = async () =>
       (await gateway.sandbox.submits({})).map(({ webhookUrl }) => ({
         webhookUrl,
@@ -182,10 +182,10 @@ describe('npm run audit', () => {
   });
 });
 
-describe('10,000 forged rows', () => {
+describe('an audit of 10,000 forged rows', () => {
   const finding = 'a reservation was not reserved exactly once';
 
-  it('are counted, and at most 100 of a kind are listed, first the counts', async () => {
+  it('counts them and lists at most 100 of a kind, with the counts first', async () => {
     await vandal.query(`
       INSERT INTO reservation (id, organization_id, kind, amount, expires_at, created_at, key_id)
         SELECT 'chat_' || lpad(n::text, 32, '0'), organization_id, 'chat', 0, now(), now(),

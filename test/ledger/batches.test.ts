@@ -175,7 +175,7 @@ let worlds = 0;
 it.each([
   ['Studio', studioMove],
   ['chat', chatMove],
-])('a batch of %s is applied as its moves are', async (subject, move) => {
+])('a batch of %s has the same effect as its moves one by one', async (subject, move) => {
   const seen = new Set<string>();
   const batch = fc.oneof(
     fc.array(move, { minLength: 8, maxLength: 24, size: 'max' }),

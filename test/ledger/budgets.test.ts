@@ -121,8 +121,8 @@ async function used({ keyId }: Holder): Promise<number> {
   return row?.budget?.used ?? NaN;
 }
 
-describe('a budget', () => {
-  it('for 10, raced by 50 parallel jobs and chats of two processes, is never overspent', async () => {
+describe('a budget of a key', () => {
+  it('is never exceeded by 50 parallel jobs and chats of two processes on a budget for 10', async () => {
     const of = await holder(10);
     const raced = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
@@ -143,7 +143,7 @@ describe('a budget', () => {
     expect(await used(of)).toBe(10);
   });
 
-  it('gets back what is released and what is not charged', async () => {
+  it('regains released and uncharged credits', async () => {
     const of = await holder(10);
     const [one, two] = [newId('job'), newId('job')];
     await reserve(of, 6, { id: one });
@@ -156,7 +156,7 @@ describe('a budget', () => {
     expect(await reserve(of, 9)).toMatchObject({ verdict: 'reserved' });
   });
 
-  it('of zero refuses everything, what costs nothing too', async () => {
+  it('with a limit of zero rejects every request, including free ones', async () => {
     const of = await holder(0, 'total');
     for (const amount of [0, 1]) {
       expect(await reserve(of, amount)).toMatchObject({
@@ -168,7 +168,7 @@ describe('a budget', () => {
     expect(await chat(of, 0, 5)).toMatchObject({ verdict: 'key_limit_exceeded' });
   });
 
-  it('bounds the reservation of a chat, and its charge', async () => {
+  it('limits the reservation and the charge of a chat', async () => {
     const of = await holder(10);
     const id = newId('chat');
     expect(await chat(of, 2, 4, id)).toMatchObject({ verdict: 'reserved', amount: 4, payable: 10 });
@@ -187,7 +187,7 @@ describe('a budget', () => {
     ).toEqual([{ loss: 37 }]);
   });
 
-  it('counts chats that a crash left as they are settled', async () => {
+  it('counts a chat that a crash left open when it is settled', async () => {
     const of = await holder(10);
     const served = { model: 'm', provider: 'p' };
     const [running, silent] = [newId('chat'), newId('chat')];
@@ -202,7 +202,7 @@ describe('a budget', () => {
     expect(await used(of)).toBe(3);
   });
 
-  it('that is set later counts what its period has seen', async () => {
+  it('that is set later counts the charges of its current period', async () => {
     const of = await holder(null);
     await reserve(of, 7);
     const { keyId, memberId } = of;
@@ -214,14 +214,14 @@ describe('a budget', () => {
   });
 });
 
-describe('a period', () => {
+describe('a budget period', () => {
   it.each([
     ['day', '1 day', 0],
     ['week', '6 days 23 hours', null],
     ['week', '7 days', 0],
     ['month', '31 days', 0],
     ['total', '1000 days', 10],
-  ] as const)('%s: what began %s ago counts as it should', async (per, ago, expected) => {
+  ] as const)('%s: a charge that began %s ago counts as expected', async (per, ago, expected) => {
     const of = await holder(10, per);
     await reserve(of, 10);
     const [{ counts } = { counts: null }] = await database.query<{ counts: boolean }>(
@@ -241,7 +241,7 @@ describe('a period', () => {
     expect(await used(of)).toBe(expected ?? (counts ? 10 : 0));
   });
 
-  it('gets a release back on the day of the reservation, not on the day of the release', async () => {
+  it('regains released credits on the day of the reservation, not on the day of the release', async () => {
     const of = await holder(10);
     const id = newId('job');
     await reserve(of, 7, { id });
@@ -265,7 +265,7 @@ describe('a period', () => {
     ['week', '2026-11-22T12:00:00Z', '2026-11-16', '2026-11-23'],
     ['month', '2026-12-31T23:30:00-01:00', '2027-01-01', '2027-02-01'],
     ['total', '2026-11-22T12:00:00Z', '-infinity', null],
-  ])('%s that holds %s begins and ends by the UTC calendar', async (per, at, starts, ends) => {
+  ])('%s that contains %s begins and ends by the UTC calendar', async (per, at, starts, ends) => {
     const [row] = await database.query(
       'SELECT starts::text, ends::text FROM budget_period($1, $2)',
       [per, at],
@@ -274,8 +274,8 @@ describe('a period', () => {
   });
 });
 
-describe('keys that share a budget', () => {
-  it('are a key and those that take its place', async () => {
+describe('a shared budget', () => {
+  it('covers a key and its rotated successor', async () => {
     const of = await holder(10);
     const { memberId, keyId } = of;
     const next = await keys.rotate({ memberId, makerKeyId: keyId, keyId, overlapMs: 60_000 });
@@ -286,7 +286,7 @@ describe('keys that share a budget', () => {
     expect(await used(heir)).toBe(6);
   });
 
-  it('are a limited key and those that it makes', async () => {
+  it('covers a limited key and the keys that it creates', async () => {
     const of = await holder(10);
     const { memberId, keyId: makerKeyId } = of;
     const made = await keys.create({ memberId, makerKeyId, name: 'child' });
@@ -298,7 +298,7 @@ describe('keys that share a budget', () => {
     });
   });
 
-  it('a limited key neither changes a limit nor takes the place of a key without', async () => {
+  it('is not avoided by a limited key that changes a limit or rotates an unlimited key', async () => {
     const of = await holder(10);
     const { memberId, keyId: makerKeyId } = of;
     const free = await keys.create({ memberId, makerKeyId: null, name: 'free', scopes });
@@ -326,7 +326,7 @@ describe('random moves', () => {
     amount: fc.nat(12),
   });
 
-  it('agree with a model that fits on a screen', async () => {
+  it('match a model of a few lines', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
         const limit = 20;

@@ -65,7 +65,7 @@ async function begun(sender: { senderId?: string } = {}) {
 }
 
 describe('a call', () => {
-  it('that was refused may be sent again', async () => {
+  it('may be sent again after a refusal', async () => {
     const call = await begun();
     await records.refused(call, refusal);
     await records.refused(call, refusal);
@@ -78,7 +78,7 @@ describe('a call', () => {
     });
   });
 
-  it('is sent by the attempt whose begin got no response, and by no other', async () => {
+  it('is sent again only by the attempt whose begin received no response', async () => {
     const call = await begun({ senderId: 'one' });
     expect(await records.begin({ ...call, ...route, senderId: 'two' })).toMatchObject({
       verdict: 'begun',
@@ -93,7 +93,7 @@ describe('a call', () => {
     });
   });
 
-  it('that a provider took is not refused by an attempt that is late', async () => {
+  it('that a provider accepted is not refused by a late attempt', async () => {
     const call = await begun();
     await records.accepted({ ...call, operation });
     await records.refused(call, refusal);
@@ -101,7 +101,7 @@ describe('a call', () => {
     expect(again).toMatchObject({ verdict: 'accepted', operation });
   });
 
-  it('that has its outputs is neither refused nor only taken any more', async () => {
+  it('with outputs can become neither refused nor accepted', async () => {
     const call = await begun();
     await records.accepted({ ...call, operation });
     await records.answered({ ...call, outputs });
@@ -118,7 +118,7 @@ describe('a call', () => {
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });
 
-  it('that was refused is accepted if the provider reports it later', async () => {
+  it('that was refused becomes accepted if the provider reports it later', async () => {
     const call = await begun();
     await records.refused(call, refusal);
     await records.accepted({ ...call, operation });

@@ -75,7 +75,7 @@ const rowOf = async (id: string) => {
   return row;
 };
 
-it('a checkpoint that fails leaves the other checkpoints of its batch', async () => {
+it('a checkpoint that fails does not affect the other checkpoints of its batch', async () => {
   const [first, bad, last] = await Promise.all([reserve(), reserve(), reserve()]);
   const recorded = await Promise.allSettled([
     ledger.checkpoint({ ...progressOf(first, 2), ttlMs: 60_000 }),
@@ -95,7 +95,7 @@ it('a checkpoint that fails leaves the other checkpoints of its batch', async ()
   await ledger.settle({ ...settlementOf(bad, 0), to: 'released' });
 });
 
-it('a chat whose settlement fails is settled by the sweeper from its last checkpoint', async () => {
+it('the sweeper settles a chat from its last checkpoint if its own settlement fails', async () => {
   const id = await reserve();
   const ttlMs = 400;
   const running = new RunningChats({ ledger, logger, checkpointMs: 50, reservationTtlMs: ttlMs });

@@ -54,7 +54,7 @@ describe('a grant', () => {
   const grant = (organizationId: string, amountMicro: number, from = ledger) =>
     from.grant({ organizationId, id: 'g', amountMicro, actor: 'test', reason: 'test' });
 
-  it('adds credits once when the same id arrives several times, also in parallel', async () => {
+  it('adds credits once when the same id arrives several times, in sequence or in parallel', async () => {
     const organizationId = await organization(0);
     const verdicts = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -68,7 +68,7 @@ describe('a grant', () => {
 });
 
 describe('1,000 parallel reservations', () => {
-  it('on a balance for 10 grant exactly 10, from two processes', async () => {
+  it('from two processes on a balance for 10 succeed exactly 10 times', async () => {
     const organizationId = await organization(10);
     const verdicts = await Promise.all(
       Array.from({ length: 1000 }, (_, index) =>
@@ -84,7 +84,7 @@ describe('1,000 parallel reservations', () => {
     });
   });
 
-  it('with one id are one reservation', async () => {
+  it('with the same id create one reservation', async () => {
     const organizationId = await organization(100);
     const id = newId('job');
     const verdicts = await Promise.all(
@@ -98,8 +98,8 @@ describe('1,000 parallel reservations', () => {
   });
 });
 
-describe('1,000 racing settlements of one reservation', () => {
-  it('have one winner', async () => {
+describe('1,000 parallel settlements of one reservation', () => {
+  it('have exactly one effect', async () => {
     const organizationId = await organization(100);
     const id = newId('job');
     await reserve(ledger, organizationId, id, 60);
@@ -115,7 +115,7 @@ describe('1,000 racing settlements of one reservation', () => {
   });
 });
 
-describe('a move that makes no sense', () => {
+describe('an invalid move', () => {
   it('is refused and changes nothing', async () => {
     const organizationId = await organization(100);
     const id = newId('job');
@@ -133,7 +133,7 @@ describe('a move that makes no sense', () => {
     await settle(ledger, organizationId, id, null);
   });
 
-  it('fails alone: its neighbours in the batch are applied', async () => {
+  it('fails alone: the other moves of its batch are applied', async () => {
     const organizationId = await organization(100);
     const ids = Array.from({ length: 20 }, () => newId('job'));
     const ended = await Promise.allSettled(
@@ -154,7 +154,7 @@ describe('a move that makes no sense', () => {
     expect(await database.balance(organizationId)).toMatchObject({ reserved: 19 });
   });
 
-  it('cannot be made behind the ledger’s back', async () => {
+  it('cannot be written around the ledger functions', async () => {
     const organizationId = await organization(100);
     await expect(
       database.query('UPDATE ledger_entry SET posted_change = 1 WHERE organization_id = $1', [
@@ -173,7 +173,7 @@ describe('a move that makes no sense', () => {
 });
 
 describe('the audit', () => {
-  it('sees a balance that was changed by hand', async () => {
+  it('finds a balance that was changed by hand', async () => {
     const organizationId = await organization(100);
     const change = (by: number) =>
       database.query('UPDATE account SET posted = posted + $2 WHERE organization_id = $1', [
@@ -208,7 +208,7 @@ describe('random moves', () => {
     return inWindow ? null : 'window_exhausted';
   };
 
-  it('agree with a model that fits on a screen', async () => {
+  it('match a model of a few lines', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 40 }), async (commands) => {
         const organizationId = await organization(0, 200);

@@ -94,12 +94,12 @@ const releaseOf = (id: string): Move => ({
   reason: 'test',
 });
 
-describe('while another transaction holds the account, and spends it,', () => {
+describe('while another transaction holds and empties the account,', () => {
   it('a reservation waits, and is refused', async () => {
     expect(await meanwhile(spendAll, () => verdictOf(reserve()))).toBe(refused);
   });
 
-  it('so do many in one batch', async () => {
+  it('a batch of reservations waits, and is refused', async () => {
     const many = () => Promise.all(Array.from({ length: 5 }, () => verdictOf(reserve())));
     expect(await meanwhile(spendAll, many)).toEqual(Array.from({ length: 5 }, () => refused));
   });
@@ -108,19 +108,19 @@ describe('while another transaction holds the account, and spends it,', () => {
     expect(await meanwhile(spendAll, () => verdictOf(chat()))).toBe(refused);
   });
 
-  it('so do many chats', async () => {
+  it('a batch of chats waits, and is refused', async () => {
     const many = () => Promise.all(Array.from({ length: 5 }, () => verdictOf(chat())));
     expect(await meanwhile(spendAll, many)).toEqual(Array.from({ length: 5 }, () => refused));
   });
 
-  it('credits are not taken back a second time', async () => {
+  it('credits are not withdrawn twice', async () => {
     const take = () =>
       ledger.grant({ organizationId, id: 'mine', amountMicro: -60, actor: 'a', reason: 'r' });
     const taken = await meanwhile(spendAll, take);
     expect(taken.verdict).not.toBe('granted');
   });
 
-  it('a reservation under the same id is found, not made again', async () => {
+  it('a reservation with the same id is found, not created again', async () => {
     const id = newId('job');
     const same = { verb: 'reserve', id, kind: 'studio', amount: 60, ttlMs: 60_000 };
     expect(await meanwhile([same], () => reserve(id))).toMatchObject({
@@ -130,7 +130,7 @@ describe('while another transaction holds the account, and spends it,', () => {
     await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
   });
 
-  it('a charge of what was released is none', async () => {
+  it('a charge of a released reservation has no effect', async () => {
     const id = newId('job');
     await reserve(id);
     const charge = () =>
@@ -139,7 +139,7 @@ describe('while another transaction holds the account, and spends it,', () => {
     expect(await database.balance(organizationId)).toMatchObject({ posted: 100, reserved: 0 });
   });
 
-  it('a chat that was settled is not swept', async () => {
+  it('the sweeper does not settle a chat that was settled', async () => {
     const id = newId('chat');
     await chat(id);
     await database.query(
@@ -160,7 +160,7 @@ describe('while another transaction holds the account, and spends it,', () => {
 });
 
 describe('a locked account', () => {
-  it('delays the moves of its own organization only', async () => {
+  it('delays only the moves of its own organization', async () => {
     const others = await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {
         const other = await createOrganization(pool, {

@@ -20,17 +20,20 @@ const stateOf = async (jobId: string) => {
   return `${data.status} ${data.billing.state}`;
 };
 
-describe('a job that is settled', () => {
+describe('a job', () => {
   it.each([
     ['delivered', 'a heron', {}, 'completed charged'],
     ['delivered in part', '[[partial:2]] herons', { numImages: 4 }, 'completed charged'],
     ['refused', '[[policy]] a heron', {}, 'failed released'],
     ['without a result', '[[fail:422]] a heron', {}, 'failed released'],
-  ])('when it is %s: never one without the other', async (_how, prompt, more, state) => {
-    expect(await stateOf(await start(prompt, more))).toBe(state);
-  });
+  ])(
+    'that is %s has its status and its settlement written in one transaction',
+    async (_how, prompt, more, state) => {
+      expect(await stateOf(await start(prompt, more))).toBe(state);
+    },
+  );
 
-  it('when it is canceled: never one without the other', async () => {
+  it('that is canceled has its status and its release written in one transaction', async () => {
     const jobId = await start('[[slow:60s]] a heron');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
@@ -38,11 +41,11 @@ describe('a job that is settled', () => {
   });
 });
 
-describe('the guard', () => {
+describe('the settlement guard of the tests', () => {
   it.each([
     `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
     `UPDATE job SET status = 'completed', completed_at = now(), outputs = '[]' WHERE id = $1`,
-  ])('refuses half a settlement: %s', async (half) => {
+  ])('rejects half a settlement: %s', async (half) => {
     const jobId = await start('[[slow:2s]] a patient heron');
     await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
     expect(await stateOf(jobId)).toBe('completed charged');

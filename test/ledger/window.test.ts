@@ -75,12 +75,12 @@ async function resetAt(organizationId: string): Promise<number> {
   return Date.parse(verdict.resetAt);
 }
 
-describe('a reservation that straddles the end of its window', () => {
+describe('a reservation that is open when its window ends', () => {
   it.each([
     ['released', null],
     ['charged in part', 30],
     ['charged in full', 80],
-  ])('and is %s later does not touch the new window', async (_, charge) => {
+  ])('and is %s later does not change the new window', async (_, charge) => {
     const organizationId = await organization();
     const old = await reserve(organizationId, 80);
     await age(organizationId, '6 hours');
@@ -111,13 +111,13 @@ describe('inside one window', () => {
 });
 
 describe('the end of a window', () => {
-  it('is nothing to wait for when the price is above the whole limit', async () => {
+  it('is not reported as a wait if the price exceeds the whole limit', async () => {
     const organizationId = await organization();
     const { verdict } = await reserve(organizationId, 101);
     expect(verdict).toMatchObject({ verdict: 'window_limit_exceeded', required: 101, limit: 100 });
   });
 
-  it('is six hours after its first reservation, and never moves backwards', async () => {
+  it('comes six hours after the first reservation, and never moves earlier', async () => {
     const organizationId = await organization();
     const first = await reserve(organizationId, 10);
     // A reservation of the whole limit is refused then.
@@ -147,7 +147,7 @@ describe('the end of a window', () => {
     expect((await reserve(organizationId, 100)).verdict.verdict).toBe(verdict);
   });
 
-  it('is the same for all who race over it', async () => {
+  it('is the same for all parallel requests', async () => {
     const organizationId = await organization();
     await reserve(organizationId, 100);
     await age(organizationId, '6 hours');

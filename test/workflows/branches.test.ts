@@ -85,7 +85,7 @@ const progressOf = ({ handle }: ScriptedJob) => handle.query(progressQuery);
 const describeJobs = describe.concurrent;
 
 describeJobs('a step', () => {
-  it('runs here and now, with what the plan says', async () => {
+  it('runs as a local activity with the input that the plan contains', async () => {
     const job = await scripted.start({}, { calls: [scripted.call({ quantity: 3 })] });
     const end = await job.end();
     const { jobId, organizationId } = job.plan;
@@ -121,7 +121,7 @@ describeJobs('a step', () => {
     expect(end).toMatchObject({ provider: 'fal', requests: ['fal-0'], errorCode: undefined });
   });
 
-  it('whose submit takes more than three seconds is adopted by an activity, not sent again', async () => {
+  it('is adopted by an activity, not sent again, if its submit takes more than three seconds', async () => {
     const submit = inTurn(async () => sleep(4500, operation));
     const adopt = inTurn(() => sleep(500, operation));
     const job = await scripted.start({ submit, adopt });
@@ -135,14 +135,14 @@ describeJobs('a step', () => {
     expect(end.progress.failures).toEqual([expect.stringContaining('submit of call 1')]);
   });
 
-  it('without room goes by the queue, and that is nobody’s failure', async () => {
+  it('goes to the task queue if the provider has no free slot, and this is not recorded as a failure', async () => {
     const job = await scripted.start({ submit: inTurn(fault('PROVIDER_BUSY'), operation) });
     const end = await job.end();
     expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'check', 'store', 'charge']);
     expect(end.progress.failures).toEqual([]);
   });
 
-  it('of ours that fails is tried again until it works', async () => {
+  it('is retried until it works if it fails inside the gateway', async () => {
     const { reserve, charge } = { reserve: reserved('reserved'), charge: settledNow };
     const job = await scripted.start({
       reserve: inTurn(fault(), fault(), reserve),
@@ -163,7 +163,7 @@ describeJobs('a step', () => {
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 7 });
   });
 
-  it('whose refusal is final is not tried again', async () => {
+  it('is not retried after a final refusal', async () => {
     const job = await scripted.start({
       submit: inTurn<unknown, SubmitOutcome>(failure('content_policy')),
     });
@@ -175,7 +175,7 @@ describeJobs('a step', () => {
     expect(end.errorCode).toBe('CONTENT_POLICY');
   });
 
-  it('of a film is stored by an activity, and one that answers with its result is sent by one', async () => {
+  it('stores a video in a queued activity, and runs a submit that returns its outputs in one', async () => {
     const output = { medium: 'video', format: null } as const;
     const film = await scripted.start({}, { calls: [scripted.call({ output })] });
     const routes = [scripted.route('openai', { notifies: false })];
@@ -198,14 +198,14 @@ describeJobs('a step', () => {
   });
 });
 
-describeJobs('a cancel', () => {
+describeJobs('a cancellation', () => {
   const canceled = {
     failure: { type: 'CANCELED' },
     errorCode: 'CANCELED',
     details: expect.stringMatching(/^\*\*released 1 credits: CANCELED, /),
   };
 
-  it('before a provider was asked releases, and nothing is sent', async () => {
+  it('before any provider call releases the reservation and sends nothing', async () => {
     const door = gate();
     const reserve = inTurn<unknown, ReserveOutcome>(fault(), async () => {
       await door.passed;
@@ -226,7 +226,7 @@ describeJobs('a cancel', () => {
     ]);
   });
 
-  it('while the provider asks to wait ends the wait', async () => {
+  it('ends the wait that the provider requested', async () => {
     const submit = inTurn(failure('not_accepted', { retryAfterMs: 50_000 }), operation);
     const job = await scripted.start({ submit }, twoRoutes());
     await job.called('submit');
@@ -236,7 +236,7 @@ describeJobs('a cancel', () => {
     expect(end).toMatchObject(canceled);
   });
 
-  it('while refused attempts are repeated ends as canceled, not as failed', async () => {
+  it('during repeated refusals ends the job as canceled, not as failed', async () => {
     const door = gate();
     const submit = inTurn(failure('not_accepted'), async (): Promise<SubmitOutcome> => {
       await door.passed;
@@ -251,7 +251,7 @@ describeJobs('a cancel', () => {
     expect(end).toMatchObject(canceled);
   });
 
-  it('while the submit is in the air waits for its answer, then asks the provider to stop', async () => {
+  it('during a submit waits for its response, then asks the provider to stop', async () => {
     const door = gate();
     const submit = inTurn(async () => {
       await door.passed;
@@ -270,7 +270,7 @@ describeJobs('a cancel', () => {
     ]);
   });
 
-  it('after the submit that comes too late is charged', async () => {
+  it('that reaches the provider too late charges the job', async () => {
     const check = inTurn<unknown, CheckOutcome>(pending, pending, ended);
     const job = await scripted.start({ check });
     await job.called('check');
@@ -295,7 +295,7 @@ describeJobs('a cancel', () => {
   });
 
   it.each(['store', 'assemble', 'charge', 'release'] as const)(
-    'during %s comes too late',
+    'during %s comes too late to change the result',
     async (verb) => {
       const door = gate();
       /** The first attempt is over: the cancel is not hidden behind it. */
@@ -324,7 +324,7 @@ describeJobs('a cancel', () => {
     },
   );
 
-  it('while the provider is paused releases, and nothing is submitted', async () => {
+  it('while the provider is paused releases the reservation and submits nothing', async () => {
     const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume: stillPaused });
     await job.called('awaitResume');
     await job.handle.cancel();
@@ -334,7 +334,7 @@ describeJobs('a cancel', () => {
     });
   });
 
-  it('of several calls is told to each provider that works', async () => {
+  it('with several calls is sent to the provider of each running call', async () => {
     const check = inTurn<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
       const asked = job.inputsOf('cancel').some((task) => task.callIndex === callIndex);
       if (asked) throw failure('canceled');
@@ -358,7 +358,7 @@ describeJobs('a cancel', () => {
 describeJobs('after the deadline', () => {
   const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
 
-  it('the provider is asked to stop, and without its verdict the outcome is unknown', async () => {
+  it('the provider receives a cancel, and the outcome is unknown if it does not confirm an end', async () => {
     const job = await scripted.start({ check: inTurn(pending) }, { ...askedRarely(), ...soon });
     const end = await job.end();
     expect(end.steps).toEqual([
@@ -383,7 +383,7 @@ describeJobs('after the deadline', () => {
     ]);
   });
 
-  it('a verdict that comes late is kept: delivered is charged', async () => {
+  it('a late result is kept: delivered outputs are charged', async () => {
     const job = await scripted.start(
       { check: inTurn(pending) },
       { ...askedRarely(), ...soon, outcomeWaitMs: 50_000 },
@@ -395,7 +395,7 @@ describeJobs('after the deadline', () => {
     expect(end.outcome).toMatchObject({ status: 'completed' });
   });
 
-  it('a provider that stopped has not finished in time', async () => {
+  it('a call that the provider canceled fails with DEADLINE_EXCEEDED', async () => {
     const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
     const job = await scripted.start({ check }, { ...askedRarely(), ...soon });
     const end = await job.end();
@@ -403,14 +403,14 @@ describeJobs('after the deadline', () => {
     expect(end.errorCode).toBe('DEADLINE_EXCEEDED');
   });
 
-  it('a job of a paused provider fails', async () => {
+  it('a job that waits for a paused provider fails', async () => {
     const script = { reserve: inTurn(pausedFal), awaitResume: stillPaused };
     const end = await (await scripted.start(script, soon)).end();
     expect(end.steps).toEqual(['reserve', 'awaitResume on studio', 'release']);
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
-  it('which passes during a check is seen by the same check, then and on replay', async () => {
+  it('a check that was running when the deadline passed counts, at run time and in replay', async () => {
     const check = inTurn<unknown, CheckOutcome>(() => sleep(1500, pending), ended);
     const calls = [scripted.call({ firstCheckMs: 100 })];
     const job = await scripted.start({ check }, { calls, deadlineMs: 1000 });
@@ -425,7 +425,7 @@ describeJobs('after the deadline', () => {
     ]);
   });
 
-  it('no provider is waited for that asked to wait until then: the next one is asked', async () => {
+  it('the job skips a provider whose Retry-After ends later, and calls the next provider', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 3_600_000 });
     const second = await scripted.start(
       { submit: inTurn(busy, { kind: 'operation', operation: { id: 'openai-0' } }) },
@@ -441,7 +441,7 @@ describeJobs('after the deadline', () => {
 });
 
 describeJobs('a paused provider', () => {
-  it('has its jobs wait in one activity, which a signal repeats at once', async () => {
+  it('keeps its jobs waiting in one activity, which a signal repeats at once', async () => {
     const awaitResume = inTurn<unknown, void>(paused, paused, undefined);
     const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume });
     for (const times of [1, 2]) {
@@ -458,7 +458,7 @@ describeJobs('a paused provider', () => {
     expect(end.steps).toEqual(['reserve', ...waits, 'submit', 'check', 'store', 'charge']);
   });
 
-  it('that is paused after the reservation is found by the submit', async () => {
+  it('is detected by the submit if the pause comes after the reservation', async () => {
     const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' }, operation);
     const end = await (await scripted.start({ submit })).end();
     const steps = [
@@ -473,7 +473,7 @@ describeJobs('a paused provider', () => {
     expect(end.steps).toEqual(steps);
   });
 
-  it('leaves the call to the next one', async () => {
+  it('is skipped if the call has another route', async () => {
     const submit = inTurn<unknown, SubmitOutcome>({
       kind: 'operation',
       operation: { id: 'openai-0' },
@@ -486,8 +486,8 @@ describeJobs('a paused provider', () => {
   });
 });
 
-describeJobs('a provider that does not take the call', () => {
-  it('leaves it to the next, under whose name the job is then found', async () => {
+describeJobs('a provider that does not accept the call', () => {
+  it('is skipped, and the job can be found under the name of the next provider', async () => {
     const submit = inTurn(failure('refused'), {
       kind: 'operation',
       operation: { id: 'openai-0' },
@@ -504,7 +504,7 @@ describeJobs('a provider that does not take the call', () => {
     ]);
   });
 
-  it('is asked again by its queue until its refusals count', async () => {
+  it('is called again through its queue until the limit of refusals is reached', async () => {
     const submit = inTurn(
       failure('not_accepted'),
       failure('not_accepted', { retryAfterMs: 10 }),
@@ -517,7 +517,7 @@ describeJobs('a provider that does not take the call', () => {
     expect(end.provider).toBe('openai');
   });
 
-  it('is waited for as long as it asks, then asked by its queue', async () => {
+  it('is called through its queue after its Retry-After', async () => {
     const submit = inTurn(failure('not_accepted', { retryAfterMs: 600 }), operation);
     const startedAt = performance.now();
     const end = await (await scripted.start({ submit })).end();
@@ -525,7 +525,7 @@ describeJobs('a provider that does not take the call', () => {
     expect(end.steps.slice(1, 3)).toEqual(['submit', 'submit on fal']);
   });
 
-  it('and has no successor fails the job in its own words', async () => {
+  it('without another route fails the job with the error of the provider', async () => {
     const submit = inTurn<unknown, SubmitOutcome>(failure('refused'));
     const job = await scripted.start({ submit }, twoRoutes());
     const end = await job.end();
@@ -537,8 +537,8 @@ describeJobs('a provider that does not take the call', () => {
   });
 });
 
-describeJobs('a submit that nobody knows the outcome of', () => {
-  it('is adopted once the provider names it, and never sent by another', async () => {
+describeJobs('a submit with an unknown outcome', () => {
+  it('is adopted when the provider notifies, and never sent to another provider', async () => {
     const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
     const job = await scripted.start({ submit, adopt: inTurn(operation) }, { ...twoRoutes() });
     await job.called('markVerifying');
@@ -558,7 +558,7 @@ describeJobs('a submit that nobody knows the outcome of', () => {
     expect(end.requests).toEqual(['fal-0']);
   });
 
-  it('is adopted at once where the provider was quicker', async () => {
+  it('is adopted at once if the notification arrived before', async () => {
     const door = gate();
     const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
       await door.passed;
@@ -579,7 +579,7 @@ describeJobs('a submit that nobody knows the outcome of', () => {
     ]);
   });
 
-  it('fails as unknown when no provider names it in time, canceled or not', async () => {
+  it('fails as unknown, canceled or not, if no notification arrives in time', async () => {
     const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
     const job = await scripted.start({ submit }, { ...twoRoutes(), outcomeWaitMs: 400 });
     await job.called('markVerifying');
@@ -589,7 +589,7 @@ describeJobs('a submit that nobody knows the outcome of', () => {
     expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
   });
 
-  it('fails as unknown at once where the provider never notifies', async () => {
+  it('fails as unknown at once if the provider sends no notifications', async () => {
     const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
     const routes = [scripted.route('fal', { notifies: false }), scripted.route('openai')];
     const end = await (
@@ -600,8 +600,8 @@ describeJobs('a submit that nobody knows the outcome of', () => {
   });
 });
 
-describeJobs('a notification', () => {
-  it('that is quicker than the submit’s answer counts', async () => {
+describeJobs('a provider notification', () => {
+  it('counts although it arrives before the response to the submit', async () => {
     const door = gate();
     const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
       await door.passed;
@@ -616,7 +616,7 @@ describeJobs('a notification', () => {
     expect(end.outcome?.status).toBe('completed');
   });
 
-  it('of another operation changes nothing, early or late', async () => {
+  it('with the id of another provider operation changes nothing, early or late', async () => {
     const door = gate();
     const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
       await door.passed;
@@ -640,7 +640,7 @@ describeJobs('a notification', () => {
     expect((await job.end()).outcome?.status).toBe('completed');
   });
 
-  it('that comes twice has the provider asked twice at most; after the end it finds nobody', async () => {
+  it('that arrives twice causes at most two fetches, and after the end it finds no workflow', async () => {
     const door = gate();
     const store = inTurn<unknown, CallOutputs>(async () => {
       await door.passed;
@@ -661,7 +661,7 @@ describeJobs('a notification', () => {
 });
 
 describeJobs('a check', () => {
-  it('that learns nothing, however often, is no verdict', async () => {
+  it('without a result never ends the job, however often it repeats', async () => {
     const away = failure('unreachable', { retryAfterMs: 10 });
     const attempts = Array.from({ length: 7 }, () => away);
     const check = inTurn<unknown, CheckOutcome>(...attempts, ended);
@@ -671,7 +671,7 @@ describeJobs('a check', () => {
     expect(end.outcome?.status).toBe('completed');
   });
 
-  it('comes sooner when somebody asks', async () => {
+  it('comes sooner after a signal', async () => {
     const job = await scripted.start({}, askedRarely());
     await expect
       .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
@@ -695,7 +695,7 @@ describeJobs('a check', () => {
     expect(end.details).toContain(`- call 1: no output: ${type}, request \`fal-0\``);
   });
 
-  it('whose outputs can never be stored fails the job', async () => {
+  it('fails the job if the outputs can never be stored', async () => {
     const lost = ApplicationFailure.nonRetryable('the storage did not take it', 'STORAGE_ERROR');
     const job = await scripted.start({ store: inTurn<unknown, CallOutputs>(lost) });
     expect((await job.end()).failure?.type).toBe('STORAGE_ERROR');
@@ -709,7 +709,7 @@ describeJobs('a check', () => {
 
 describeJobs('a job', () => {
   it.each(['insufficient_credits', 'window_exhausted'] as const)(
-    'that is refused (%s) calls nobody',
+    'that is refused (%s) makes no provider call',
     async (verdict) => {
       const { balance } = settledNow;
       const refusal =
@@ -732,7 +732,7 @@ describeJobs('a job', () => {
     },
   );
 
-  it('that was charged before is charged again, which changes nothing, and sends nothing', async () => {
+  it('that was charged before is charged again without effect, and sends nothing', async () => {
     const charged = {
       ...settledNow,
       verdict: 'already_settled',
@@ -749,7 +749,7 @@ describeJobs('a job', () => {
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 4 });
   });
 
-  it('that was released before sends nothing and moves nothing', async () => {
+  it('that was released before sends nothing and moves no credits', async () => {
     const job = await scripted.start({ reserve: inTurn(reserved('released')) });
     const end = await job.end();
     expect(end.steps).toEqual(['reserve']);
@@ -758,7 +758,7 @@ describeJobs('a job', () => {
     expect(end.errorCode).toBe('JOB_LOST');
   });
 
-  it('that a sweeper has released while it ran says so', async () => {
+  it('that the sweeper released while it ran ends with JOB_LOST', async () => {
     const released = {
       ...settledNow,
       verdict: 'already_settled',
@@ -774,7 +774,7 @@ describeJobs('a job', () => {
     expect(end.details).toContain('**released 1 credits: JOB_LOST**');
   });
 
-  it('whose reservation never came to be says that nothing was reserved, and tells nobody', async () => {
+  it('without a reservation fails with “nothing was reserved”, and delivers no webhook', async () => {
     const webhook = { taskQueue: 'nobody' };
     const job = await scripted.start(
       {
@@ -791,7 +791,7 @@ describeJobs('a job', () => {
     });
   });
 
-  it('with a webhook starts its delivery at either end, and Temporal retries the delivery', async () => {
+  it('delivers its webhook after success and after failure, and Temporal retries the delivery', async () => {
     const webhook = { taskQueue: scripted.webhookQueue };
     const retried = inTurn<unknown, void>(
       ApplicationFailure.create({ type: 'WEBHOOK_NOT_DELIVERED', nextRetryDelay: 10 }),
@@ -810,13 +810,13 @@ describeJobs('a job', () => {
     expect(good.inputsOf('attemptDelivery')).toEqual([name, name]);
   });
 
-  it('without a plan fails at once', async () => {
+  it('without a plan version fails at once', async () => {
     const job = await scripted.start({}, { planVersion: undefined } as object);
     await expect(job.handle.result()).rejects.toMatchObject({ cause: { type: 'UNKNOWN_PLAN' } });
     expect(job.calls).toEqual([]);
   });
 
-  it('of a plan that this worker does not know waits for one that does', async () => {
+  it('with an unknown plan version waits for a worker that supports it', async () => {
     const job = await scripted.start({}, { planVersion: 2 });
     await expect
       .poll(async () => {
@@ -831,7 +831,7 @@ describeJobs('a job', () => {
   });
 });
 
-describeJobs('several calls', () => {
+describeJobs('a job with several calls', () => {
   const calls = (changes: Partial<PlannedCall>[]): { calls: PlannedCall[] } => ({
     calls: changes.map((change, index) => scripted.call({ index, ...change })),
   });
@@ -841,7 +841,7 @@ describeJobs('several calls', () => {
       return outputsOf(callIndex);
     });
 
-  it('go by the queue, and what is delivered is charged', async () => {
+  it('sends them through the queue, and charges the delivered outputs', async () => {
     const job = await scripted.start({ store: failing(1) }, calls([{}, {}, {}]));
     const end = await job.end();
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 2_000_000 });
@@ -866,7 +866,7 @@ describeJobs('several calls', () => {
     ]);
   });
 
-  it('of which all fail release, for the first one’s reason', async () => {
+  it('releases its reservation with the error of the first call if all calls fail', async () => {
     const store = inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
       throw failure(callIndex === 0 ? 'content_policy' : 'failed');
     });
@@ -875,13 +875,13 @@ describeJobs('several calls', () => {
     expect(end.steps.at(-1)).toBe('release');
   });
 
-  it('of which a required one fails release, whatever the others made', async () => {
+  it('releases its reservation if a required call fails, even if others delivered', async () => {
     const job = await scripted.start({ store: failing(1) }, calls([{}, { required: true }]));
     expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
     expect(job.inputsOf('charge')).toEqual([]);
   });
 
-  it('in steps: the second works on what the first made', async () => {
+  it('passes the output of the first step to the second', async () => {
     const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
     const job = await scripted.start({}, steps);
     expect((await job.end()).outcome).toMatchObject({ chargedMicro: 2_000_000 });
@@ -891,7 +891,7 @@ describeJobs('several calls', () => {
     ]);
   });
 
-  it('in steps: without the first there is no second', async () => {
+  it('skips the second step if the first fails', async () => {
     const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
     const job = await scripted.start({ store: failing(0) }, steps);
     const end = await job.end();
@@ -899,7 +899,7 @@ describeJobs('several calls', () => {
     expect(job.inputsOf('submit')).toHaveLength(1);
   });
 
-  it('are assembled in their order', async () => {
+  it('assembles the outputs in the order of the calls', async () => {
     const job = await scripted.start({}, { ...calls([{}, {}]), assembly: 'concat_audio' });
     const end = await job.end();
     expect(job.inputsOf('assemble')).toEqual([
@@ -915,7 +915,7 @@ describeJobs('several calls', () => {
 
   // What runs side by side may come in any order and any grouping: on replay it is another.
   it.each(Array.from({ length: 8 }, (_, seed) => seed))(
-    'side by side, of which some fail over, wait and fail (%i)',
+    'runs calls in parallel although some change provider, wait or fail (%i)',
     async (seed) => {
       const routes = [scripted.route('fal'), scripted.route('openai')];
       const changes = Array.from({ length: 4 + (seed % 3) }, (_, index) => ({
@@ -954,7 +954,7 @@ describeJobs('several calls', () => {
   );
 });
 
-describe('every history of these jobs', () => {
+describe('every history that these tests recorded', () => {
   it('replays', async () => {
     const histories = [];
     for (const { handle } of scripted.jobs) {

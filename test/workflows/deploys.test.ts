@@ -69,7 +69,7 @@ const moreSteps = (guard: string): SourceChange[] => [
   { file: 'studio-job.ts', from: '  ApplicationFailure,', to: '  ApplicationFailure,\n  patched,' },
 ];
 
-describe('a deploy of a changed job body', () => {
+describe('a deployment with a changed job workflow', () => {
   beforeAll(async () => {
     // Builds of workers replace each other.
     gateway = await startGateway({
@@ -94,7 +94,7 @@ describe('a deploy of a changed job body', () => {
     // Where jobs end on the version that they began on, a change needs no guard.
     ['PINNED', 'typeof patched', ['A']],
   ] as const)(
-    '%s: finishes what began before it, each paid once',
+    '%s: finishes jobs that began before it, and charges each once',
     async (how, guard, builds) => {
       const deploymentName = `studio-${randomUUID().slice(0, 8)}`;
       const deploy = async (buildId: string, changes: SourceChange[]): Promise<void> => {
@@ -184,7 +184,7 @@ describe('a job that is reset', () => {
     return tasks.length;
   }
 
-  it('after its charge is charged and sent no second time', async () => {
+  it('after its charge is neither charged nor sent again', async () => {
     const jobId = await start('[[slow:1s]] a drawbridge');
     await expectPaidOnce([jobId]);
     await gateway.api.client.workflow.getHandle(jobId).result();
@@ -192,7 +192,7 @@ describe('a job that is reset', () => {
     await expectPaidOnce([jobId]);
   });
 
-  it('after it was canceled unsent is not sent', async () => {
+  it('after a cancellation before its submit is not sent', async () => {
     const admin = (where: string, body: object = {}) =>
       gateway.call(`/api/admin/v1${where}`, {
         key: gateway.config.ADMIN_API_KEY,

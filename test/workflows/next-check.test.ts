@@ -12,7 +12,7 @@ const fresh: Waiting = {
 const canceled = { ...fresh, cancelSent: true, waitMs: 1000 };
 const overdue = { ...canceled, overdue: true };
 
-describe('what follows a check that found the call pending', () => {
+describe('the step after a check that found the call pending', () => {
   it.each<[string, Waiting, number, boolean, Action[], Partial<Waiting>]>([
     ['ever more rarely', fresh, 24_000, false, [], { waitMs: 48_000 }],
     ['a wish to cancel', fresh, 24_000, true, ['cancel'], { waitMs: 1000, cancelSent: true }],
@@ -55,7 +55,7 @@ describe('the wait before the next check', () => {
   });
 });
 
-it('a silent provider is given up, canceled once and verified once, after few checks', () => {
+it('a provider that never responds is checked a few times, canceled once and verified once', () => {
   check(
     property(integer({ min: 50, max: 3_600_000 }), boolean(), (waitMs, asked) => {
       let waiting: Waiting = { ...fresh, waitMs };

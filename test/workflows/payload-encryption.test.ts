@@ -88,8 +88,8 @@ function legible(text: string): string {
   return [text, ...decoded].join('\n');
 }
 
-describe('with payload keys, Temporal', () => {
-  it('keeps no prompt, no result and no message of a failure that can be read', async () => {
+describe('Temporal with payload keys', () => {
+  it('stores no readable prompt, result or failure message', async () => {
     const prompt = `a ${canary} lighthouse`;
     const jobs = [
       await run('/api/v1/studio/image/generate', { prompt }),
@@ -134,7 +134,7 @@ describe('with payload keys, Temporal', () => {
     expect(/ {4}at \S+ /.test(failed)).toBe(false);
   });
 
-  it('replays what it kept, with the keys and only with them', async () => {
+  it('replays stored histories only with the keys', async () => {
     const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} again` });
     await gateway.untilDone(jobId);
     const history = await rawHistory(jobId);
@@ -144,7 +144,7 @@ describe('with payload keys, Temporal', () => {
     await expect(Worker.runReplayHistory({ workflowBundle }, history, jobId)).rejects.toThrow();
   });
 
-  it('goes on with a job when the key is changed in the middle of it', async () => {
+  it('continues a job whose key changes while it runs', async () => {
     const jobId = await run('/api/v1/studio/image/generate', {
       prompt: `[[slow:60s]] [[no-webhook]] ${canary} rotates`,
     });
@@ -182,7 +182,7 @@ describe('the codec endpoint', () => {
     return Buffer.from(turned[0]?.data ?? '', 'base64').toString();
   };
 
-  it('opens for the operator, and for the address that the web UI is told', async () => {
+  it('decrypts for the operator, at the address that the web UI receives', async () => {
     const byKey = await ask('/decode', asOperator());
     expect(byKey.status).toBe(200);
     expect(await firstData(byKey)).toContain(`${canary} shown`);
@@ -193,7 +193,7 @@ describe('the codec endpoint', () => {
     expect(await firstData(byWord)).toContain(`${canary} shown`);
   });
 
-  it('seals what it opens to again', async () => {
+  it('encrypts its decrypted payloads again', async () => {
     const plain = { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] };
     const sealed = await ask('/encode', { ...asOperator(), body: JSON.stringify(plain) });
     const body = (await sealed.json()) as typeof plain;
@@ -202,7 +202,7 @@ describe('the codec endpoint', () => {
     expect(await opened.json()).toEqual(plain);
   });
 
-  it('opens for nobody else', async () => {
+  it('decrypts for no other caller', async () => {
     const word = codecAccessWord(gateway.config.ADMIN_API_KEY);
     const refused = [
       await ask('/decode'),
@@ -221,7 +221,7 @@ describe('the codec endpoint', () => {
     expect((await ask(`/read/${word}/encode`)).status).toBeOneOf([404, 405]);
   });
 
-  it('answers a browser of the named origins only', async () => {
+  it('accepts browser requests from the configured origins only', async () => {
     const preflight = (origin: string) =>
       ask('/decode', { method: 'OPTIONS', body: null, headers: { origin } });
     const ours = await preflight(uiOrigin);
@@ -233,7 +233,7 @@ describe('the codec endpoint', () => {
     }
   });
 
-  it('leaves what it cannot open as it is, and refuses what is no payload', async () => {
+  it('returns unknown payloads unchanged, and rejects bodies that are not payloads', async () => {
     const foreign = {
       metadata: {
         encoding: btoa('binary/encrypted'),
@@ -251,7 +251,7 @@ describe('the codec endpoint', () => {
     }
   });
 
-  it('lets the CLI of Temporal show a job, to the operator', async () => {
+  it('shows a job in the Temporal CLI to the operator', async () => {
     const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} told` });
     await gateway.untilDone(jobId);
     const cli = await findTemporalCli();
@@ -269,8 +269,8 @@ describe('the codec endpoint', () => {
   });
 });
 
-describe('switched off, encryption', () => {
-  it('leaves what was sealed readable, and seals nothing more', async () => {
+describe('encryption that is switched off', () => {
+  it('keeps encrypted payloads readable, and encrypts no new ones', async () => {
     await replaceWorker({ PAYLOAD_ENCRYPTION: 'false' });
     const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} mixed` });
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');

@@ -234,7 +234,7 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
 const named = scenarios.map((scenario) => [scenario.name, scenario] as const);
 
 // Most of a scenario is waiting: they wait together, unless faults are injected for whoever comes next.
-describe.concurrent('each way a job can end', () => {
+describe.concurrent('each end of a job', () => {
   it.for(named.filter(([, { faults }]) => !faults))('%s', ([, scenario], { expect }) =>
     play(scenario, expect),
   );
@@ -248,7 +248,7 @@ const deliveries = [
   { name: 'failed-gone', statuses: [410] },
 ];
 
-describe.concurrent('each way a webhook can end', () => {
+describe.concurrent('each end of a webhook delivery', () => {
   it.for(deliveries)('webhookDelivery.$name', async ({ name, statuses }, { expect }) => {
     const webhookUrl = receiver.at(`/${name}`, (response, count) => {
       response.writeHead(statuses[count - 1] ?? 500).end();
@@ -270,7 +270,7 @@ describe.concurrent('each way a webhook can end', () => {
   });
 });
 
-describe('each way a job can end, by a fault of its own', () => {
+describe('each end of a job that a fault causes', () => {
   afterEach(() => gateway.sandbox.clearFaults());
   it.for(named.filter(([, { faults }]) => faults))('%s', ([, scenario], { expect }) =>
     play(scenario, expect),

@@ -26,7 +26,7 @@ async function replay(args: string[]): Promise<{ status: number; out: string }> 
   });
 }
 
-describe('the command', () => {
+describe('npm run replay', () => {
   const gateway = useGateway({ settled: 'last' });
   let jobId: string;
   let failedId: string;
@@ -44,7 +44,7 @@ describe('the command', () => {
     failedId = await start('[[fail:422]] a barren garden');
   });
 
-  it('replays a job by its id, a file, and all that a filter finds', async () => {
+  it('replays a job by id, a history file, and all jobs that match a filter', async () => {
     const own = `OrganizationId = '${gateway.caller.organizationId}'`;
     await expect.poll(async () => (await gateway.api.client.workflow.count(own)).count).toBe(2);
     const [one, all, file, unknown, nothing, unread] = [
@@ -63,7 +63,7 @@ describe('the command', () => {
     expect(unread.status).toBe(2);
   });
 
-  it('keeps a run without what is private, and it still replays', async () => {
+  it('saves a history without private data, and the saved history still replays', async () => {
     for (const workflowId of [jobId, failedId]) {
       const history = await gateway.api.client.workflow.getHandle(workflowId).fetchHistory();
       const json = JSON.parse(historyToJSON(history)) as unknown;
@@ -93,7 +93,7 @@ describe('the command', () => {
 const planted = `await run(job, { verb: 'markVerifying', summary: 'planted' }, (activities) =>
   activities.markVerifying(plan.jobId));`;
 
-describe('a change of the job body', () => {
+describe('a change of the job workflow', () => {
   beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
   const before = (line: string, more: string): SourceChange => ({
     file: 'studio-job.ts',
@@ -117,7 +117,7 @@ describe('a change of the job body', () => {
       before('  return finish(job, await charge(', `  throw new TypeError('planted');`),
       { expected: 'local activity charge', got: 'nothing', message: 'planted' },
     ],
-  ])('%s does not replay, and the place is named', async (_name, change, wanted) => {
+  ])('%s fails the replay, and the message names the place', async (_name, change, wanted) => {
     const bundle = await bundleChanged([change], [recorderPath]);
     const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
     if (!run) throw new Error('the history is recorded');

@@ -47,16 +47,16 @@ describe('every recorded history', () => {
     expect(await failuresOf(recorded, await loadWorkflowBundle())).toEqual([]);
   });
 
-  it('has a shape of its own', () => {
+  it('has a shape that no other history has', () => {
     const shapes = recorded.map(({ history }) => shapeOf(history));
     expect(new Set(shapes).size).toBe(shapes.length);
   });
 
-  it.each([...ways, ...deliveries])('is there: %s', (name) => {
+  it.each([...ways, ...deliveries])('includes %s', (name) => {
     expect(recorded.map((run) => run.name)).toContain(name);
   });
 
-  it('replays under the type of each capability', async () => {
+  it('replays under the workflow type of each capability', async () => {
     const run = recorded.find(({ name }) => name === 'imageGenerate.completed');
     const started = run?.history.events?.[0]?.workflowExecutionStartedEventAttributes;
     if (!run || !started) throw new Error('the history is recorded');
