@@ -20,26 +20,29 @@ const say = (content: string) => [{ role: 'user' as const, content }];
 const onePixel =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
-describe('an input beyond the context', () => {
+describe('an input that exceeds the context', () => {
   it.each([
     ['gpt-4o', 'This model’s maximum context length is 128000 tokens.'],
     ['claude-sonnet-5', 'prompt is too long: 1200000 tokens > 1000000 maximum'],
-  ])('of %s has the code on which clients act, from the provider', async (model, message) => {
-    const messages = say(`[[fail:400;message=${message}]] x`);
-    await expect(openai.chat.completions.create({ model, messages })).rejects.toMatchObject({
-      status: 400,
-      code: 'context_length_exceeded',
-    });
-    await expect(
-      anthropic.messages.create({ model, max_tokens: 9, messages }),
-    ).rejects.toMatchObject({
-      status: 400,
-      error: { error: { type: 'invalid_request_error', code: 'CONTEXT_LENGTH_EXCEEDED' } },
-    });
-    await settledChatsOf(gateway, caller);
-  });
+  ])(
+    'of %s returns the error code that clients handle, when the provider reports it',
+    async (model, message) => {
+      const messages = say(`[[fail:400;message=${message}]] x`);
+      await expect(openai.chat.completions.create({ model, messages })).rejects.toMatchObject({
+        status: 400,
+        code: 'context_length_exceeded',
+      });
+      await expect(
+        anthropic.messages.create({ model, max_tokens: 9, messages }),
+      ).rejects.toMatchObject({
+        status: 400,
+        error: { error: { type: 'invalid_request_error', code: 'CONTEXT_LENGTH_EXCEEDED' } },
+      });
+      await settledChatsOf(gateway, caller);
+    },
+  );
 
-  it('is refused before the provider is called, if it certainly is', async () => {
+  it('is refused before the provider call if it certainly exceeds it', async () => {
     const messages = say('tide '.repeat(128_001));
     await expect(
       openai.chat.completions.create({ model: 'gpt-4o', messages }),
@@ -55,7 +58,7 @@ describe('an input beyond the context', () => {
   });
 });
 
-it('errors of money and rate have the codes of OpenAI', async () => {
+it('errors about credits and rate limits have the codes of OpenAI', async () => {
   const poor = await gateway.newCaller({ credits: 0 });
   const request = { model: 'gpt-4o', messages: say('x') };
   await expect(
@@ -63,7 +66,7 @@ it('errors of money and rate have the codes of OpenAI', async () => {
   ).rejects.toMatchObject({ status: 402, code: 'insufficient_quota', type: 'insufficient_quota' });
 });
 
-it('an answer names the model by its id here, and its chat can be looked up by the answer’s id', async () => {
+it('a response names the model by its gateway id, and its chat can be read by the id of the response', async () => {
   const model = 'groq/openai/gpt-oss-120b';
   const request = { model, messages: say('which model') };
   const whole = await openai.chat.completions.create(request);
@@ -102,7 +105,7 @@ it('an answer names the model by its id here, and its chat can be looked up by t
   }
 });
 
-describe('a message of Anthropic’s API', () => {
+describe('a request to Anthropic’s messages endpoint', () => {
   it.each([false, true])('ends at a stop sequence and names it (streamed: %s)', async (stream) => {
     const request = {
       model: 'claude-sonnet-5',
@@ -117,7 +120,7 @@ describe('a message of Anthropic’s API', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('sends top_k, documents by URL, and pictures and failures of tools to Claude', async () => {
+  it('passes top_k, documents by URL, and images and errors in tool results to Claude', async () => {
     const url = { type: 'url' as const, url: 'https://example.com/a.pdf' };
     const picture = { type: 'base64' as const, media_type: 'image/png' as const, data: onePixel };
     const result = {
@@ -166,7 +169,7 @@ describe('a message of Anthropic’s API', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('can be counted before it is sent, which costs nothing', async () => {
+  it('can be counted before it is sent, without a charge', async () => {
     const counted = await anthropic.messages.countTokens({
       model: 'claude-sonnet-5',
       messages: say('eight letters each word'),

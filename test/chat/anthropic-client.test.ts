@@ -41,8 +41,8 @@ describe.each([
   ['an Anthropic upstream', 'claude-sonnet-5', ''],
   ['an OpenAI upstream', 'gpt-4o', '/api'],
   ['a name with its maker', 'anthropic/claude-sonnet-5', ''],
-])('over %s', (_name, model, base) => {
-  it('responds to a message, and charges its reported usage', async () => {
+])('Anthropic’s client over %s', (_name, model, base) => {
+  it('receives a message, and the charge equals its reported usage', async () => {
     await newClient(base);
     const message = await client.messages.create({
       model,
@@ -72,7 +72,7 @@ describe.each([
     expect(entries.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);
   });
 
-  it('streams it', async () => {
+  it('receives a stream', async () => {
     await newClient(base);
     const stream = client.messages.stream({ model, max_tokens: 50, messages: say('a b c') });
     const received: string[] = [];
@@ -88,7 +88,7 @@ describe.each([
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
   });
 
-  it('sends the events in their order', async () => {
+  it('receives the events in their documented order', async () => {
     await newClient(base);
     const types: string[] = [];
     const events = await client.messages.create({
@@ -109,7 +109,7 @@ describe.each([
     await settledChatsOf(gateway, caller);
   });
 
-  it('calls tools, whole and streamed, and goes on with their results', async () => {
+  it('calls tools, whole and streamed, and continues with their results', async () => {
     await newClient(base);
     const request = {
       model,
@@ -159,8 +159,8 @@ describe.each([
   });
 });
 
-describe('what goes upstream', () => {
-  it('passes the fields of the request to the upstream in its names', async () => {
+describe('the request to the upstream', () => {
+  it('contains the caller’s fields under the upstream’s names', async () => {
     await newClient();
     const messages = [
       {
@@ -213,8 +213,8 @@ describe('what goes upstream', () => {
   });
 });
 
-describe('errors', () => {
-  it('have Anthropic’s shape, and its client’s classes', async () => {
+describe('errors of the messages endpoint', () => {
+  it('have Anthropic’s shape, and become its client’s error classes', async () => {
     await newClient();
     const request = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
     const wrong = new Anthropic({ apiKey: 'unknown', baseURL: gateway.url, maxRetries: 0 });
@@ -244,7 +244,7 @@ describe('errors', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('in the middle of a stream throw, after what was streamed', async () => {
+  it('in the middle of a stream are thrown after the streamed text', async () => {
     for (const model of ['gpt-4o', 'claude-sonnet-5']) {
       await newClient();
       const stream = client.messages.stream({
@@ -284,8 +284,8 @@ describe('errors', () => {
   });
 });
 
-describe('the key', () => {
-  it('may come as x-api-key to Anthropic’s endpoints, alone, and nowhere else', async () => {
+describe('an API key', () => {
+  it('in the x-api-key header alone is accepted by Anthropic’s endpoints and by no others', async () => {
     await newClient();
     const send = (path: string, headers: Record<string, string>) =>
       gateway.call(path, { key: null, headers });
@@ -298,7 +298,7 @@ describe('the key', () => {
     expect((await send('/v1/studio/jobs', own)).status).toBe(401);
   });
 
-  it('is answered once for one Idempotency-Key', async () => {
+  it('with a repeated Idempotency-Key receives one chat', async () => {
     await newClient();
     const send = () =>
       client.messages

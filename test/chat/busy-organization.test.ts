@@ -42,8 +42,8 @@ async function chats(count: number, caller: TestCaller, content: string): Promis
   return statuses;
 }
 
-describe('an organization that chats a lot', () => {
-  it('has one record per chat, and pays their sum', async () => {
+describe('an organization with many parallel chats', () => {
+  it('has one record per chat, and is charged their sum', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const statuses = await chats(400, caller, 'hello');
     expect(statuses).toEqual(Array.from({ length: 400 }, () => 200));
@@ -55,7 +55,7 @@ describe('an organization that chats a lot', () => {
     expect(balance).toMatchObject({ posted: 1_000_000_000 - charged, reserved: 0 });
   });
 
-  it('pays for all it has, and for no more', async () => {
+  it('is charged up to its balance, and never more', async () => {
     // The provider counts as many tokens as are reserved: 40 characters / 4 + 4, and the whole answer.
     const dear = '[[counted-input:14]] [[words:100]] hello';
     const first = await gateway.newCaller({ credits: 100 });

@@ -203,7 +203,7 @@ describe.each(models)('with %s', (model) => {
     });
   });
 
-  it('the client of OpenAI runs a tool loop with the Responses API', async () => {
+  it('OpenAI’s client runs a tool loop with the Responses API', async () => {
     const client = new OpenAI({ baseURL: base(), apiKey: caller.key, maxRetries: 0 });
     const parameters = z.toJSONSchema(place);
     const tools = [{ ...lookUp, type: 'function' as const, parameters, strict: false }];
@@ -224,7 +224,7 @@ describe.each(models)('with %s', (model) => {
     await expectThreeTurns();
   });
 
-  it('the client of Anthropic runs a tool loop, whole and streamed', async () => {
+  it('Anthropic’s client runs a tool loop, whole and streamed', async () => {
     const client = new Anthropic({ baseURL: gateway.url, apiKey: caller.key, maxRetries: 0 });
     const input_schema = { ...z.toJSONSchema(place), type: 'object' as const };
     const tools = [{ ...lookUp, input_schema }];

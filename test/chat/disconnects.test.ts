@@ -59,8 +59,8 @@ async function disconnect(caller: TestCaller, sent: SentChat): Promise<string> {
 
 const newCaller = () => gateway.newCaller({ credits: 100 });
 
-describe('a caller who disconnects before the first token of a stream', () => {
-  it('pays for the input as the provider counted it', async () => {
+describe('a caller that disconnects before the first token of a stream', () => {
+  it('is charged for the input that the provider counted', async () => {
     const caller = await newCaller();
     const content = `[[counted-input:5000]] [[slow-chunks:5s]] ${'word '.repeat(2000)}`;
     const text = await disconnect(caller, { content, model: 'claude-sonnet-5' });
@@ -75,7 +75,7 @@ describe('a caller who disconnects before the first token of a stream', () => {
     });
   });
 
-  it('pays for the input as the gateway counts it, if the provider has reported nothing', async () => {
+  it('is charged for the gateway’s count of the input if the provider reported none', async () => {
     const caller = await newCaller();
     await disconnect(caller, { content: '[[slow-chunks:5s]] tell me' });
     const row = await settledChatOf(gateway, caller);
@@ -83,7 +83,7 @@ describe('a caller who disconnects before the first token of a stream', () => {
     expect(row.charged).toBe(row.input_tokens * 250);
   });
 
-  it('pays nothing before the provider responds', async () => {
+  it('is charged nothing before the provider responds', async () => {
     const caller = await newCaller();
     await disconnect(caller, { content: '[[slow:5s]] tell me' });
     expect(await settledChatOf(gateway, caller)).toMatchObject({
@@ -92,7 +92,7 @@ describe('a caller who disconnects before the first token of a stream', () => {
     });
   });
 
-  it('pays for every chat, also with a new key for each', async () => {
+  it('is charged for every chat, also with a new key for each', async () => {
     const caller = await newCaller();
     const keys = await Promise.all(
       Array.from({ length: 12 }, (_, index) =>
@@ -111,7 +111,7 @@ describe('a caller who disconnects before the first token of a stream', () => {
   });
 });
 
-it('a caller who disconnects from a whole answer pays for it, and a retry receives it', async () => {
+it('a caller that disconnects from a whole response is charged for it, and a retry receives it', async () => {
   const caller = await newCaller();
   const sent = {
     content: '[[slow:3s]] [[words:30]]',

@@ -69,36 +69,39 @@ async function leaveEarly(
 const newCaller = (): Promise<TestCaller> => gateway.newCaller({ credits: 100 });
 const left = async (): Promise<number> => (await gateway.sandbox.counters())['chatCallsLeft'] ?? 0;
 
-describe('a caller who leaves', () => {
-  it.each(models)('pays for what was delivered; the upstream is aborted (%s)', async (model) => {
-    const caller = await newCaller();
-    const before = await left();
-    const { answer, hangUp } = await open({
-      caller,
-      model,
-      content: '[[words:500]] [[slow-chunks:100ms]] tell me a lot',
-    });
-    await readDeltas(answer, 10);
-    hangUp();
-    const row = await settledChatOf(gateway, caller);
-    expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', reason: 'chat left' });
-    expect(row.charged).toBeGreaterThan(0);
-    expect(row.charged).toBeLessThanOrEqual(row.amount);
-    // Ten words of five characters, and what was on its way.
-    expect(row.output_tokens).toBeGreaterThanOrEqual(12);
-    expect(row.output_tokens).toBeLessThan(60);
-    const { input, output } = prices[model];
-    expect(row.charged).toBe(row.input_tokens * input + row.output_tokens * output);
-    await expect.poll(left).toBe(before + 1);
-  });
+describe('a caller that disconnects', () => {
+  it.each(models)(
+    'is charged for the delivered output; the upstream request is aborted (%s)',
+    async (model) => {
+      const caller = await newCaller();
+      const before = await left();
+      const { answer, hangUp } = await open({
+        caller,
+        model,
+        content: '[[words:500]] [[slow-chunks:100ms]] tell me a lot',
+      });
+      await readDeltas(answer, 10);
+      hangUp();
+      const row = await settledChatOf(gateway, caller);
+      expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', reason: 'chat left' });
+      expect(row.charged).toBeGreaterThan(0);
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+      // Ten words of five characters, and what was on its way.
+      expect(row.output_tokens).toBeGreaterThanOrEqual(12);
+      expect(row.output_tokens).toBeLessThan(60);
+      const { input, output } = prices[model];
+      expect(row.charged).toBe(row.input_tokens * input + row.output_tokens * output);
+      await expect.poll(left).toBe(before + 1);
+    },
+  );
 
-  it('pays nothing before the first token', async () => {
+  it('is charged nothing before the first token', async () => {
     const caller = await newCaller();
     await leaveEarly(caller, { content: '[[slow:5s]] tell me', stream: true });
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   });
 
-  it('of a whole answer pays for it: the provider bills it whether it is taken or not', async () => {
+  it('from a whole response is charged for it, because the provider bills it anyway', async () => {
     const caller = await newCaller();
     await leaveEarly(caller, { content: '[[slow:600ms]] [[words:30]]', stream: false });
     expect(await settledChatOf(gateway, caller)).toMatchObject({
@@ -108,7 +111,7 @@ describe('a caller who leaves', () => {
     });
   });
 
-  it('at any moment: 60 chats hung up at random end in 60 settlements', async () => {
+  it('at random moments: 60 disconnected chats end in 60 settlements', async () => {
     const caller = await newCaller();
     await Promise.all(
       Array.from({ length: 60 }, async (_, index) => {
@@ -133,8 +136,8 @@ describe('a caller who leaves', () => {
   });
 });
 
-describe('an upstream', () => {
-  it.each(models)('that breaks off is paid for what it delivered (%s)', async (model) => {
+describe('a faulty upstream', () => {
+  it.each(models)('that breaks off is charged for its delivered output (%s)', async (model) => {
     const caller = await newCaller();
     const { answer } = await open({ caller, model, content: '[[words:40]] [[stream-cut:20]]' });
     const text = await textOf(answer);
@@ -151,7 +154,7 @@ describe('an upstream', () => {
     expect(text).toContain(`"creditsConsumed":${row.charged / 1e6}`);
   });
 
-  it.each(models)('that reports no usage is counted by the gateway (%s)', async (model) => {
+  it.each(models)('that reports no usage is charged by the gateway’s count (%s)', async (model) => {
     for (const stream of [true, false]) {
       const caller = await newCaller();
       const { answer } = await open({
@@ -169,7 +172,7 @@ describe('an upstream', () => {
   });
 
   it.each([10, 1_000_000, 1_000_000_000_000_000])(
-    'that reports %d times the tokens is charged by the own count of the gateway',
+    'that reports %d times the tokens is charged by the gateway’s count',
     async (factor) => {
       for (const stream of [true, false]) {
         const caller = await newCaller();
@@ -191,7 +194,7 @@ describe('an upstream', () => {
     },
   );
 
-  it('that falls silent is given up', async () => {
+  it('that stays silent is aborted', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:60s]]' });
     const text = await textOf(answer);
@@ -200,8 +203,8 @@ describe('an upstream', () => {
   });
 });
 
-describe('a reader who does not read', () => {
-  it('is dropped, and charged for what left', async () => {
+describe('a slow reader', () => {
+  it('that reads nothing is disconnected, and charged for the bytes that were sent', async () => {
     const caller = await newCaller();
     const readers = await Promise.all(
       Array.from({ length: 8 }, async () => {
@@ -224,7 +227,7 @@ describe('a reader who does not read', () => {
     for (const reader of readers) reader.hangUp();
   });
 
-  it('but reads slowly gets everything', async () => {
+  it('that reads slowly receives everything', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:300;size=5000]]', maxTokens: 1000 });
     let size = 0;
@@ -239,7 +242,7 @@ describe('a reader who does not read', () => {
 });
 
 describe('a long chat', () => {
-  it('is recorded while it runs, and so kept from the sweeper', async () => {
+  it('has checkpoints while it runs, so that the sweeper leaves it alone', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:150]] [[slow-chunks:40ms]]' });
     const reading = textOf(answer);
@@ -255,8 +258,8 @@ describe('a long chat', () => {
   });
 });
 
-describe('an API that is killed', () => {
-  it('leaves chats that the sweeper charges by their last checkpoint, or releases', async () => {
+describe('an API that stops', () => {
+  it('after a kill leaves its chats to the sweeper, which charges the last checkpoint or releases', async () => {
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
       CHAT_RESERVATION_TTL_MS: '5000',
@@ -295,7 +298,7 @@ describe('an API that is killed', () => {
     expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
   });
 
-  it('in good order first ends its chats', async () => {
+  it('on SIGTERM finishes its chats first', async () => {
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const caller = await newCaller();
     const { answer } = await open({

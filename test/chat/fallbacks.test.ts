@@ -41,9 +41,9 @@ const rowOf = async () =>
     caller.organizationId,
   ]);
 
-describe('the next model answers', () => {
+describe('the next model responds and is charged', () => {
   it.each(['fail:429', 'fail:500', 'fail:503', 'fail:400', 'fail:404'])(
-    'after %s, and is what is charged',
+    'after %s',
     async (fault) => {
       const { status, body } = await send(fault);
       expect([status, body]).toMatchObject([
@@ -61,7 +61,7 @@ describe('the next model answers', () => {
     },
   );
 
-  it('for a stream, as long as nothing was delivered', async () => {
+  it('for a stream, if nothing was delivered yet', async () => {
     await gateway.sandbox.inject({ match: '"gpt-4o"', faults: 'fail:503' });
     caller = await gateway.newCaller({ credits: 1000 });
     const client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
@@ -85,7 +85,7 @@ describe('the next model answers', () => {
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
   });
 
-  it('and the one after it, where that fails too', async () => {
+  it('or the model after it, if the next also fails', async () => {
     await gateway.sandbox.inject({ match: '"claude-sonnet-5"', faults: 'fail:529' });
     const { status, body } = await send('fail:500');
     expect([status, body.model, body.tried?.map(({ model }) => model)]).toEqual([
@@ -96,7 +96,7 @@ describe('the next model answers', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('is not called when the first one answers', async () => {
+  it('only if the first model fails', async () => {
     const { body } = await send('slow:10ms');
     expect(body).toMatchObject({ model: 'gpt-4o' });
     expect(body).not.toHaveProperty('tried');
@@ -106,7 +106,7 @@ describe('the next model answers', () => {
 
 describe('no other model is called', () => {
   it.each(['reset-after-accept', 'fail:502', 'fail:504', 'malformed-submit', 'hang-submit'])(
-    'after %s: the first may have been paid for',
+    'after %s, because the first call may be billed',
     async (fault) => {
       await gateway.sandbox.inject({ match: '"gpt-4o"', faults: fault });
       caller = await gateway.newCaller({ credits: 1000 });
@@ -126,7 +126,7 @@ describe('no other model is called', () => {
     20_000,
   );
 
-  it('after the first word of a stream', async () => {
+  it('after the first token of a stream', async () => {
     caller = await gateway.newCaller({ credits: 1000 });
     const content = '[[words:20]] [[stream-error:5]] begun';
     const answer = await fetch(gateway.url + path, {
@@ -145,7 +145,7 @@ describe('no other model is called', () => {
   });
 });
 
-describe('when all fail', () => {
+describe('if all models fail,', () => {
   it('the response names the last failure and all models that were tried, and nothing is charged', async () => {
     await gateway.sandbox.inject({ match: '"ahoy"', faults: 'fail:500' });
     const { status, body } = await send('fail:429');
@@ -164,8 +164,8 @@ describe('when all fail', () => {
   });
 });
 
-describe('the reservation', () => {
-  it('covers the dearest of the models, whichever answers', async () => {
+describe('the reservation of a chat with several models', () => {
+  it('covers the most expensive model, whichever responds', async () => {
     const amounts: number[] = [];
     for (const models of [[], ['gpt-6-sol'], ['gpt-5-nano', 'gpt-6-sol']]) {
       caller = await gateway.newCaller({ credits: 1000 });
@@ -181,7 +181,7 @@ describe('the reservation', () => {
     expect(both).toBe(dear);
   });
 
-  it('is refused when the balance cannot pay the dearest', async () => {
+  it('is refused if the balance cannot cover the most expensive model', async () => {
     caller = await gateway.newCaller({ credits: 0.1 });
     const body = { model: 'gpt-5-nano', messages: say('ahoy'), max_tokens: 100 };
     const ofOne = await gateway.call(path, { key: caller.key, body });
@@ -195,14 +195,14 @@ describe('the reservation', () => {
   });
 });
 
-describe('models', () => {
+describe('the list of models', () => {
   const refused = (extra: object, key = gateway.caller.key) =>
     gateway.call<Body & { details: { path: string }[] }>(path, {
       key,
       body: { model: 'gpt-4o', messages: say('x'), ...extra },
     });
 
-  it('that do not exist, or too many, are refused by name before anything is reserved', async () => {
+  it('is refused before any reservation, by the name of the field, if a model is unknown or there are too many', async () => {
     expect(await refused({ models: ['gpt-4o', 'gpt-none'] })).toMatchObject({
       status: 400,
       body: { error: 'UNKNOWN_MODEL', details: [{ path: 'models.1' }] },
@@ -214,7 +214,7 @@ describe('models', () => {
     expect(await chatsOf(gateway, gateway.caller)).toEqual([]);
   });
 
-  it('must each be allowed to the key', async () => {
+  it('may contain only models that the key allows', async () => {
     const limited = await gateway.newCaller({ credits: 10, allowedModels: ['gpt-4o'] });
     expect(await refused({ models: ['gpt-5-mini'] }, limited.key)).toMatchObject({
       status: 403,
@@ -230,7 +230,7 @@ describe('models', () => {
     ['openai/gpt-5-mini', 'gpt-5-mini'],
     ['anthropic/claude-sonnet-5', 'claude-sonnet-5'],
     ['groq/openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
-  ])('may be named with their maker: %s', async (name, id) => {
+  ])('may name each model with its maker: %s', async (name, id) => {
     caller = await gateway.newCaller({ credits: 100 });
     const { status, body } = await gateway.call<Body>(path, {
       key: caller.key,

@@ -47,7 +47,7 @@ function charactersIn(text: string): number {
 }
 
 describe('a silent stream', () => {
-  it('carries a comment, before the first token and between tokens', async () => {
+  it('sends comments before the first token and between tokens', async () => {
     const caller = await newCaller();
     const { answer } = await open({
       caller,
@@ -62,7 +62,7 @@ describe('a silent stream', () => {
     expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
   });
 
-  it('is no matter to the OpenAI client', async () => {
+  it('works in OpenAI’s client', async () => {
     const caller = await newCaller();
     const client = new OpenAI({
       apiKey: caller.key,
@@ -79,7 +79,7 @@ describe('a silent stream', () => {
     expect(text.trim().split(/\s+/)).toHaveLength(3);
   });
 
-  it('whose upstream then fails ends with an error event, and costs nothing', async () => {
+  it('ends with an error event and without a charge if its upstream then fails', async () => {
     const caller = await newCaller();
     const { answer } = await open({
       caller,
@@ -92,7 +92,7 @@ describe('a silent stream', () => {
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   });
 
-  it('may be silent for no longer than 15 s by configuration', async () => {
+  it('cannot be configured to send comments less often than every 15 s', async () => {
     const env = { ...gateway.env, CHAT_KEEPALIVE_MS: '15001' };
     const { loadConfig } = await import('../../platform/config.ts');
     expect(() => loadConfig(knownProviders, env)).toThrow('CHAT_KEEPALIVE_MS');
@@ -108,7 +108,7 @@ describe('an upstream', () => {
     ['gpt-4o', 'stream-cut:20;end=clean'],
     ['claude-sonnet-5', 'stream-cut:20'],
     ['claude-sonnet-5', 'stream-cut:20;end=clean'],
-  ])('%s that ends too early (%s) is never [DONE]', async (model, fault) => {
+  ])('%s that ends too early (%s) never produces [DONE]', async (model, fault) => {
     const caller = await newCaller();
     const { answer } = await open({ caller, model, content: `[[words:40]] [[${fault}]]` });
     const text = await textOf(answer);
@@ -132,25 +132,28 @@ describe('an upstream', () => {
     ['claude-sonnet-5', 'lying-usage:-1', true],
     ['claude-sonnet-5', 'lying-usage:none', true],
     ['claude-sonnet-5', 'lying-usage:none', false],
-  ])('%s whose usage is no count (%s, stream %s) is counted by us', async (model, lie, stream) => {
-    const caller = await newCaller();
-    const { answer } = await open({
-      caller,
-      model,
-      stream,
-      content: `[[words:40]] [[${lie}]]`,
-    });
-    expect(answer.statusCode).toBe(200);
-    await textOf(answer);
-    const row = await settledChatOf(gateway, caller);
-    expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', output_tokens: 50 });
-    expect(row.input_tokens).toBeGreaterThan(0);
-    expect(row.charged).toBeLessThanOrEqual(row.amount);
-  });
+  ])(
+    '%s with invalid usage (%s, stream %s) is charged by the gateway’s count',
+    async (model, lie, stream) => {
+      const caller = await newCaller();
+      const { answer } = await open({
+        caller,
+        model,
+        stream,
+        content: `[[words:40]] [[${lie}]]`,
+      });
+      expect(answer.statusCode).toBe(200);
+      await textOf(answer);
+      const row = await settledChatOf(gateway, caller);
+      expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', output_tokens: 50 });
+      expect(row.input_tokens).toBeGreaterThan(0);
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+    },
+  );
 });
 
-describe('a caller who leaves at a random chunk', () => {
-  it('pays at least for the output that was read and at most for the output that was sent, 100 times', async () => {
+describe('a caller that disconnects at a random chunk', () => {
+  it('is charged at least for the output it read and at most for the output that was sent, 100 times', async () => {
     const caller = await newCaller();
     const read = new Map<string, number>();
     const leave = async (index: number): Promise<void> => {
@@ -190,7 +193,7 @@ describe('a caller who leaves at a random chunk', () => {
 });
 
 describe('an API that is killed in the middle of 20 streams', () => {
-  it('leaves each to the sweeper of a worker, who charges its last record', async () => {
+  it('leaves its chats to the sweeper of a worker, which charges the last checkpoint of each', async () => {
     const [api] = await Promise.all([
       gateway.spawn('api', {
         API_PORT: '0',
@@ -279,8 +282,8 @@ function readByteByByte(port: number, sent: SentChat): Socket {
   return socket;
 }
 
-describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a second`, () => {
-  it('cost little memory, are dropped and settled, and leave nothing behind', async () => {
+describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte a second`, () => {
+  it('use little memory, are disconnected and settled, and leave nothing open', async () => {
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
       CHAT_STALL_TIMEOUT_MS: '4000',
@@ -347,25 +350,28 @@ describe('max_tokens', () => {
     ['absent', undefined],
     ['the most of the model', 16_384],
     ['one', 1],
-  ])('%s at a low balance: never an answer with nothing reserved', async (_name, maxTokens) => {
-    const caller = await gateway.newCaller({ credits: 0.05 });
-    const answer = await gateway.call('/api/v1/chat', {
-      key: caller.key,
-      body: {
-        model: 'gpt-4o',
-        messages: [{ role: 'user', content: '[[words:500]] poor' }],
-        max_tokens: maxTokens,
-      },
-    });
-    expect([200, 402]).toContain(answer.status);
-    const rows = answer.status === 200 ? await settledChatsOf(gateway, caller) : [];
-    for (const row of rows) {
-      expect(row.amount).toBeGreaterThan(0);
-      expect(row.charged).toBeGreaterThan(0);
-      expect(row.charged).toBeLessThanOrEqual(row.amount);
-      expect(row.amount).toBeLessThanOrEqual(50_000);
-    }
-    const balance = await gateway.database.balance(caller.organizationId);
-    expect(balance?.reserved).toBe(0);
-  });
+  ])(
+    '%s at a low balance never allows a response without a reservation',
+    async (_name, maxTokens) => {
+      const caller = await gateway.newCaller({ credits: 0.05 });
+      const answer = await gateway.call('/api/v1/chat', {
+        key: caller.key,
+        body: {
+          model: 'gpt-4o',
+          messages: [{ role: 'user', content: '[[words:500]] poor' }],
+          max_tokens: maxTokens,
+        },
+      });
+      expect([200, 402]).toContain(answer.status);
+      const rows = answer.status === 200 ? await settledChatsOf(gateway, caller) : [];
+      for (const row of rows) {
+        expect(row.amount).toBeGreaterThan(0);
+        expect(row.charged).toBeGreaterThan(0);
+        expect(row.charged).toBeLessThanOrEqual(row.amount);
+        expect(row.amount).toBeLessThanOrEqual(50_000);
+      }
+      const balance = await gateway.database.balance(caller.organizationId);
+      expect(balance?.reserved).toBe(0);
+    },
+  );
 });

@@ -51,7 +51,7 @@ describe('a repeated chat', () => {
     ['OpenAI style', '/completions', {}],
     ['a stream', '', { stream: true }],
     ['an OpenAI stream', '/completions', { stream: true, stream_options: { include_usage: true } }],
-  ])('gets the same bytes and pays once: %s', async (_name, path, more) => {
+  ])('receives the same bytes and is charged once: %s', async (_name, path, more) => {
     const caller = await newCaller();
     const body = bodyOf('[[words:20]]', more);
     const first = await chat(caller, body, 'k', path);
@@ -61,7 +61,7 @@ describe('a repeated chat', () => {
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
 
-  it('is refused when it is another request, or on another path', async () => {
+  it('is refused if its body or its path differs', async () => {
     const caller = await newCaller();
     await chat(caller, bodyOf('a'), 'k');
     const other = await chat(caller, bodyOf('b'), 'k');
@@ -71,7 +71,7 @@ describe('a repeated chat', () => {
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
 
-  it('is another chat for another organization', async () => {
+  it('is a separate chat for another organization', async () => {
     const [ann, bob] = [await newCaller(), await newCaller()];
     await chat(ann, bodyOf('a'), 'k');
     expect((await chat(bob, bodyOf('a'), 'k')).replayed).toBe(null);
@@ -94,7 +94,7 @@ describe('a repeated chat', () => {
   });
 });
 
-describe('a key is free again', () => {
+describe('an Idempotency-Key can be used again', () => {
   it('after a refusal', async () => {
     const caller = await newCaller();
     const refused = await chat(caller, bodyOf('a', { max_tokens: 0 }), 'k');
@@ -112,7 +112,7 @@ describe('a key is free again', () => {
     expect((await chat(caller, bodyOf('a'), 'k')).status).toBe(200);
   });
 
-  it('after a failure that cost nothing', async () => {
+  it('after a failure without a charge', async () => {
     const caller = await newCaller();
     for (const stream of [false, true]) {
       const body = bodyOf('[[fail:500]]', { stream });
@@ -125,8 +125,8 @@ describe('a key is free again', () => {
   });
 });
 
-describe('a key whose chat was charged without an answer to keep', () => {
-  it('is rejected, and never pays again: a stream that broke', async () => {
+describe('an Idempotency-Key whose chat was charged', () => {
+  it('without a complete response is rejected, and is never charged again (a broken stream)', async () => {
     const caller = await newCaller();
     const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
     const broken = await chat(caller, body, 'k');
@@ -143,7 +143,7 @@ describe('a key whose chat was charged without an answer to keep', () => {
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
 
-  it('is kept when the caller left before a whole answer came', async () => {
+  it('returns the whole response if the caller disconnected before it was ready', async () => {
     const caller = await newCaller();
     const body = bodyOf('[[slow:500ms]] a');
     const leaving = new AbortController();

@@ -50,8 +50,8 @@ describe.each([
   ['an Anthropic upstream', 'claude-sonnet-5'],
   ['an upstream with its own dialect', 'mistral-large-2512'],
   ['a model id with slashes', 'groq/openai/gpt-oss-120b'],
-])('over %s', (_name, model) => {
-  it('answers a whole completion, with the fields of the service in it', async () => {
+])('OpenAI’s client over %s', (_name, model) => {
+  it('receives a whole completion with the additional fields of the gateway', async () => {
     const answer = await client.chat.completions.create({
       model,
       messages: [{ role: 'developer', content: 'Be brief.' }, ...say('hello there')],
@@ -77,7 +77,7 @@ describe.each([
     });
   });
 
-  it('streams chunks, without a usage chunk unless the request has include_usage', async () => {
+  it('receives stream chunks, with no usage chunk unless the request has include_usage', async () => {
     const chunks = await collect(
       await client.chat.completions.create({ model, messages: say('a b c'), stream: true }),
     );
@@ -87,7 +87,7 @@ describe.each([
     expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
   });
 
-  it('sends usage last if the request has include_usage', async () => {
+  it('receives usage in the last chunk if the request has include_usage', async () => {
     const chunks = await collect(
       await client.chat.completions.create({
         model,
@@ -107,7 +107,7 @@ describe.each([
     expect(chunks.filter((chunk) => chunk.usage)).toHaveLength(1);
   });
 
-  it('calls a tool, and takes its result back', async () => {
+  it('calls a tool, and sends its result', async () => {
     const first = await client.chat.completions.create({
       model,
       messages: say('is it raining'),
@@ -133,7 +133,7 @@ describe.each([
     expect(second.choices[0]?.message.content).toBe('The tool said: it pours');
   });
 
-  it('streams a tool call in pieces', async () => {
+  it('receives the arguments of a tool call in several chunks', async () => {
     const chunks = await collect(
       await client.chat.completions.create({
         model,
@@ -151,7 +151,7 @@ describe.each([
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('tool_calls');
   });
 
-  it('has the finish reason `length` when max_tokens cut the answer, and charges exactly that', async () => {
+  it('receives finish reason `length` when max_tokens ends the output, and is charged exactly that', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await client
       .withOptions({ apiKey: caller.key })
@@ -164,8 +164,8 @@ describe.each([
   });
 });
 
-describe('pictures', () => {
-  it.each(['gpt-4o', 'claude-sonnet-5'])('reach %s', async (model) => {
+describe('images in a chat', () => {
+  it.each(['gpt-4o', 'claude-sonnet-5'])('are passed to %s', async (model) => {
     const answer = await client.chat.completions.create({
       model,
       messages: [
@@ -220,7 +220,7 @@ describe('pictures', () => {
     ['https://[::ffff:169.254.169.254]/', 'a translated private address'],
     ['file:///etc/passwd', 'a file'],
     ['data:text/html;base64,PGI+', 'data that is no picture'],
-  ])('from %s (%s) are refused before anything is sent', async (url) => {
+  ])('from %s (%s) are refused before the provider call', async (url) => {
     const refused = await client.chat.completions
       .create({
         model: 'gpt-4o',
@@ -232,8 +232,8 @@ describe('pictures', () => {
   });
 });
 
-describe('what goes upstream', () => {
-  it('has our bound, the upstream model, and the fields of the caller', async () => {
+describe('the request to the upstream', () => {
+  it('contains the reserved token limit, the upstream’s model id, and the caller’s fields', async () => {
     await client.chat.completions.create({
       model: 'gpt-4o',
       messages: [{ role: 'developer', content: 'x' }, ...say('witness of fields')],
@@ -260,7 +260,7 @@ describe('what goes upstream', () => {
     });
   });
 
-  it('requests usage in streams, by the field of the provider', async () => {
+  it('asks for usage in streams, by the provider’s field', async () => {
     for (const model of ['gpt-4o', 'mistral-large-2512']) {
       await collect(
         await client.chat.completions.create({
@@ -281,7 +281,7 @@ describe('what goes upstream', () => {
     expect(mistral?.body).not.toHaveProperty('stream_options');
   });
 
-  it('is translated for Anthropic, or refused by the name of the field', async () => {
+  it('is translated for Anthropic; an unsupported field is refused by its name', async () => {
     await client.chat.completions.create({
       model: 'claude-sonnet-5',
       messages: [
@@ -343,7 +343,7 @@ describe('unknown fields', () => {
     ['audio', { voice: 'alloy', format: 'mp3' }],
     ['web_search_options', {}],
     ['functions', [{ name: 'x' }]],
-  ])('are refused where the answer would be another one: %s', async (field, value) => {
+  ])('are refused if they would change the kind of the response: %s', async (field, value) => {
     const answer = await gateway.call('/api/v1/chat/completions', {
       body: { model: 'gpt-4o', messages: say('x'), [field]: value },
     });
@@ -354,8 +354,8 @@ describe('unknown fields', () => {
   });
 });
 
-describe('errors', () => {
-  it('have OpenAI’s shape, and the service’s fields beside it', async () => {
+describe('errors of chat completions', () => {
+  it('have OpenAI’s shape, with the gateway’s additional fields', async () => {
     const { status, body } = await gateway.call('/api/v1/chat/completions', {
       body: { model: 'gpt-4o', messages: say('x'), temperature: 9 },
     });
@@ -389,7 +389,7 @@ describe('errors', () => {
     });
   });
 
-  it('are shown by the client as messages', async () => {
+  it('have messages that OpenAI’s client shows', async () => {
     await expect(
       client.chat.completions.create({ model: 'gpt-4oo', messages: say('x') }),
     ).rejects.toThrow('400 model "gpt-4oo" does not exist here; did you mean gpt-4o');
@@ -408,21 +408,24 @@ describe('errors', () => {
     ['[[fail:500]]', 500, 'PROVIDER_ERROR'],
     ['[[reset-before-accept]]', 500, 'PROVIDER_ERROR'],
     ['[[malformed-submit]]', 500, 'PROVIDER_ERROR'],
-  ])('%s is answered %i %s, on both protocols, and costs nothing', async (marker, status, code) => {
-    for (const model of ['gpt-4o', 'claude-sonnet-5']) {
-      const caller = await gateway.newCaller({ credits: 100 });
-      const error = await client
-        .withOptions({ apiKey: caller.key })
-        .chat.completions.create({ model, messages: say(`${marker} please`) })
-        .catch((thrown: unknown) => thrown);
-      expect(error).toBeInstanceOf(APIError);
-      expect(error).toMatchObject({ status, code });
-      const [row] = await settledChatsOf(gateway, caller);
-      expect(row).toMatchObject({ state: 'released', charged: 0 });
-    }
-  });
+  ])(
+    'for %s have status %i and code %s on both protocols, without a charge',
+    async (marker, status, code) => {
+      for (const model of ['gpt-4o', 'claude-sonnet-5']) {
+        const caller = await gateway.newCaller({ credits: 100 });
+        const error = await client
+          .withOptions({ apiKey: caller.key })
+          .chat.completions.create({ model, messages: say(`${marker} please`) })
+          .catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(APIError);
+        expect(error).toMatchObject({ status, code });
+        const [row] = await settledChatsOf(gateway, caller);
+        expect(row).toMatchObject({ state: 'released', charged: 0 });
+      }
+    },
+  );
 
-  it('carry the Retry-After of the provider, and its message about the input', async () => {
+  it('contain the provider’s Retry-After, and its message about the input', async () => {
     const busy = await failing('[[fail:429;retry-after=7]]');
     expect((busy as InstanceType<typeof APIError>).headers?.get('retry-after')).toBe('7');
     const answer = await gateway.call('/api/v1/chat/completions', {
@@ -434,7 +437,7 @@ describe('errors', () => {
     expect(answer.body.message).toBe('The provider did not accept the input: bad for … see …');
   });
 
-  it('are the classes that users of the client know', async () => {
+  it('become the error classes of OpenAI’s client', async () => {
     const wrongKey = new OpenAI({
       apiKey: 'unknown',
       baseURL: `${gateway.url}/api/v1`,
@@ -454,7 +457,7 @@ describe('errors', () => {
     ).rejects.toBeInstanceOf(PermissionDeniedError);
   });
 
-  it('in the middle of a stream throw in the client, after what was streamed', async () => {
+  it('in the middle of a stream are thrown by the client after the streamed text', async () => {
     for (const [marker, model] of [
       ['[[words:20]] [[stream-error:5]]', 'gpt-4o'],
       ['[[words:20]] [[stream-cut:5]]', 'gpt-4o'],

@@ -35,9 +35,9 @@ let serial = 0;
 /** A fault that strikes this many times, counted for this text alone. */
 const once = (fault: string): string => `[[${fault}]] question ${(serial += 1)} of ${Date.now()}`;
 
-describe('the OpenAI client tries again', () => {
+describe('OpenAI’s client retries', () => {
   it.each(['fail:500x1', 'fail:503x2', 'reset-before-accept:x1'])(
-    'after %s, and only the answer is paid for',
+    'after %s, and only the successful call is charged',
     async (fault) => {
       const caller = await newCaller();
       const { client, sent } = clientOf(caller);
@@ -51,7 +51,7 @@ describe('the OpenAI client tries again', () => {
     },
   );
 
-  it('when the provider is busy, and not before its Retry-After', async () => {
+  it('when the provider is busy, after its Retry-After', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller);
     await send(client, once('fail:429x1;retry-after=2'));
@@ -61,7 +61,7 @@ describe('the OpenAI client tries again', () => {
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1950);
   });
 
-  it('for a stream that failed before its first token', async () => {
+  it('a stream that failed before its first token', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller);
     const stream = await client.chat.completions.create({
@@ -75,7 +75,7 @@ describe('the OpenAI client tries again', () => {
     expect(sent).toHaveLength(2);
   });
 
-  it('three times in all, and then throws its class', async () => {
+  it('three times in all, and then throws its error class', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller);
     const failure: unknown = await send(client, '[[fail:500]] always').catch((error) => error);
@@ -87,7 +87,7 @@ describe('the OpenAI client tries again', () => {
   });
 });
 
-describe('the OpenAI client does not try again', () => {
+describe('OpenAI’s client does not retry', () => {
   it.each([
     ['a wrong field', 400, { model: 'gpt-4o', max_tokens: -1 }],
     ['an unknown model', 400, { model: 'gpt-none' }],
@@ -104,7 +104,7 @@ describe('the OpenAI client does not try again', () => {
     expect(await chatsOf(gateway, caller)).toEqual([]);
   });
 
-  it('an answer that it did not wait for; that is paid for, once', async () => {
+  it('a response that it stopped waiting for, which is charged once', async () => {
     const caller = await newCaller();
     const { client, sent } = clientOf(caller, { maxRetries: 0, timeout: 500 });
     const failure: unknown = await send(client, '[[slow:1500ms]] late').catch((error) => error);
@@ -115,7 +115,7 @@ describe('the OpenAI client does not try again', () => {
     ]);
   });
 
-  it('more than 60 requests a minute without retries: its RateLimitError', async () => {
+  it('more than 60 requests a minute: it throws its RateLimitError', async () => {
     const { port } = await gateway.spawn('api', {
       API_PORT: '0',
       RATE_LIMIT_PER_MINUTE: '1',
@@ -140,8 +140,8 @@ describe('the OpenAI client does not try again', () => {
   });
 });
 
-describe('the Anthropic client', () => {
-  it('throws its classes', async () => {
+describe('Anthropic’s client', () => {
+  it('throws its own error classes', async () => {
     const stranger = new Anthropic({
       authToken: 'gk_live_nobody',
       apiKey: null,

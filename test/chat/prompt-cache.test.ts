@@ -42,7 +42,7 @@ function priceOf(tokens: { plain: number; read: number; written: number; output:
   return Math.ceil(Number((usdPerMillion / gateway.config.USD_PER_CREDIT).toFixed(6)));
 }
 
-it('writes and reads at the catalog’s prices, with messages whole and streamed', async () => {
+it('cache writes and reads cost the catalog’s prices, with messages whole and streamed', async () => {
   const request = {
     model,
     max_tokens: 100,
@@ -78,7 +78,7 @@ it('writes and reads at the catalog’s prices, with messages whole and streamed
   ]);
 });
 
-it('works in the parts of chat completions, and is shown in their usage, whole and streamed', async () => {
+it('cache marks in parts of chat completions work, and usage shows them, whole and streamed', async () => {
   const system = [marked(promptOf('completions'))];
   const request = {
     model,
@@ -108,7 +108,7 @@ it('works in the parts of chat completions, and is shown in their usage, whole a
   await settledChatsOf(gateway, caller);
 });
 
-it('of OpenAI needs no mark, and is shown by responses', async () => {
+it('OpenAI’s cache needs no mark, and the Responses API shows its tokens', async () => {
   const instructions = Array.from({ length: 1500 }, (_, index) => `responses${index}`).join(' ');
   const request = { model: 'gpt-5-mini', instructions, input: 'one two' };
   await openai.responses.create(request);
@@ -118,7 +118,7 @@ it('of OpenAI needs no mark, and is shown by responses', async () => {
   expect(cached?.charged).toBeLessThan(full?.charged ?? 0);
 });
 
-it('reserves the price of a write only for a request that asks for it', async () => {
+it('only a request with a cache mark reserves the price of a cache write', async () => {
   const text = promptOf('estimate');
   const estimate = async (content: unknown): Promise<number> => {
     const { body } = await gateway.call<{ data: { most: number } }>(

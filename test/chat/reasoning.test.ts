@@ -41,7 +41,7 @@ const messageTool = {
   input_schema: { ...look.parameters, type: 'object' as const },
 };
 
-describe('an effort', () => {
+describe('a reasoning effort', () => {
   it.each([
     [
       'claude-sonnet-5',
@@ -55,7 +55,7 @@ describe('an effort', () => {
     ],
     ['claude-haiku-4-5', 'medium', { thinking: { type: 'enabled', budget_tokens: 8192 } }],
     ['gpt-5-mini', 'high', { reasoning_effort: 'high' }],
-  ] as const)('makes %s think at %s', async (model, effort, fields) => {
+  ] as const)('sets the reasoning of %s to %s', async (model, effort, fields) => {
     const messages = say(`effort of ${model}`);
     const plain = { model, messages };
     await openai.chat.completions.create({ ...plain, reasoning_effort: effort });
@@ -66,7 +66,7 @@ describe('an effort', () => {
     for (const body of sent) expect(body).toMatchObject(fields);
   });
 
-  it('of none is refused by a model that always thinks', async () => {
+  it('of none is refused by a model that always reasons', async () => {
     const request = {
       model: 'claude-fable-5-2',
       messages: say('x'),
@@ -81,7 +81,7 @@ describe('an effort', () => {
   });
 });
 
-describe('a budget', () => {
+describe('a reasoning budget', () => {
   it.each([
     ['claude-haiku-4-5', { thinking: { type: 'enabled', budget_tokens: 5000 } }],
     ['claude-sonnet-5', { thinking: { type: 'adaptive' }, output_config: { effort: 'medium' } }],
@@ -99,7 +99,7 @@ describe('a budget', () => {
     for (const body of sent) expect(body).toMatchObject(fields);
   });
 
-  it('is refused by a model that does not reason, and when it is not smaller than max_tokens', async () => {
+  it('is refused by a model without reasoning, and if it is not smaller than max_tokens', async () => {
     const thinking = { type: 'enabled' as const, budget_tokens: 2000 };
     const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
     const refusal = { status: 400 };
@@ -110,7 +110,7 @@ describe('a budget', () => {
     await anthropic.messages.create({ ...request, thinking: { type: 'adaptive' } });
   });
 
-  it('leaves the effort of Anthropic’s own field alone', async () => {
+  it('is not derived from the effort in Anthropic’s own field', async () => {
     const output_config = { effort: 'low' as const };
     const messages = say('effort alone');
     await anthropic.messages.create({
@@ -125,43 +125,46 @@ describe('a budget', () => {
   });
 });
 
-describe('thoughts of Claude', () => {
+describe('reasoning of Claude', () => {
   const thought = /^I think about:/;
 
-  it.each([false, true])('come back with chat completions (streamed: %s)', async (stream) => {
-    const messages: ChatCompletionMessageParam[] = say('thoughts in completions');
-    const request = {
-      model: 'claude-sonnet-5',
-      messages,
-      tools: [completionTool],
-      reasoning_effort: 'low' as const,
-    };
-    const message = stream
-      ? await openai.chat.completions.stream(request).finalMessage()
-      : (await openai.chat.completions.create(request)).choices[0]?.message;
-    expect(message).toMatchObject({ reasoning_content: expect.stringMatching(thought) });
-    const [call] = message?.tool_calls ?? [];
-    if (!message || !call) throw new Error('a tool was called');
-    messages.push(message, { role: 'tool', tool_call_id: call.id, content: 'deep' });
-    await openai.chat.completions.create(request);
-    const sent = (await sentTo('thoughts in completions')).at(-1);
-    expect(sent?.['messages']).toMatchObject([
-      {},
-      {
-        content: [
-          {
-            type: 'thinking',
-            thinking: expect.stringMatching(thought),
-            signature: expect.stringMatching(/^sig_/),
-          },
-          { type: 'tool_use' },
-        ],
-      },
-      {},
-    ]);
-  });
+  it.each([false, true])(
+    'is returned and accepted by chat completions (streamed: %s)',
+    async (stream) => {
+      const messages: ChatCompletionMessageParam[] = say('thoughts in completions');
+      const request = {
+        model: 'claude-sonnet-5',
+        messages,
+        tools: [completionTool],
+        reasoning_effort: 'low' as const,
+      };
+      const message = stream
+        ? await openai.chat.completions.stream(request).finalMessage()
+        : (await openai.chat.completions.create(request)).choices[0]?.message;
+      expect(message).toMatchObject({ reasoning_content: expect.stringMatching(thought) });
+      const [call] = message?.tool_calls ?? [];
+      if (!message || !call) throw new Error('a tool was called');
+      messages.push(message, { role: 'tool', tool_call_id: call.id, content: 'deep' });
+      await openai.chat.completions.create(request);
+      const sent = (await sentTo('thoughts in completions')).at(-1);
+      expect(sent?.['messages']).toMatchObject([
+        {},
+        {
+          content: [
+            {
+              type: 'thinking',
+              thinking: expect.stringMatching(thought),
+              signature: expect.stringMatching(/^sig_/),
+            },
+            { type: 'tool_use' },
+          ],
+        },
+        {},
+      ]);
+    },
+  );
 
-  it.each([false, true])('come back with responses (streamed: %s)', async (stream) => {
+  it.each([false, true])('is returned and accepted by responses (streamed: %s)', async (stream) => {
     const input: ResponseInputItem[] = say('thoughts in responses');
     const request = {
       model: 'claude-sonnet-5',
@@ -202,7 +205,7 @@ describe('thoughts of Claude', () => {
     ]);
   });
 
-  it.each([false, true])('come back with messages (streamed: %s)', async (stream) => {
+  it.each([false, true])('is returned and accepted by messages (streamed: %s)', async (stream) => {
     const request = {
       model: 'claude-haiku-4-5',
       max_tokens: 4000,
@@ -235,7 +238,7 @@ describe('thoughts of Claude', () => {
     expect(last.content.at(-1)).toMatchObject({ text: 'The tool said: deep' });
   });
 
-  it('that a client has dropped do not end a tool loop with a budget', async () => {
+  it('that a client dropped does not break a tool loop with a budget', async () => {
     const call = {
       id: 'c1',
       type: 'function' as const,
@@ -256,7 +259,7 @@ describe('thoughts of Claude', () => {
 });
 
 describe('reasoning of a model with OpenAI’s protocol', () => {
-  it('is shown by every endpoint, and returns to the provider', async () => {
+  it('is returned by every endpoint, and accepted back by the provider', async () => {
     const model = 'deepseek-flash';
     const messages = say('open thoughts');
     const text = expect.stringMatching(/^I think about: open thoughts/);
@@ -289,7 +292,7 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
     ]);
   });
 
-  it('counts in usage where it is hidden', async () => {
+  it('counts in usage when its text is hidden', async () => {
     const completion = await openai.chat.completions.create({
       model: 'gpt-5-mini',
       messages: say('hidden'),

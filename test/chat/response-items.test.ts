@@ -6,7 +6,7 @@ const chunkOf = (delta: object) => ({ choices: [{ index: 0, delta }] });
 const callPiece = (index: number, piece: string, head: object = {}) =>
   chunkOf({ tool_calls: [{ index, ...head, function: { name: `f${index}`, arguments: piece } }] });
 
-it('keeps the arguments of parallel calls apart when their pieces arrive mixed', () => {
+it('the arguments of parallel tool calls stay apart when their chunks alternate', () => {
   const items = new ResponseItems('chat_1');
   const events = [
     chunkOf({ content: 'Both:' }),
@@ -32,7 +32,7 @@ it('keeps the arguments of parallel calls apart when their pieces arrive mixed',
   ]);
 });
 
-it('announces a refusal as a part of its own, after the text before it', () => {
+it('a refusal is announced as a separate part, after the text before it', () => {
   const items = new ResponseItems('chat_1');
   const events = [
     ...items.add(chunkOf({ content: 'Well. ' })),

@@ -44,7 +44,7 @@ const orderOf = (events: ResponseStreamEvent[]): string[] =>
 describe.each([
   ['an OpenAI upstream', 'gpt-4o'],
   ['an Anthropic upstream', 'claude-sonnet-5'],
-])('over %s', (_name, model) => {
+])('the Responses API over %s', (_name, model) => {
   it('returns a whole response and charges the credits that it states', async () => {
     await newClient();
     const response = await client.responses.create({
@@ -195,7 +195,7 @@ describe.each([
     await settledChatsOf(gateway, caller);
   });
 
-  it('is incomplete when max_output_tokens ends it, whole and streamed', async () => {
+  it('returns status incomplete when max_output_tokens ends the output, whole and streamed', async () => {
     await newClient();
     const request = { model, input: '[[words:50]] go', max_output_tokens: 7 };
     const whole = await client.responses.create(request);
@@ -210,7 +210,7 @@ describe.each([
     await settledChatsOf(gateway, caller);
   });
 
-  it('throws in the client when a stream fails, after the text before it', async () => {
+  it('makes the client throw when a stream fails, after the text before it', async () => {
     await newClient();
     let text = '';
     const stream = client.responses.stream({ model, input: '[[words:20]] [[stream-error:5]] x' });
@@ -293,7 +293,7 @@ it('sends every field to the provider under its name in chat completions', async
   await settledChatsOf(gateway, caller);
 });
 
-describe('errors', () => {
+describe('errors of the Responses API', () => {
   const user = { role: 'user', content: 'x' };
   const image = { type: 'input_image', file_id: 'file_1' };
   it.each([
@@ -354,7 +354,7 @@ describe('errors', () => {
       },
       'INVALID_INPUT_URL',
     ],
-  ])('name %s where the model or the gateway refuses it', async (param, fields, code) => {
+  ])('name %s if the model or the gateway refuses it', async (param, fields, code) => {
     await newClient();
     const { status, body } = await gateway.call('/v1/responses', {
       key: caller.key,
@@ -364,7 +364,7 @@ describe('errors', () => {
     expect(body.message).toMatch(new RegExp(`^${param}: `));
   });
 
-  it('are the classes and codes that users of the client know', async () => {
+  it('become the error classes and codes of OpenAI’s client', async () => {
     await newClient();
     const request = { model: 'gpt-4oo', input: 'x' };
     const unknown = client.responses.create(request);
@@ -377,7 +377,7 @@ describe('errors', () => {
     });
   });
 
-  it('are 404 in OpenAI’s shape, with a sentence, for every other path below /v1', async () => {
+  it('have status 404 in OpenAI’s shape, with a message, for every unknown path below /v1', async () => {
     await newClient();
     const missing = client.embeddings.create({ model: 'x', input: 'x' });
     await expect(missing).rejects.toBeInstanceOf(NotFoundError);
@@ -399,7 +399,7 @@ describe('errors', () => {
   });
 });
 
-it('answers one Idempotency-Key once', async () => {
+it('one Idempotency-Key receives one response', async () => {
   await newClient();
   const send = () =>
     client.responses

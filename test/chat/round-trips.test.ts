@@ -46,7 +46,7 @@ async function send(
 const models = ['gemini-3.5-flash', 'gemini-2.5-flash', 'claude-sonnet-5', 'gpt-5-mini'];
 
 describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model) => {
-  it.each([false, true])('answers the third turn of a tool loop (streamed: %s)', async (stream) => {
+  it.each([false, true])('accepts the third turn of a tool loop (streamed: %s)', async (stream) => {
     await newClient();
     const messages: ChatCompletionMessageParam[] = [{ role: 'user', content: question }];
     for (const turn of [1, 2]) {
@@ -66,7 +66,7 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
 });
 
 describe('thought signatures', () => {
-  it('reach Google as it sent them, and no other provider', async () => {
+  it('reach Google unchanged, and no other provider', async () => {
     await newClient();
     const messages: ChatCompletionMessageParam[] = [
       { role: 'user', content: '[[tool-rounds:1]] signed' },
@@ -86,7 +86,7 @@ describe('thought signatures', () => {
     await settledChatsOf(gateway, caller);
   });
 
-  it('that a client has dropped are replaced by the one that Google documents for it', async () => {
+  it('that a client dropped are replaced by Google’s documented placeholder', async () => {
     await newClient();
     const call = {
       id: 'c1',
@@ -114,7 +114,7 @@ describe('thought signatures', () => {
 });
 
 describe('unknown fields', () => {
-  it('are dropped at every depth, and those outside of messages are listed', async () => {
+  it('are dropped at every depth, and the response lists those outside of messages', async () => {
     await newClient();
     const extra = { cache: 1, mime_type: 'text/plain', role: 'x' };
     const response = await gateway.call<{ content: string }>('/v1/chat/completions', {
@@ -207,7 +207,7 @@ describe('unknown fields', () => {
     ['provider.data_collection', { provider: { data_collection: 'deny' } }, 'must be allow'],
     ['provider.zdr', { provider: { zdr: true } }, 'must be false'],
     ['provider.only', { provider: { only: ['x'] } }, 'each model here has one provider'],
-  ])('is no excuse for a wrong value: %s', async (path, fields, sentence) => {
+  ])('do not hide an invalid value: %s', async (path, fields, sentence) => {
     await newClient();
     const { status, body } = await gateway.call('/v1/chat/completions', {
       key: caller.key,

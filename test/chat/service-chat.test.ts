@@ -40,8 +40,8 @@ async function stream(body: object): Promise<{ type: string | null; events: stri
 const dataOf = (event: string | undefined): Record<string, unknown> =>
   JSON.parse((event ?? '').replace(/^data: /, ''));
 
-describe('a whole answer', () => {
-  it('has the fields of the spec, and its price is the catalog’s', async () => {
+describe('a whole response', () => {
+  it('has the fields of the specification and the catalog’s price', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await chat({ model: 'gpt-4o', messages: say('one two three') }, caller);
     expect(answer.status).toBe(200);
@@ -62,13 +62,13 @@ describe('a whole answer', () => {
     expect(balance).toEqual({ posted: 99_994_250, reserved: 0, available: 99_994_250 });
   });
 
-  it('is not counted in the six-hour window', async () => {
+  it('does not count in the six-hour window', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 0.000001 });
     const answer = await chat({ model: 'gpt-4o', messages: say('x'), max_tokens: 5 }, caller);
     expect(answer.status).toBe(200);
   });
 
-  it('rounds a price up once', async () => {
+  it('has its price rounded up once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     // 1 × 0.05 + 3 × 0.4 USD per million = 1.25e-6 USD = 125 micro-credits: no rounding at all;
     // 1 × 0.075 + 3 × 0.3 = 0.975e-6 USD = 97.5 micro-credits.
@@ -78,7 +78,7 @@ describe('a whole answer', () => {
 });
 
 describe('a stream', () => {
-  it('is deltas, then done, then [DONE]', async () => {
+  it('sends deltas, then done, then [DONE]', async () => {
     const { type, events } = await stream({ model: 'claude-sonnet-5', messages: say('a b') });
     expect(type).toBe('text/event-stream; charset=utf-8');
     expect(events.at(-1)).toBe('data: [DONE]');
@@ -97,7 +97,7 @@ describe('a stream', () => {
     expect(deltas.map((delta) => delta['delta']).join('')).toBe('You said: a b');
   });
 
-  it('that breaks ends in an error event and never in [DONE]', async () => {
+  it('that breaks ends with an error event and never with [DONE]', async () => {
     const { events } = await stream({
       model: 'gpt-4o',
       messages: say('[[words:20]] [[stream-cut:3]]'),
@@ -116,7 +116,7 @@ describe('a stream', () => {
     expect(events.join()).not.toContain('[DONE]');
   });
 
-  it('that fails before its first token is an ordinary error', async () => {
+  it('that fails before its first token is an ordinary error response', async () => {
     for (const marker of ['[[fail:500]]', '[[stream-error:0]] [[words:3]]', '[[stream-cut:0]]']) {
       const answer = await chat({ model: 'gpt-4o', messages: say(marker), stream: true });
       expect([answer.status, answer.body.error], marker).toEqual([500, 'PROVIDER_ERROR']);
@@ -124,7 +124,7 @@ describe('a stream', () => {
   });
 });
 
-describe('a request that is not valid', () => {
+describe('an invalid request', () => {
   const valid = { model: 'gpt-4o', messages: say('x') };
   it.each([
     ['no model', { messages: say('x') }, 'model'],
@@ -156,7 +156,7 @@ describe('a request that is not valid', () => {
     ['an unknown field', { ...valid, temperatur: 1 }, 'temperatur'],
     ['a list', [valid], '(body)'],
     ['no JSON', '{"model":', '(body)'],
-  ])('%s is a 400 that names the field', async (_name, body, field) => {
+  ])('with %s has a 400 response that names the field', async (_name, body, field) => {
     const answer = await chat(body);
     expect(answer.status).toBe(400);
     expect(answer.body.error).toBe('INVALID_REQUEST');
@@ -177,33 +177,36 @@ describe('a request that is not valid', () => {
       { messages: say([{ type: 'file', file: { file_id: 'x' } }]) },
       'content',
     ],
-  ])('%s is refused by name: the price list does not cover it', async (_name, extra, field) => {
-    const answer = await chat({ ...valid, ...extra }, gateway.caller, `${path}/completions`);
-    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } });
-    expect(answer.body.message).toContain(field);
-  });
+  ])(
+    'with %s is refused by the field’s name, because the price list does not cover it',
+    async (_name, extra, field) => {
+      const answer = await chat({ ...valid, ...extra }, gateway.caller, `${path}/completions`);
+      expect(answer).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } });
+      expect(answer.body.message).toContain(field);
+    },
+  );
 
-  it('names models similar to an unknown one', async () => {
+  it('with an unknown model has an error that names similar models', async () => {
     const answer = await chat({ ...valid, model: 'gpt-4-o' });
     expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
     expect(answer.body.message).toContain('gpt-4o');
   });
 
-  it('takes nothing that the model cannot see', async () => {
+  it('with an image for a text model is refused', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
     const answer = await chat({ model: 'codestral-latest', messages: say([image]) });
     expect([answer.status, answer.body.error]).toEqual([400, 'UNSUPPORTED_PARAMETER']);
     expect(answer.body.message).toContain('messages.0.content.0');
   });
 
-  it('reserves nothing, and the provider hears nothing', async () => {
+  it('reserves nothing, and never reaches the provider', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await chat({ ...valid, messages: say('unheard'), temperature: 9 }, caller);
     expect(await chatsOf(gateway, caller)).toEqual([]);
     expect(await gateway.sandbox.chatRequests('unheard')).toEqual([]);
   });
 
-  it('may have 20 MB, and no more', async () => {
+  it('above 20 MB is refused, and a body of 8 MB is accepted', async () => {
     const large = await chat({ ...valid, messages: say(`[[words:2]]${'x'.repeat(8_000_000)}`) });
     expect(large.status).toBe(200);
     const answer = await chat({ ...valid, messages: say('x'.repeat(21 * 1024 * 1024)) });
@@ -211,25 +214,25 @@ describe('a request that is not valid', () => {
   });
 });
 
-describe('access', () => {
+describe('access to chat', () => {
   const body = { model: 'gpt-4o', messages: say('x') };
   it('needs the scope chat', async () => {
     const caller = await gateway.newCaller({ credits: 100, scopes: ['models:read'] });
     expect((await chat(body, caller)).status).toBe(403);
   });
-  it('keeps to the models of the key', async () => {
+  it('is limited to the models that the key allows', async () => {
     const caller = await gateway.newCaller({ credits: 100, allowedModels: ['gpt-4o-mini'] });
     expect((await chat(body, caller)).status).toBe(403);
     expect((await chat({ ...body, model: 'gpt-4o-mini' }, caller)).status).toBe(200);
   });
-  it('is refused without a key, before the body is looked at', async () => {
+  it('is refused without a key, before the body is read', async () => {
     const answer = await gateway.call(path, { key: null, body: '{{{' });
     expect([answer.status, answer.body]).toEqual([401, { error: 'Unauthorized' }]);
   });
 });
 
-describe('the reservation', () => {
-  it('is 402 before any byte when the caller’s bound is not affordable', async () => {
+describe('the reservation of a chat', () => {
+  it('is refused with 402 before any byte if the balance cannot cover the caller’s max_tokens', async () => {
     const caller = await gateway.newCaller({ credits: 0.1 });
     const answer = await chat(
       { model: 'gpt-4o', messages: say('unaffordable'), max_tokens: 1000, stream: true },
@@ -247,7 +250,7 @@ describe('the reservation', () => {
     expect(await gateway.sandbox.chatRequests('unaffordable')).toEqual([]);
   });
 
-  it('without a bound is as long as the balance can pay, and the upstream receives that bound', async () => {
+  it('without max_tokens covers what the balance can pay, and the upstream receives that limit', async () => {
     const caller = await gateway.newCaller({ credits: 0.105 });
     const answer = await chat({ model: 'gpt-4o', messages: say('[[words:500]] poor') }, caller);
     expect(answer.status).toBe(200);
@@ -258,12 +261,12 @@ describe('the reservation', () => {
     expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
   });
 
-  it('is refused when not even a short answer is affordable', async () => {
+  it('is refused if the balance cannot cover a short answer', async () => {
     const caller = await gateway.newCaller({ credits: 0.01 });
     expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
   });
 
-  it('of a long answer is that of the expected one; a longer one than the model’s is rejected', async () => {
+  it('covers the expected length of a long answer; max_tokens above the model’s limit is rejected', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const body = { model: 'gpt-4o', messages: say('huge') };
     await chat({ ...body, max_tokens: 16_384 }, caller);
@@ -280,7 +283,7 @@ describe('the reservation', () => {
     });
   });
 
-  it('of several answers is for all of them', async () => {
+  it('covers all of several answers', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await chat(
       { model: 'gpt-4o', messages: say('many'), max_tokens: 10, n: 3 },
@@ -298,7 +301,7 @@ describe('a balance for 10', () => {
   it.each([
     ['whole', false],
     ['streamed', true],
-  ])('is paid for 10 of 200 %s chats at once, never for more', async (_name, streamed) => {
+  ])('pays for 10 of 200 parallel chats (%s), and never for more', async (_name, streamed) => {
     // 1 token and 4 for the message at 250, 100 tokens at 1,000. What ten answers leave of their
     // reservations pays for no eleventh, so it does not matter when they end.
     const price = 5 * 250 + 100 * 1000;
@@ -328,8 +331,8 @@ describe('a balance for 10', () => {
   });
 });
 
-describe('the settings of providers', () => {
-  it('are read from the environment, keys first', () => {
+describe('the settings of chat providers', () => {
+  it('are read from the environment, API keys first', () => {
     const environment = {
       XAI_API_KEY: 'k1',
       OPENAI_API_KEY: 'k2',

@@ -24,7 +24,7 @@ const chat = (caller: TestCaller, content: string, model: string) =>
 const opus = { input: 500, output: 2500 };
 
 describe('a chat', () => {
-  it.each([false, true])('is settled before its answer ends (stream: %s)', async (stream) => {
+  it.each([false, true])('is settled before its response ends (stream: %s)', async (stream) => {
     for (let round = 0; round < 20; round += 1) {
       const caller = await gateway.newCaller({ credits: 10 });
       const { answer } = await openChat(gateway.url, { caller, content: 'hello', stream });
@@ -35,7 +35,7 @@ describe('a chat', () => {
     }
   });
 
-  it('reserves an expected answer, so that 50 run at once on an expensive model', async () => {
+  it('reserves the expected output, so that 50 run at once on an expensive model', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => chat(caller, '[[slow:2s]] hello', 'claude-opus-5')),
@@ -49,7 +49,7 @@ describe('a chat', () => {
     }
   });
 
-  it('is charged beyond its reservation', async () => {
+  it('is charged above its reservation if the output is longer', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await chat(caller, '[[words:8000]] hello', 'claude-opus-5');
     const [row] = await settledChatsOf(gateway, caller);
@@ -60,7 +60,7 @@ describe('a chat', () => {
     expect(row?.loss_micro).toBe(0);
   });
 
-  it('never has a longer answer than the whole balance can pay', async () => {
+  it('never has more output than the whole balance can pay', async () => {
     const caller = await gateway.newCaller({ credits: 12 });
     const answer = await chat(caller, '[[words:20000]] rich', 'claude-opus-5');
     expect(answer.status).toBe(200);
@@ -72,7 +72,7 @@ describe('a chat', () => {
   });
 });
 
-it('chats that end a balance together lose no more than their bounds, which is recorded', async () => {
+it('parallel chats that empty a balance lose at most their limits, and the loss is recorded', async () => {
   const caller = await gateway.newCaller({ credits: 40 });
   const content = '[[slow:1s]] [[words:15000]] hello';
   const answers = await Promise.all(

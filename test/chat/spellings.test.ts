@@ -65,7 +65,7 @@ describe.each([
   });
 });
 
-describe('the type of a body', () => {
+describe('the content type of a body', () => {
   it.each([
     ['application/json', 200],
     ['Application/JSON; charset=utf-8', 200],
@@ -74,13 +74,13 @@ describe('the type of a body', () => {
     ['text/plain', 415],
     ['text/plain; application/json', 415],
     ['', 415],
-  ])('"%s" is answered %i', async (type, status) => {
+  ])('“%s” has the response status %i', async (type, status) => {
     const answer = await send(path, body, { 'content-type': type });
     expect(answer.status).toBe(status);
   });
 });
 
-it('names the method that the path accepts', async () => {
+it('a request with a wrong method receives the allowed method', async () => {
   const answer = await fetch(gateway.url + path, {
     headers: { authorization: `Bearer ${gateway.caller.key}` },
   });

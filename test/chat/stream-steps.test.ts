@@ -28,7 +28,7 @@ afterAll(async () => {
   server.close();
 });
 
-it('what came before it broke is given, then its failure', async () => {
+it('the chunks before a failure are delivered, then the failure', async () => {
   const { body } = await pool.request({ method: 'GET', path: '/' });
   const received: string[] = [];
   const read = async (): Promise<void> => {

@@ -39,7 +39,7 @@ describe.each([
   ['MiniMax-M3', bySchema(true), true],
   ['claude-fable-5-2', bySchema(false), false],
 ])('%s with %o', (model, response_format, isForced) => {
-  it.each([false, true])('answers in JSON (streamed: %s)', async (stream) => {
+  it.each([false, true])('responds in JSON (streamed: %s)', async (stream) => {
     const request = ask({ model, response_format });
     const completion = stream
       ? await client.chat.completions.stream({ ...request, stream }).finalChatCompletion()
@@ -60,7 +60,7 @@ describe.each([
   });
 });
 
-it('lets the model call other tools before it answers', async () => {
+it('a structured answer lets the model call other tools first', async () => {
   const tool = {
     type: 'function' as const,
     function: { name: 'look_up', parameters: { type: 'object' } },
@@ -76,7 +76,7 @@ it('lets the model call other tools before it answers', async () => {
   await settledChatsOf(gateway, caller);
 });
 
-it('is refused by name where the model cannot be forced', async () => {
+it('a structured answer is refused by field name if the model cannot be forced to give one', async () => {
   const request = ask({ model: 'claude-fable-5-2', response_format: { type: 'json_object' } });
   await expect(client.chat.completions.create(request)).rejects.toMatchObject({
     code: 'UNSUPPORTED_PARAMETER',

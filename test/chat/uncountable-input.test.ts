@@ -46,7 +46,7 @@ function send(caller: TestCaller, { part, counts, maxTokens = 20, model = 'gpt-4
   });
 }
 
-it('sound is charged at the price of audio tokens', async () => {
+it('audio input is charged at the price of audio tokens', async () => {
   const caller = await gateway.newCaller({ credits: 100 });
   const text = '[[counted-input:1000]] [[words:5]] listen';
   const data = Buffer.alloc(9000, 'x').toString('base64');
@@ -73,9 +73,9 @@ it('sound is charged at the price of audio tokens', async () => {
   });
 });
 
-describe('a document, or a picture in its original size', () => {
+describe('a document or an image in its original size', () => {
   it.each(['document', 'original'] as const)(
-    'is charged as the provider counts it, although less was reserved (%s)',
+    'is charged by the provider’s count, although less was reserved (%s)',
     async (part) => {
       const caller = await gateway.newCaller({ credits: 100 });
       const answer = await send(caller, { part, counts: 110_000 });
@@ -94,13 +94,13 @@ describe('a document, or a picture in its original size', () => {
     },
   );
 
-  it('is rejected as a count where it exceeds the context of the model', async () => {
+  it('is not charged by a count that exceeds the context of the model', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await send(caller, { part: 'document', counts: context + 1 });
     expect(await settledChatOf(gateway, caller)).toMatchObject({ counted_by: 'gateway' });
   });
 
-  it('leaves the answer the model’s own bound', async () => {
+  it('leaves the output limit at the model’s maximum', async () => {
     const caller = await gateway.newCaller({ credits: 300 });
     const answer = await send(caller, { part: 'document', counts: 1000, maxTokens: 0 });
     expect(answer.status).toBe(200);
@@ -112,9 +112,9 @@ describe('a document, or a picture in its original size', () => {
   });
 });
 
-describe('a picture that counts many times the estimate', () => {
+describe('an image that counts many times the estimate', () => {
   it.each([true, false])(
-    'is charged as the provider counts it, up to the balance (balance left: %s)',
+    'is charged by the provider’s count, up to the balance (balance left: %s)',
     async (rich) => {
       const caller = await gateway.newCaller({ credits: rich ? 100 : 5 });
       const answer = await send(caller, { part: 'picture', counts: 40_000 });
@@ -131,7 +131,7 @@ describe('a picture that counts many times the estimate', () => {
     },
   );
 
-  it('is charged so in a stream too, by both protocols', async () => {
+  it('is charged by the provider’s count in a stream too, on both protocols', async () => {
     for (const [model, input] of [
       ['gpt-4o', 250],
       ['claude-sonnet-5', 200],
