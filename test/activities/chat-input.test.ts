@@ -85,7 +85,7 @@ const protocols = [
   [anthropicProtocol, anthropicModel],
 ] as const;
 
-it('counts the text of every field', () => {
+it('the count includes the text of every field', () => {
   fc.assert(
     fc.property(body, (request) => {
       expect(countInput(request).tokens).toBeGreaterThanOrEqual(leastTokens(request));
@@ -111,7 +111,7 @@ it.each(protocols)('has a bound of at least one token per byte that is sent', (p
   );
 });
 
-it('counts a refusal of a million characters in an earlier answer', () => {
+it('the count includes a refusal of a million characters in an earlier answer', () => {
   const refusal = 'x'.repeat(1_000_000);
   const { tokens } = countInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
   expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);

@@ -78,8 +78,8 @@ const forger = generateKeyPairSync('ed25519').privateKey;
 const unavailable = { code: 'SERVICE_UNAVAILABLE' };
 const refused = { name: 'NotificationRefused' };
 
-describe('the keys of fal', () => {
-  it('are fetched once for many, and not again for each forgery', async () => {
+describe('the signature keys of fal', () => {
+  it('are fetched once for many notifications, and not again for each forged one', async () => {
     const verify = createFalVerifier({ jwksUrl, agent });
     const genuine = Array.from({ length: 10 }, () => verify(notification()));
     await expect(Promise.all(genuine)).resolves.toHaveLength(10);
@@ -92,7 +92,7 @@ describe('the keys of fal', () => {
   it.each([
     ['does not answer', hang],
     ['never ends its answer', dribble],
-  ])('are waited for no longer than their time when their place %s', async (_what, badly) => {
+  ])('are awaited only until the fetch timeout if their server %s', async (_what, badly) => {
     answer = badly;
     vi.useFakeTimers({ toFake: ['performance'] });
     const verify = createFalVerifier({ jwksUrl, agent, fetchTimeoutMs: 300 });
@@ -106,7 +106,7 @@ describe('the keys of fal', () => {
     await expect(verify(notification())).resolves.toEqual({ operationId: 'r1' });
   });
 
-  it('end with their time, also when new ones cannot be had', async () => {
+  it('expire after a day, also if no new keys can be fetched', async () => {
     const verify = verifierWithClock();
     await verify(notification());
     answer = fail;
@@ -118,7 +118,7 @@ describe('the keys of fal', () => {
     }
   });
 
-  it('that were withdrawn are not believed after the next fetch', async () => {
+  it('are rejected after the next fetch if fal withdrew them', async () => {
     const verify = verifierWithClock();
     await verify(notification());
     const withdrawn = key;

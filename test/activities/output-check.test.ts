@@ -40,7 +40,7 @@ describe('differencesOf', () => {
     expect(differences.map(({ field }) => field)).toEqual(fields);
   });
 
-  it('looks at nothing that neither the request nor the medium decides', () => {
+  it('ignores fields that neither the request nor the medium determines', () => {
     expect(differencesOf({ medium: 'video', format: null }, { ...film, hasAudio: false })).toEqual(
       [],
     );
@@ -64,7 +64,7 @@ describe('unitDiscountMicro', () => {
     expect(unitDiscountMicro(asked, { ...film, ...found })).toBe(discount);
   });
 
-  it('is none where the plan names no cheaper output, as plans of older jobs', () => {
+  it('is 0 if the plan names no cheaper output, like the plans of older jobs', () => {
     const plan: OutputSpec = { medium: 'video', format: null };
     expect(unitDiscountMicro(plan, { ...film, hasAudio: false })).toBe(0);
   });

@@ -40,11 +40,11 @@ const read = async (output: ProviderOutput | undefined): Promise<Buffer> => {
 const readAll = (outputs: ProviderOutput[]): Promise<(Buffer | null)[]> =>
   Promise.all(outputs.map((output) => read(output).catch(() => null)));
 
-describe('the pictures of an Images API answer', () => {
+describe('the images of a streamed Images API response', () => {
   // One that is empty is none.
   const expected = [pictures[0], pictures[1], null, pictures[3]];
 
-  it('come out whole, wherever the answer is cut', async () => {
+  it('are complete, however the response is split into chunks', async () => {
     await assert(
       asyncProperty(
         array(integer({ min: 1, max: 9000 }), { minLength: 1, maxLength: 6 }),
@@ -56,18 +56,18 @@ describe('the pictures of an Images API answer', () => {
     );
   });
 
-  it('may escape their slashes', async () => {
+  it('are read from JSON with escaped slashes', async () => {
     const escaped = answer().replaceAll('/', '\\/');
     expect(await readAll(streamPictures(inPieces(escaped, [333]), 4))).toEqual(expected);
   });
 
-  it('do not wait for one whose reader gave up', async () => {
+  it('are read although the reader of an earlier image stopped', async () => {
     const [first, second] = streamPictures(inPieces(answer(), [1000]), 2);
     if (first?.kind === 'stream') first.stream.destroy();
     expect(await read(second)).toEqual(pictures[1]);
   });
 
-  it('fail from where the answer breaks off', async () => {
+  it('fail from the point at which the response breaks off', async () => {
     const outputs = streamPictures(inPieces(answer().slice(0, 3000), [512]), 3);
     const reads = outputs.map(read);
     await Promise.all([
@@ -77,7 +77,7 @@ describe('the pictures of an Images API answer', () => {
     ]);
   });
 
-  it('fail where the answer holds fewer', async () => {
+  it('fail if the response contains fewer images than requested', async () => {
     const read5 = await readAll(streamPictures(inPieces(answer(), [512]), 5));
     expect(read5).toEqual([...expected, null]);
   });

@@ -193,7 +193,7 @@ async function stateOf({ jobId }: CallTask): Promise<string | undefined> {
 }
 
 describe('a submit', () => {
-  it('is on record before it is sent, and sent once', async () => {
+  it('is recorded before it is sent, and sent once', async () => {
     const task = await newTask();
     let before: string | undefined;
     const { calls, sent } = processWith(async () => {
@@ -213,7 +213,7 @@ describe('a submit', () => {
     ]);
   });
 
-  it('that finds another one in the air waits for its record', async () => {
+  it('waits for the record of another submit that is in flight', async () => {
     const task = await newTask();
     const answered = Promise.withResolvers<void>();
     const first = processWith(async () => {
@@ -230,7 +230,7 @@ describe('a submit', () => {
     expect(second.sent).toEqual([]);
   });
 
-  it('that waits for another one leaves when it is canceled', async () => {
+  it('stops waiting for another submit when it is canceled', async () => {
     const task = await newTask();
     await deps.records.begin({ ...task, provider: 'own', providerEndpoint: 'draw' });
     const { calls, sent } = processWith(async () => taken);
@@ -241,7 +241,7 @@ describe('a submit', () => {
     expect(sent).toEqual([]);
   });
 
-  it('takes over what a notification has named of one that never answered', async () => {
+  it('without a response adopts the id from the provider notification', async () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => {
       throw new ProviderFailure('unknown', 'the connection broke');
@@ -262,7 +262,7 @@ describe('a submit', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('in flight is adopted once it is recorded, and nothing is adopted that was not sent', async () => {
+  it('in flight is adopted once it is recorded, and a call that was not sent is not adopted', async () => {
     const task = await newTask();
     const answered = Promise.withResolvers<void>();
     const { calls, sent } = processWith(async () => {
@@ -279,7 +279,7 @@ describe('a submit', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('that was refused is not adopted: it may be sent again', async () => {
+  it('that was refused is not adopted, because it may be sent again', async () => {
     const task = await newTask();
     const { calls } = processWith(async () => {
       throw new ProviderFailure('not_accepted', 'not now');
@@ -288,7 +288,7 @@ describe('a submit', () => {
     expect(await fromQueue().run(calls.adopt, task)).toEqual({ kind: 'not_sent' });
   });
 
-  it('to a paused provider waits, is recorded as waiting, and is not begun by the wait', async () => {
+  it('to a paused provider waits, and is recorded as waiting but not as begun', async () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => taken);
     await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
@@ -307,7 +307,7 @@ describe('a submit', () => {
     expect(await inTask().run(calls.submit, task)).toEqual(taken);
   });
 
-  it('of a job that was settled is not sent', async () => {
+  it('for a settled job is not sent', async () => {
     const task = await newTask();
     const { organizationId, jobId: id } = task;
     await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
@@ -316,7 +316,7 @@ describe('a submit', () => {
     expect(sent).toEqual([]);
   });
 
-  it('without room fails in the workflow task, and runs from the queue', async () => {
+  it('without a free slot fails in the workflow task, and runs from the queue', async () => {
     const task = await newTask();
     const { calls, slots, sent } = processWith(async () => taken);
     slots.set('own', 0);
@@ -330,7 +330,7 @@ describe('a submit', () => {
     expect(slots.get('own')).toBe(0);
   });
 
-  it('that is refused is sent again, until the queue’s attempts are at their end', async () => {
+  it('is repeated after refusals until the queue has used its attempts', async () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => {
       throw new ProviderFailure('not_accepted', 'not now', { retryAfterMs: 40 });
@@ -352,7 +352,7 @@ describe('a submit', () => {
   });
 });
 
-describe('while the database is away', () => {
+describe('while Postgres is unreachable', () => {
   it.each([
     ['taken', async () => taken, 'accepted'],
     [
@@ -379,7 +379,7 @@ describe('while the database is away', () => {
       'unknown',
     ],
   ] as [string, () => Promise<Submitted>, string][])(
-    'a call that was %s is written down once it is back',
+    'a call that was %s is recorded once Postgres is back',
     async (_how, answer, state) => {
       const task = await newTask();
       const { calls } = processWith(async () => {
@@ -393,7 +393,7 @@ describe('while the database is away', () => {
     },
   );
 
-  it('a check that finds the work going on says so all the same', async () => {
+  it('a check of a running call still reports that it is running', async () => {
     const task = await newTask();
     const { calls } = processWith(async () => taken);
     await inTask().run(calls.submit, task);

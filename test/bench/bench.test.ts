@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Cell } from '../../dev/bench/measurement.ts';
 
-it('measures jobs beside bare Temporal, and ends all it started', async () => {
+it('the benchmark measures jobs next to bare Temporal, and ends every process that it started', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-test-'));
   const json = join(directory, 'out.json');
   const load = ['--provider-seconds', '1', '--rate', '2', '--seconds', '2', '--rounds', '1'];

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Cell } from '../../dev/bench/measurement.ts';
 
-it('measures chat, whole and streamed, beside a pass-through and the upstream alone', async () => {
+it('the benchmark measures chat, whole and streamed, next to a pass-through proxy and the upstream alone', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-chat-test-'));
   const json = join(directory, 'out.json');
   const load = ['--concurrency', '4', '--seconds', '1', '--rounds', '1', '--no-pin'];

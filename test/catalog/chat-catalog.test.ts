@@ -36,14 +36,14 @@ function faultOf(find: () => unknown): GatewayError {
   throw new Error('expected a GatewayError');
 }
 
-describe('finding a model', () => {
-  it('finds every committed one by its id', () => {
+describe('the search for a chat model', () => {
+  it('finds every committed model by its id', () => {
     for (const { id } of createChatCatalog(chatModels).current()) {
       expect(findChatModel(id).id).toBe(id);
     }
   });
 
-  it('finds it by its maker or provider, too, where no maker is in its id', () => {
+  it('finds a model by maker or provider too, if its id contains no maker', () => {
     expect(findChatModel('anthropic/claude-opus-5').id).toBe('claude-opus-5');
     expect(findChatModel('mistral/zai-glm-5-3').id).toBe('zai-glm-5-3');
     expect(findChatModel('zai/zai-glm-5-3').id).toBe('zai-glm-5-3');
@@ -55,21 +55,24 @@ describe('finding a model', () => {
     ['gemini 2.5 pro', 'gemini-2.5-pro'],
     ['openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
     ['anthropic/claude-opus-55', 'claude-opus-5'],
-  ])('names the nearest for %s', (wrong, right) => {
+  ])('suggests the nearest ids for %s', (wrong, right) => {
     const fault = faultOf(() => findChatModel(wrong));
     expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);
     expect(fault.message).toContain(`"${wrong}" does not exist here; did you mean`);
     expect(fault.details).toEqual([{ path: 'model', message: expect.stringContaining(right) }]);
   });
 
-  it.each(['', '?', 'zzzz', '__proto__', 'x'.repeat(100_000)])('survives %s', (wrong) => {
-    const fault = faultOf(() => findChatModel(wrong));
-    expect(fault.code).toBe('UNKNOWN_MODEL');
-    expect(fault.message.length).toBeLessThan(200);
-    expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all');
-  });
+  it.each(['', '?', 'zzzz', '__proto__', 'x'.repeat(100_000)])(
+    'accepts any text, such as %s',
+    (wrong) => {
+      const fault = faultOf(() => findChatModel(wrong));
+      expect(fault.code).toBe('UNKNOWN_MODEL');
+      expect(fault.message.length).toBeLessThan(200);
+      expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all');
+    },
+  );
 
-  it('ends at midnight (UTC) of the day a model retires', () => {
+  it('finds a model until midnight (UTC) of the day on which it retires', () => {
     let now = Date.parse('2026-11-29T23:59:59.999Z');
     const retiring = model('old-one', { retiresOn: '2026-11-30' });
     const catalog = createChatCatalog([retiring, model('new-one')], () => now);
@@ -82,7 +85,7 @@ describe('finding a model', () => {
     expect(fault.message).toBe('model "old-one" was retired on 2026-11-30; did you mean new-one?');
   });
 
-  it('shows the newest first', () => {
+  it('lists the newest models first', () => {
     const rows = [
       model('b', { created: 1 }),
       model('c', { created: 2 }),
@@ -95,13 +98,13 @@ describe('finding a model', () => {
   });
 });
 
-describe('prices', () => {
+describe('chat prices', () => {
   const cost = {
     inputUsdPerMillion: 1,
     outputUsdPerMillion: 2,
     longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3, outputUsdPerMillion: 4 },
   };
-  it('rise for the whole request when the input is long', () => {
+  it('rise for the whole request if the input is long', () => {
     expect(chatPriceFor(cost, 200)).toMatchObject({
       inputUsdPerMillion: 1,
       outputUsdPerMillion: 2,
@@ -113,7 +116,7 @@ describe('prices', () => {
     expect(chatPriceFor(model('flat').cost, 1e9)).toMatchObject(model('flat').cost);
   });
 
-  it('are those of other input for audio, unless the row has one', () => {
+  it('for audio input equal those of other input, unless the row has an audio price', () => {
     expect(chatPriceFor(cost, 201).audioInputUsdPerMillion).toBe(3);
     expect(chatPriceFor({ ...cost, audioInputUsdPerMillion: 9 }, 201)).toMatchObject({
       inputUsdPerMillion: 3,
@@ -121,7 +124,7 @@ describe('prices', () => {
     });
   });
 
-  it('carry the mark-up, on the long price too, without the noise of fractions', () => {
+  it('include the mark-up, for long input too, without rounding noise', () => {
     const audio = { ...model('flat').cost, audioInputUsdPerMillion: 0.5 };
     const base = [model('flat'), model('long', { cost }), model('audio', { cost: audio })];
     const marked = configureChatModels(base, { models: [], disable: [], priceMarkup: 0.2 });
@@ -138,10 +141,10 @@ describe('prices', () => {
   });
 });
 
-describe("an operator's models", () => {
+describe('an operator’s chat models', () => {
   const base = [model('a'), model('b'), model('groq/c', { provider: 'groq' })];
 
-  it('are added or take the place of a committed one, at the price written', () => {
+  it('add to or replace the committed models, at their own prices', () => {
     const own = [model('a', { upstreamModel: 'mine' }), model('acme/x', { provider: 'acme' })];
     const rows = configureChatModels(base, { models: own, disable: [], priceMarkup: 1 });
     expect(rows.map(({ id }) => id)).toEqual(['b', 'groq/c', 'a', 'acme/x']);
@@ -149,7 +152,7 @@ describe("an operator's models", () => {
     expect(rows.find(({ id }) => id === 'b')?.cost.inputUsdPerMillion).toBe(0.2);
   });
 
-  it('can be fewer: by id, and by provider', () => {
+  it('can be disabled by id and by provider', () => {
     const disable = ['a', 'groq/*'];
     const rows = configureChatModels(base, { models: [], disable, priceMarkup: 0 });
     expect(rows).toEqual([model('b')]);
@@ -176,7 +179,7 @@ describe('CHAT_MODELS_FILE', () => {
     );
   });
 
-  it('adds to what is committed', async () => {
+  it('adds its models to the committed catalog', async () => {
     const catalog = await open(JSON.stringify({ models: [model('acme/own:v1')] }));
     expect(catalog.find('acme/own:v1')).toEqual(model('acme/own:v1'));
     expect(catalog.get('gpt-4.1')).not.toBeNull();
@@ -205,7 +208,7 @@ describe('CHAT_MODELS_FILE', () => {
     ],
     ['has an id twice', JSON.stringify({ models: [model('a'), model('a')] }), /unique/],
     ['has an id with a space', JSON.stringify({ models: [model('a b')] }), /models\.0\.id/],
-  ])('stops the process when it %s', async (_, content, fault) => {
+  ])('stops the process if it %s', async (_, content, fault) => {
     await rm(join(directory, 'models.json'), { force: true });
     const failure: unknown = await open(content).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ConfigError);

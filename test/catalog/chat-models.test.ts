@@ -17,7 +17,7 @@ describe('the committed chat catalog', () => {
     expect(today.filter((model) => isRetired(model, Date.now()))).toEqual([]);
   });
 
-  it('had no retired model on the day it was built, and that day is not ahead', () => {
+  it('contained no retired model on its build date, and that date is not in the future', () => {
     expect(builtAtMs).toBeLessThanOrEqual(Date.now());
     expect(chatModels.filter((model) => isRetired(model, builtAtMs))).toEqual([]);
   });

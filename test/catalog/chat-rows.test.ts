@@ -51,8 +51,8 @@ const priced = (input: number, output: number, since: string) => ({
 const known = (more: Partial<LitellmModel>) => ({ litellm: { a: litellm(1, 2, more) } });
 const secondsOf = (date: string): number => Date.parse(date) / 1000;
 
-describe('a row', () => {
-  it('has the facts of all sources', () => {
+describe('a row of the chat catalog', () => {
+  it('combines the facts of all sources', () => {
     const { rows, notes } = build(
       sources(
         {
@@ -116,7 +116,7 @@ describe('a row', () => {
     ]);
   });
 
-  it('of a model that takes audio needs a price for it', () => {
+  it('with audio input needs a price for audio', () => {
     const audio = (input_cost_per_audio_token: number | undefined, cost: object | undefined) =>
       build(
         sources(
@@ -143,7 +143,7 @@ describe('a row', () => {
     expect(audio(undefined, undefined)).toEqual([[false, undefined]]);
   });
 
-  it('of a host starts with its name and belongs to the maker', () => {
+  it('for a model at another host starts its id with the host’s name and keeps its maker', () => {
     const { rows } = build(
       sources({
         groq: [listed('openai/gpt-oss-20b'), listed('llama-3.3-70b')],
@@ -170,13 +170,13 @@ describe('a row', () => {
     ],
     ['not what passes', 'Our most capable model for complex reasoning and agentic coding', false],
     ['not a fragment', 'Good model.', false],
-  ])('is described by %s', (_, words, kept) => {
+  ])('has its description from %s', (_, words, kept) => {
     const described = (_provider: string, id: string) => ({ id, description: words });
     const [row] = build(sources({ openai: [listed('gpt-9')] }, { described })).rows;
     expect(row?.description === words).toBe(kept);
   });
 
-  it("is not described by another model's words", () => {
+  it('has no description of another model', () => {
     const description = 'A small model for quick answers and long documents.';
     const described = () => ({ id: 'gpt-8', description });
     const [row] = build(sources({ openai: [listed('gpt-9')] }, { described })).rows;
@@ -184,7 +184,7 @@ describe('a row', () => {
   });
 });
 
-describe('prices', () => {
+describe('the price of a row', () => {
   const other = litellm(5, 6);
   it.each([
     { who: 'litellm alone', other, history: {}, price: [1, 2], notes: 1 },
@@ -209,7 +209,7 @@ describe('prices', () => {
       price: [1, 2],
       notes: 0,
     },
-  ])('when $who contradicts', (given) => {
+  ])('is chosen as expected when $who contradicts', (given) => {
     const facts = { litellm: { 'gpt-9': given.other }, prices: { openai: given.history } };
     const { rows, notes } = build(sources({ openai: [listed('gpt-9')] }, facts));
     const [row] = rows;
@@ -218,7 +218,7 @@ describe('prices', () => {
   });
 });
 
-describe('release dates', () => {
+describe('the release date of a row', () => {
   const prices = { xai: { 'grok-9': priced(1, 2, '2026-03-04') } };
   const modelsDev = { xai: { models: { 'grok-9': { release_date: '2026-02-01' } } } };
   it.each([
@@ -227,14 +227,14 @@ describe('release dates', () => {
     { from: 'the same model elsewhere', provider: 'together', id: 'x/Grok-9', date: '2026-03-04' },
     { from: "Mistral's ids", provider: 'mistral', id: 'codestral-2508', date: '2025-08-01' },
     { from: 'the listing itself', provider: 'openai', id: 'gpt-9', date: '2026-11-10' },
-  ])('come from $from', (given) => {
+  ])('comes from $from', (given) => {
     const facts = { modelsDev: given.modelsDev ?? {}, prices };
     const [row] = build(sources({ [given.provider]: [listed(given.id)] }, facts)).rows;
     expect(row?.created).toBe(secondsOf(given.date));
   });
 });
 
-describe('left out', () => {
+describe('the catalog', () => {
   it.each([
     { model: listed('a', { cost: { input: 0, output: 0 } }), reason: 'no price' },
     { model: listed('a', { maxTokens: 0 }), reason: 'no limits' },
@@ -251,13 +251,13 @@ describe('left out', () => {
       reason: `retired on ${today}`,
     },
     { model: listed('a'), others: { status: { openai: { a: 'removed' } } }, reason: 'removed' },
-  ])('is a model with $reason', ({ model, others, reason }) => {
+  ])('omits a model with $reason', ({ model, others, reason }) => {
     const { rows, notes } = build(sources({ openai: [model] }, others));
     expect(rows).toEqual([]);
     expect(notes).toEqual([`left out ${model.id}: ${reason}`]);
   });
 
-  it('is not a model whose retirement is announced for later', () => {
+  it('keeps a model whose retirement is announced for a later date', () => {
     const facts = {
       ...known({ deprecation_date: '2026-11-22' }),
       status: { openai: { a: 'deprecated' } },

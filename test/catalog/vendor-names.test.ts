@@ -18,8 +18,8 @@ function refusalOf(find: () => unknown): GatewayError {
   throw new Error('it was found');
 }
 
-describe('a model', () => {
-  it('is found by its id and by every name of its maker', () => {
+describe('a Studio model', () => {
+  it('is found by its id and by each name of its maker', () => {
     for (const { id } of rows) expect(findByAnyName(rows, id).id).toBe(id);
     for (const [name, id] of Object.entries(vendorNames)) {
       expect(findByAnyName(rows, name).id).toBe(id);
@@ -28,13 +28,13 @@ describe('a model', () => {
     }
   });
 
-  it('is the first where none is named', () => {
+  it('is the first of the list if the request names none', () => {
     expect(findByAnyName(imageModels, null).id).toBe('nano-banana');
     expect(findByAnyName(videoModels, undefined).id).toBe('veo');
   });
 
   it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
-    'of another maker, or of none, is refused with what there is: %s',
+    'with an unknown name is refused with similar ids: %s',
     (name) => {
       const { code, message } = refusalOf(() => findByAnyName(rows, name));
       expect(code).toBe('UNKNOWN_MODEL');
@@ -43,7 +43,7 @@ describe('a model', () => {
     },
   );
 
-  it('that does not edit is unknown to edits, by whichever name', () => {
+  it('without edit support is unknown to edits, by any of its names', () => {
     expect(refusalOf(() => findByAnyName(editModels, 'gpt-image-1')).message).toContain(
       'gpt-image-2',
     );

@@ -140,7 +140,7 @@ describe('a chat', () => {
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
-  it('survives a second outage that begins during the grace period', async () => {
+  it('survives an outage that lasts beyond the grace period', async () => {
     const { end, drained } = await runningChat();
     away = true;
     await sleep(ttlMs + 300);

@@ -63,7 +63,7 @@ const done: Handler = (response) => json(response, 200, { success: true, data: {
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
 
 describe('studio chat', () => {
-  it('streams the answer as it comes, in whatever pieces', async () => {
+  it('prints the answer as it arrives, however the stream is split', async () => {
     const chat = await run(
       ['chat', '-m', 'a/b', '-s', 'Be brief', 'say', 'ü'],
       async (response) => {
@@ -106,7 +106,7 @@ describe('studio chat', () => {
         event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' }),
       'the answer ended unexpectedly: PROVIDER_ERROR: It failed.\n',
     ],
-  ])('says so when the stream is %s', async (_what, text, message) => {
+  ])('reports a stream that is %s', async (_what, text, message) => {
     const chat = await run(['chat', '-m', 'm', 'hello'], (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end(text);
@@ -115,7 +115,7 @@ describe('studio chat', () => {
     expect(chat.stdout).toMatch(/^Gr/);
   });
 
-  it('never sends a chat twice by itself', async () => {
+  it('never repeats a chat without the user', async () => {
     const chat = await run(['chat', '-m', 'm', 'hello', '--no-stream'], (response) =>
       json(response, 503, { error: 'SERVICE_UNAVAILABLE' }, { 'retry-after': '0' }),
     );
@@ -128,7 +128,7 @@ describe('studio keys', () => {
   const meta = { keyId: 'key_1', keyPrefix: 'gk_live_ab', name: 'ci' };
   const limit = { credits: 500, per: 'month' };
 
-  it('create and limit say what a key may spend', async () => {
+  it('sets the limit of a key with create and limit', async () => {
     const made = await run(['keys', 'create', 'ci', '--limit', '500/month'], (response) =>
       json(response, 200, { ...meta, key: 'gk_live_abc', limit }),
     );
@@ -145,7 +145,7 @@ describe('studio keys', () => {
     expect(wrong).toMatchObject({ status: 2, requests: [] });
   });
 
-  it('show tells what is left', async () => {
+  it('shows the remaining credits of a key', async () => {
     const budget = {
       limit: 500,
       per: 'month',
@@ -177,7 +177,7 @@ describe('--estimate', () => {
       ['transcribe', 'https://example.com/a.mp3', '--estimate'],
       '/api/v1/studio/audio/transcribe/estimate',
     ],
-  ])('of %s asks for the price only', async (args, path) => {
+  ])('for %s requests only the price', async (args, path) => {
     const { stdout, status, requests } = await run(args, (response) => json(response, 200, answer));
     expect(status).toBe(0);
     expect(requests.map((request) => request.path)).toEqual([path]);
@@ -187,7 +187,7 @@ describe('--estimate', () => {
 });
 
 describe('studio models', () => {
-  it('--studio shows what an example of each costs', async () => {
+  it('shows the price of an example for each model with --studio', async () => {
     const example = { request: { prompt: 'a tree' }, credits: 3.9 };
     const models = [{ id: 'nano-banana', displayName: 'Nano Banana', example }];
     const { stdout } = await run(['models', '--studio', 'nano'], (response) =>
@@ -196,7 +196,7 @@ describe('studio models', () => {
     expect(stdout).toMatch(/imageGenerate +nano-banana +Nano Banana +3\.9 +\{"prompt":"a tree"\}/);
   });
 
-  it('shows prices and limits of the models asked for', async () => {
+  it('shows prices and limits of the named models', async () => {
     const model = (id: string, name: string) => ({
       id,
       name,
@@ -276,7 +276,7 @@ describe('Studio commands', () => {
       'audio/transcribe',
       { fileId: `file_${'a'.repeat(32)}` },
     ],
-  ])('ask as the specification says: %s', async (_what, args, path, body) => {
+  ])('send the request of the specification: %s', async (_what, args, path, body) => {
     const called = await run(args, done);
     expect(called).toMatchObject({ status: 0, stdout: 'text  heard\n' });
     expect(called.requests[0]).toMatchObject({ method: 'POST', path: `/api/v1/studio/${path}` });
@@ -297,7 +297,7 @@ describe('Studio commands', () => {
     expect(missing.stderr).toContain('cannot be read');
   });
 
-  it('repeat a request that got no answer under the same Idempotency-Key', async () => {
+  it('repeat a request without a response under the same Idempotency-Key', async () => {
     const called = await run(['sfx', 'thunder'], (response, request, count) => {
       if (count === 1) return void response.destroy();
       if (count > 2) return done(response, request, count);
@@ -310,7 +310,7 @@ describe('Studio commands', () => {
     expect(keys[0]).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('never send a key along a redirect', async () => {
+  it('never send a key to a redirect target', async () => {
     const { port } = server.address() as AddressInfo;
     const called = await run(['usage'], (response, request, count) => {
       if (count > 9) return done(response, request, count);

@@ -31,7 +31,7 @@ const admin = (args: string[]) =>
 const why = ['--actor', 'olga', '--reason', 'ticket 7'];
 
 describe('studio image', () => {
-  it('draws, tells how far it is, and saves the picture', async () => {
+  it('generates an image, shows the progress, and saves the file', async () => {
     const path = join(directory, 'lighthouse.png');
     const drawn = await run(`image a lighthouse at dawn --aspect-ratio 16:9 -o ${path}`);
     expect(drawn).toMatchObject({ status: 0 });
@@ -43,7 +43,7 @@ describe('studio image', () => {
     expect(await sharp(path).metadata()).toMatchObject({ format: 'png', width: 1360, height: 768 });
   });
 
-  it('saves several pictures to a directory, or under numbered names', async () => {
+  it('saves several images to a directory, or under numbered names', async () => {
     const folder = join(directory, 'several/');
     const numbered = join(directory, 'pic.png');
     const drawn = await run(`image a lighthouse -n 2 -o ${folder} --json`);
@@ -57,7 +57,7 @@ describe('studio image', () => {
     }
   });
 
-  it('passes any field, and says what was wrong with it', async () => {
+  it('passes any field, and prints why a field is wrong', async () => {
     const refused = await run('image a lighthouse --set numImages=99');
     expect(refused).toMatchObject({ status: 1, stdout: '' });
     expect(refused.stderr).toMatch(/^studio: INVALID_REQUEST: numImages: .* \(request req_/);
@@ -67,7 +67,7 @@ describe('studio image', () => {
     expect((await run('image a lighthouse --model seedream --set width=1024')).status).toBe(0);
   });
 
-  it('exits with 1 when the job fails', async () => {
+  it('exits with 1 if the job fails', async () => {
     const failed = await run('image "a wreck [[fail:422]]"');
     expect(failed.status).toBe(1);
     expect(failed.stdout).toMatch(/^error +PROVIDER_REJECTED_INPUT: /m);
@@ -111,7 +111,7 @@ describe('studio jobs', () => {
 });
 
 describe('studio keys and usage', () => {
-  it('make, list, rotate and revoke keys', async () => {
+  it('create, list, rotate and revoke keys', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const mine = as(caller);
     const made = await mine(
@@ -140,7 +140,7 @@ describe('studio keys and usage', () => {
     expect((await mine('keys create n --expires-in soon')).status).toBe(2);
   });
 
-  it('show what was used', async () => {
+  it('show the used credits', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     const mine = as(caller);
     await mine('image a lighthouse');
@@ -153,7 +153,7 @@ describe('studio keys and usage', () => {
     expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');
   });
 
-  it('find and sum up what was tagged', async () => {
+  it('find and sum up tagged usage', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));
     await mine('image a lighthouse');
     const painted = await mine('image a tagged tree --tag team=x --tag env=live --json');
@@ -175,7 +175,7 @@ describe('studio keys and usage', () => {
 });
 
 describe('studio admin', () => {
-  it('steers organizations, users, keys and credits', async () => {
+  it('manages organizations, users, keys and credits', async () => {
     const json = async (...args: string[]) =>
       JSON.parse((await admin([...args, ...why, '--json'])).stdout) as {
         data: Record<string, string>;
@@ -236,7 +236,7 @@ describe('studio admin', () => {
     expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
   });
 
-  it('steers jobs and providers', async () => {
+  it('manages jobs and providers', async () => {
     const paused = await admin(['pause', 'fal', ...why]);
     expect(paused.stdout).toMatch(/^paused +.* by olga: ticket 7$/m);
     const started = await as(gateway.caller)('image a waiting lighthouse --async');
@@ -263,7 +263,7 @@ describe('studio admin', () => {
     await gateway.untilDone(jobId);
   });
 
-  it('explains a job of any organization, at length and in one sentence', async () => {
+  it('explains a job of any organization, in detail and in one sentence', async () => {
     const other = await gateway.newCaller({ credits: 10 });
     const made = await as(other)('image a lighthouse --json');
     const { jobId } = (JSON.parse(made.stdout) as { data: { jobId: string } }).data;
@@ -292,7 +292,7 @@ describe('studio admin', () => {
     expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('JOB_NOT_FOUND') });
   });
 
-  it('gives each operator a key, whose name is recorded', async () => {
+  it('creates a key for each operator, and records the operator’s name', async () => {
     const made = await admin(['operator', 'create', 'paul', ...why]);
     const key = /^key +(gk_oper_\w+)$/m.exec(made.stdout)?.[1] ?? '';
     const operatorId = /^operator +(opr_\w+)$/m.exec(made.stdout)?.[1] ?? '';
@@ -309,7 +309,7 @@ describe('studio admin', () => {
     expect((await asPaul('operator', 'whoami')).stderr).toBe('studio: Unauthorized\n');
   });
 
-  it('does nothing without a reason, and opens nothing with a caller’s key', async () => {
+  it('requires a reason, and rejects a caller’s key', async () => {
     const unsaid = await admin(['org', 'create', 'Acme']);
     expect(unsaid.status).toBe(2);
     expect(unsaid.stderr).toContain('--reason');
@@ -320,8 +320,8 @@ describe('studio admin', () => {
   });
 });
 
-describe('where the command finds the gateway', () => {
-  it('is the local stack, whose keys go to no other address', async () => {
+describe('the address of the gateway', () => {
+  it('defaults to the local stack, whose keys are sent to no other address', async () => {
     const { url: apiUrl, caller } = gateway;
     const stack = { apiUrl, apiKey: caller.key, adminKey: gateway.config.ADMIN_API_KEY };
     await writeFile(join(directory, 'stack.json'), JSON.stringify(stack));

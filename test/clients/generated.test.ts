@@ -24,7 +24,7 @@ it(
   },
 );
 
-it('the TypeScript client depends on what it is tested with', async () => {
+it('the TypeScript client depends on the versions that its tests use', async () => {
   const read = async (file: string) =>
     JSON.parse(await readFile(join(root, file), 'utf8')) as Record<string, Record<string, string>>;
   const [own, project] = await Promise.all([
@@ -37,7 +37,7 @@ it('the TypeScript client depends on what it is tested with', async () => {
   }
 });
 
-it('the clients have the version of the product', async () => {
+it('the clients have the version of the gateway', async () => {
   const read = (file: string) => readFile(join(root, file), 'utf8');
   const versionOf = async (file: string) =>
     (JSON.parse(await read(file)) as { version: string }).version;

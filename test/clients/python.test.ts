@@ -42,7 +42,7 @@ const testWith = (title: string, body: () => Promise<void> | void) =>
   });
 
 describe('a program with the Python client', () => {
-  testWith('runs jobs to their results', async () => {
+  testWith('runs jobs and receives their results', async () => {
     expect((await download(report['image'])).length).toBeGreaterThan(1000);
     expect(report['estimate']).toBe(3.9);
     expect(report['plan'].sections.length).toBeGreaterThan(0);
@@ -64,12 +64,12 @@ describe('a program with the Python client', () => {
     expect(report['fromEnvironment']).toMatch(/charged|reserved|released/);
   });
 
-  testWith('follows a film until it is done', () => {
+  testWith('follows a video job until it is done', () => {
     expect(report['film'].length).toBeGreaterThan(1);
     expect(report['film'].at(-1)).toBe('completed');
   });
 
-  testWith('chats, whole and as it comes', () => {
+  testWith('chats, whole and streamed', () => {
     expect(report['chat'].trim().split(/\s+/)).toHaveLength(20);
     const text = report['stream'].map(({ delta = '' }) => delta).join('');
     expect(text.trim().split(/\s+/)).toHaveLength(20);
@@ -77,7 +77,7 @@ describe('a program with the Python client', () => {
     expect(report['brokenStream']).toMatchObject({ code: 'PROVIDER_ERROR' });
   });
 
-  testWith('gets errors with what is known of them', () => {
+  testWith('receives errors with code, status and request id', () => {
     const jobId = expect.stringMatching(/^job_/);
     expect(report).toMatchObject({
       failed: { code: 'PROVIDER_REJECTED_INPUT', status: null, jobId },
@@ -92,7 +92,7 @@ describe('a program with the Python client', () => {
     expect(report['refused'].requestId).toMatch(/\w/);
   });
 
-  testWith('is charged once, however often it asks', async () => {
+  testWith('is charged once, however often it repeats a request', async () => {
     expect(report).toMatchObject({ replayed: true, lost: 2, usage: true });
     expect(await gateway.sandbox.submits({ match: 'a lost python answer' })).toHaveLength(1);
     const charged = await gateway.database.query(
@@ -101,7 +101,7 @@ describe('a program with the Python client', () => {
     expect(charged).toHaveLength(1);
   });
 
-  testWith('does it all asynchronously too', () => {
+  testWith('does the same asynchronously', () => {
     expect(report['async']).toMatchObject({
       images: 2,
       words: 20,
@@ -111,7 +111,7 @@ describe('a program with the Python client', () => {
     expect(report['async'].states.at(-1)).toBe('completed');
   });
 
-  testWith('verifies webhooks, and refuses what is not the service’s', async () => {
+  testWith('verifies webhooks, and rejects forged ones', async () => {
     const [sent] = await gateway.receiver.untilReceived('/python');
     const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
     const right = { body: sent?.text, headers: sent?.headers, secret: body.secret };
@@ -148,11 +148,11 @@ describe('the Python package', () => {
   };
   const packageFolder = join(root, 'clients', 'python', 'src', 'studio_gateway');
 
-  testWith('has types that mypy finds sound', async () => {
+  testWith('has types that mypy accepts', async () => {
     expect(await check(packageFolder)).toContain('Success');
   });
 
-  testWith('has types that find the faults of a program', async () => {
+  testWith('has types that reveal the errors of a program', async () => {
     const program = `from studio_gateway import StudioGateway
 from studio_gateway.schemas import ChatRequest, ImageGenerateResult
 

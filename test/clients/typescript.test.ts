@@ -66,23 +66,23 @@ const testWith = (title: string, body: () => Promise<void>) =>
 const say = (content: string) => [{ role: 'user' as const, content }];
 
 describe('a job', () => {
-  testWith('is run to its result', async () => {
+  testWith('runs until it has a result', async () => {
     const { images, model } = await client.run('image/generate', { prompt: 'a lighthouse' });
     expect(model).toBe('nano-banana');
     expect((await download(images[0]?.url ?? '')).length).toBeGreaterThan(1000);
   });
 
-  testWith('has its price before it is run', async () => {
+  testWith('has its price before it runs', async () => {
     const { credits } = await client.estimate('image/generate', { prompt: 'a tree', numImages: 2 });
     expect(credits).toBe(7.8);
   });
 
-  testWith('without an envelope is run to its result', async () => {
+  testWith('without an envelope runs until it has a result', async () => {
     const plan = await client.run('music/plan', { prompt: 'a calm song', music_length_ms: 20_000 });
     expect(plan.sections.length).toBeGreaterThan(0);
   });
 
-  testWith('tells its states until it is done', async () => {
+  testWith('reports its states until it is done', async () => {
     const film = await client.submit('video/generate', { prompt: '[[slow:1s]] waves' });
     const { got, error } = await collect(client.events(film));
     expect(error).toBeNull();
@@ -94,7 +94,7 @@ describe('a job', () => {
     expect(facts.durationSeconds).toBeGreaterThan(1);
   });
 
-  testWith('that fails is thrown with its code and id, and costs nothing', async () => {
+  testWith('that fails is thrown with its code and id, and is not charged', async () => {
     const error = await thrown(client.run('image/generate', { prompt: '[[fail:422]] a tree' }));
     expect(error).toBeInstanceOf(library.StudioError);
     expect(error).toMatchObject({ code: 'PROVIDER_REJECTED_INPUT', status: null });
@@ -102,7 +102,7 @@ describe('a job', () => {
     expect(job).toMatchObject({ status: 'failed', billing: { state: 'released', charged: 0 } });
   });
 
-  testWith('is canceled', async () => {
+  testWith('can be canceled', async () => {
     const job = await client.submit('image/generate', {
       prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
     });
@@ -111,7 +111,7 @@ describe('a job', () => {
     expect(await thrown(client.wait(job))).toMatchObject({ code: 'CANCELED', jobId: job.jobId });
   });
 
-  testWith('goes on when this program stops waiting', async () => {
+  testWith('continues after the program stops waiting', async () => {
     const job = await client.submit('image/generate', { prompt: '[[slow:3s]] a late tree' });
     const late = await thrown(client.wait(job, { timeoutMs: 300 }));
     expect(late).toMatchObject({ code: 'TIMEOUT', jobId: job.jobId });
@@ -122,13 +122,13 @@ describe('a job', () => {
     expect(await client.wait(job)).toMatchObject({ status: 'completed', result: { images: [{}] } });
   });
 
-  testWith('that takes longer than an attempt may is awaited', async () => {
+  testWith('that takes longer than the timeout of one request is awaited', async () => {
     const hasty = newClient({ timeoutMs: 500, retries: 0 });
     const { images } = await hasty.run('image/generate', { prompt: '[[slow:2s]] a slow tree' });
     expect(images).toHaveLength(1);
   });
 
-  testWith('whose poll has no response is named by the error', async () => {
+  testWith('is named in the error if its poll has no response', async () => {
     const deaf = newClient({
       retries: 0,
       fetch: (url, init) =>
@@ -144,7 +144,7 @@ describe('a job', () => {
 });
 
 describe('a list', () => {
-  testWith('has all jobs, usage records and files of the filter', async () => {
+  testWith('contains all jobs, usage records and files that match the filter', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const own = newClient({ apiKey: caller.key, baseUrl: `${gateway.url}/api/v1/` });
     const inputs = ['one', 'two', 'three'].map((prompt) => ({ prompt, metadata: { n: prompt } }));
@@ -160,8 +160,8 @@ describe('a list', () => {
   });
 });
 
-describe('a request that is repeated', () => {
-  testWith('under its key is the same job, also when that is done', async () => {
+describe('a repeated request', () => {
+  testWith('with the same key returns the same job, also after it is done', async () => {
     const input = { prompt: 'one of a kind' };
     const first = await client.submit('image/generate', input, { idempotencyKey: 'mine' });
     await client.wait(first);
@@ -172,7 +172,7 @@ describe('a request that is repeated', () => {
     expect(await thrown(refused)).toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
   });
 
-  testWith('because its answer was lost is charged once', async () => {
+  testWith('after a lost response is charged once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     let lost = 0;
     const forgetful = newClient({
@@ -191,13 +191,13 @@ describe('a request that is repeated', () => {
     expect(await gateway.sandbox.submits({ match: 'a lost answer' })).toHaveLength(1);
   });
 
-  testWith('is given up when nobody ever answers', async () => {
+  testWith('ends with an error if no server responds', async () => {
     const nowhere = newClient({ baseUrl: 'http://127.0.0.1:9', retries: 1 });
     const error = await thrown(nowhere.chat({ model: 'gpt-4o', messages: say('x') }));
     expect(error).toMatchObject({ code: 'CONNECTION_FAILED', status: null });
   });
 
-  testWith('waits as long as it is told to', async () => {
+  testWith('waits for the Retry-After of the response', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     let busy = 1;
     const patient = newClient({
@@ -215,7 +215,7 @@ describe('a request that is repeated', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(990);
   });
 
-  testWith('is not sent again when its wait is too long', async () => {
+  testWith('is not sent again if the Retry-After is too long', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 5 });
     const small = newClient({ apiKey: caller.key });
     await small.run('image/generate', { prompt: 'the first tree' });
@@ -226,13 +226,13 @@ describe('a request that is repeated', () => {
 });
 
 describe('a chat', () => {
-  testWith('is answered', async () => {
+  testWith('receives a whole answer', async () => {
     const answer = await client.chat({ model: 'gpt-4o', messages: say('hello') });
     expect(answer.content).not.toBe('');
     expect(answer.creditsConsumed).toBeGreaterThan(0);
   });
 
-  testWith('is answered as it comes', async () => {
+  testWith('receives a streamed answer', async () => {
     const { got, error } = await collect(
       client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] go') }),
     );
@@ -242,7 +242,7 @@ describe('a chat', () => {
     expect(got.at(-1)).toMatchObject({ type: 'done', finishReason: 'stop' });
   });
 
-  testWith('that breaks off is thrown after what there was of it', async () => {
+  testWith('that breaks off throws after the text that arrived', async () => {
     const { got, error } = await collect(
       client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] [[stream-error:5]]') }),
     );
@@ -250,7 +250,7 @@ describe('a chat', () => {
     expect(error).toMatchObject({ code: 'PROVIDER_ERROR', requestId: expect.any(String) });
   });
 
-  testWith('whose signal is aborted throws its reason', async () => {
+  testWith('throws the reason of its aborted signal', async () => {
     const leaving = new AbortController();
     const request = { model: 'gpt-4o', messages: say('[[words:200]] [[slow-chunks:100ms]] go') };
     const events = client.chatStream(request, { signal: leaving.signal });
@@ -262,7 +262,7 @@ describe('a chat', () => {
 });
 
 describe('an upload', () => {
-  testWith('is transcribed', async () => {
+  testWith('can be transcribed', async () => {
     const speech = await client.run('voiceover/generate', {
       title: 'a talk',
       text: 'Hello there.',
@@ -274,7 +274,7 @@ describe('an upload', () => {
     expect(text).not.toBe('');
   });
 
-  testWith('whose answer was lost is there once', async () => {
+  testWith('after a lost response is stored once', async () => {
     let lost = false;
     const forgetful = newClient({
       fetch: async (url, init) => {
@@ -291,14 +291,14 @@ describe('an upload', () => {
     expect(await download(url)).toEqual(bytes);
   });
 
-  testWith('of what is no media is refused', async () => {
+  testWith('that is not media is refused', async () => {
     const page = new Blob(['<p>'], { type: 'text/html' });
     expect(await thrown(client.upload(page))).toMatchObject({ status: 415 });
   });
 });
 
-describe('a refusal', () => {
-  testWith('has status, code, request and fields at fault', async () => {
+describe('an error', () => {
+  testWith('has status, code, request id and the invalid fields', async () => {
     const error = await thrown(client.submit('image/generate', { prompt: 'x' }));
     expect(error).toMatchObject({
       status: 400,
@@ -309,7 +309,7 @@ describe('a refusal', () => {
     });
   });
 
-  testWith('of a wrong key and of an empty balance has its own code', async () => {
+  testWith('has a code of its own for a wrong key and for an empty balance', async () => {
     const wrong = newClient({ apiKey: 'gk_live_wrong' });
     expect(await thrown(wrong.run('image/generate', { prompt: 'a tree' }))).toMatchObject({
       status: 401,
@@ -323,7 +323,7 @@ describe('a refusal', () => {
 });
 
 describe('a webhook', () => {
-  testWith('is verified, and what is not the service’s is refused', async () => {
+  testWith('is verified, and a forged one is rejected', async () => {
     const webhookUrl = gateway.receiver.at('/client');
     await client.run('image/generate', { prompt: 'a told tree', webhookUrl });
     const [sent] = await gateway.receiver.untilReceived('/client');
@@ -348,7 +348,7 @@ describe('a webhook', () => {
 });
 
 describe('the package', () => {
-  testWith('has types that a strict program can rely on', async () => {
+  testWith('has types for a strict program', async () => {
     const program = `
       import { StudioGateway, type Result } from 'studio-gateway-client';
       const client = new StudioGateway({ apiKey: 'k', baseUrl: 'http://127.0.0.1' });

@@ -50,7 +50,7 @@ describeInBrowser('the account in the console', () => {
   const visit = (page: Page, name: string) =>
     page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click();
 
-  it('tells what was used by day and model, as a table and as CSV, and of each record', async () => {
+  it('shows usage by day and model, as a table and as CSV, and for each record', async () => {
     const { key } = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     await draw(key);
     await draw(key, { model: 'seedream' });
@@ -80,7 +80,7 @@ describeInBrowser('the account in the console', () => {
     expect(problems).toEqual([]);
   });
 
-  it('makes a key with a limit, shows it once, and tells when its limit is spent', async () => {
+  it('creates a key with a limit, shows it once, and shows when the limit is used up', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, caller.key);
@@ -117,7 +117,7 @@ describeInBrowser('the account in the console', () => {
     expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
   });
 
-  it('signs out, in words, who revokes the key of the session', async () => {
+  it('signs out, with a message, a user that revokes the key of the session', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, key);
@@ -177,7 +177,7 @@ describeInBrowser('the account in the console', () => {
       .waitFor();
   });
 
-  it('disables, with the reason, what a key may not do', async () => {
+  it('disables, with a reason, actions that a key does not allow', async () => {
     const scopes = ['keys:read', 'studio:read', 'usage:read'] as const;
     const { key } = await gateway.newCaller({ credits: 1, scopes });
     const { page, problems } = await openPage(browser, gateway.url);
@@ -194,7 +194,7 @@ describeInBrowser('the account in the console', () => {
     expect(problems).toEqual([]);
   });
 
-  it('delivers a webhook again, shows the secret when asked, and keeps where notices go', async () => {
+  it('delivers a webhook again, shows the secret on request, and stores the address for account notices', async () => {
     const { key } = await gateway.newCaller({ credits: 10 });
     const url = receiver.at('/again', (response, count) =>
       response.writeHead(count === 1 ? 500 : 204).end(),
@@ -253,7 +253,7 @@ describeInBrowser('the account in the console', () => {
     expect(problems).toEqual([]);
   });
 
-  it('shows two organizations nothing of each other', async () => {
+  it('shows an organization nothing of another', async () => {
     const [one, other] = [
       await gateway.newCaller({ credits: 20 }),
       await gateway.newCaller({ credits: 20 }),

@@ -54,7 +54,7 @@ describeInBrowser('the console of a caller', () => {
     await gateway?.close();
   });
 
-  it('arrives compressed in the encoding that the browser accepts', async () => {
+  it('arrives compressed in an encoding that the browser accepts', async () => {
     const page = await (await fetch(`${gateway.url}/console`)).text();
     const [script = ''] = /\/console\/assets\/[\w.-]+\.js/.exec(page) ?? [];
     const sizeOf = async (encoding: string): Promise<number> => {
@@ -77,7 +77,7 @@ describeInBrowser('the console of a caller', () => {
     expect(brotli).toBeLessThan(gzip);
   });
 
-  it('tells of a wrong key in words, and keeps no key in the browser', async () => {
+  it('explains a wrong key, and stores no key in the browser', async () => {
     const { page } = await openPage(browser, gateway.url);
     await expectAccessible(page);
     await page.getByLabel('API key').fill('gk_live_wrong');
@@ -94,7 +94,7 @@ describeInBrowser('the console of a caller', () => {
     await page.getByLabel('API key').waitFor();
   });
 
-  it('makes a picture: the price before, each step while it runs, the picture after', async () => {
+  it('generates an image, and shows the price before, each step during and the image after the job', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
@@ -123,7 +123,7 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it('has the price, the button and the job in view on a page 900 pixels high, and fits narrow pages', async () => {
+  it('fits price, button and job on a page 900 pixels high, and fits narrow pages', async () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     for (const [width, height] of [
@@ -155,7 +155,7 @@ describeInBrowser('the console of a caller', () => {
     }
   });
 
-  it('keeps the chosen theme, without a flash of the other one', async () => {
+  it('keeps the chosen theme, without a flash of the other', async () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
@@ -167,7 +167,7 @@ describeInBrowser('the console of a caller', () => {
     await expectAccessible(page);
   });
 
-  it('follows a film after a reload, and lets it be canceled', async () => {
+  it('follows a video job after a reload, and cancels it', async () => {
     const { key } = await gateway.newCaller({ credits: 10_000 });
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, key);
@@ -194,7 +194,7 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it('says why a job has failed, and that nothing was charged', async () => {
+  it('shows why a job failed, and that it was not charged', async () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('[[fail:422]] a picture');
@@ -207,7 +207,7 @@ describeInBrowser('the console of a caller', () => {
     expect(await failed.locator('.wrong').textContent()).toContain('did not accept the input');
   });
 
-  it('shows a refused field where it stands, and loses nothing that was typed', async () => {
+  it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     const prompt = page.getByLabel('Prompt', { exact: false }).first();
@@ -217,7 +217,7 @@ describeInBrowser('the console of a caller', () => {
     expect(await prompt.inputValue()).toBe('no');
   });
 
-  it('chats, word by word, and tells the cost', async () => {
+  it('streams a chat, and shows its price', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByRole('link', { name: 'Chat' }).click();
@@ -230,7 +230,7 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it('shows what a key may not do as disabled, with the reason', async () => {
+  it('disables, with a reason, actions that a key does not allow', async () => {
     const { key } = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'usage:read'] });
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, key);
@@ -241,7 +241,7 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it('ends with its key, and never shows the jobs of others', async () => {
+  it('signs out when its key is revoked, and never shows jobs of others', async () => {
     const other = await gateway.newCaller({ credits: 10 });
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, other.key);
@@ -256,7 +256,7 @@ describeInBrowser('the console of a caller', () => {
     await page.getByLabel('API key').waitFor();
   });
 
-  it('asks before a link replaces a session, and shows whose session it is', async () => {
+  it('confirms before a link replaces a session, and shows the owner of the session', async () => {
     const { key } = await gateway.newCaller({ credits: 10 });
     const own = await gateway.call<{ keyPrefix: string }>('/api/v1/key', { key });
     const linkOf = async (by: string): Promise<string> => {
@@ -388,7 +388,7 @@ describeInBrowser('the console of a caller', () => {
     expect(await list.getByText('seedream').count()).toBe(0);
   });
 
-  it('says when the gateway is away, and comes back by itself', async () => {
+  it('shows that the gateway is unreachable, and reconnects by itself', async () => {
     const alone = { API_PORT: '0' };
     const first = await gateway.spawn('api', alone);
     const place = await openPlace(first.port);

@@ -40,7 +40,7 @@ describeInBrowser('the console of an operator', () => {
       [subject],
     );
 
-  it('says in words what is wrong with a key, and wants a name with the admin key', async () => {
+  it('explains a wrong key, and requires a name with the admin key', async () => {
     const { page } = await openPage(browser, gateway.url);
     await page.getByText('I operate this gateway').click();
     await page.getByLabel('Operator’s key').fill(gateway.caller.key);
@@ -52,7 +52,7 @@ describeInBrowser('the console of an operator', () => {
     await expectAccessible(page);
   });
 
-  it('resettles a stuck job, and tells its whole story', async () => {
+  it('settles a stuck job, and shows its whole history', async () => {
     const accepted = await gateway.call('/api/v1/studio/image/generate', {
       body: { prompt: '[[no-webhook]] [[slow:300ms]] an orphaned owl', async: true },
     });
@@ -98,7 +98,7 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
-  it('pauses and resumes a provider, and compares the ledger', async () => {
+  it('pauses and resumes a provider, and compares the ledger with the provider', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page);
     const fal = page.locator('tr[data-provider=fal]');
@@ -118,7 +118,7 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
-  it('makes an organization, grants, takes back and suspends', async () => {
+  it('creates an organization, grants and withdraws credits, and suspends the organization', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page);
     await visit(page, 'Organizations');

@@ -40,12 +40,12 @@ const expectations = unitTests.parse(read('alerts.test.yml')).tests.flatMap((tes
   })),
 ]);
 
-describe('the rules', () => {
+describe('the alert rules', () => {
   it.each(alerts)('%s has a test that makes it fire', (alert) => {
     expect(expectations).toContainEqual({ alert, fires: true });
   });
 
-  it('do so in Prometheus, and are quiet before', async (context) => {
+  it('fire in Prometheus at the expected time, and not before', async (context) => {
     const testRules = await findPromtool();
     if (typeof testRules === 'string') context.skip(testRules);
     else expect(await testRules('deploy/prometheus/alerts.test.yml')).toContain('SUCCESS');

@@ -119,7 +119,7 @@ const known = new Set([
 const sandboxKnown = new Set(Object.keys(sandboxOptions.in.shape));
 
 describe('deploy/secrets.sh', () => {
-  it('makes every secret once, and never another in its place', () => {
+  it('creates every secret once, and never replaces one', () => {
     const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const file = join(directory, '.env');
@@ -138,7 +138,7 @@ describe('deploy/secrets.sh', () => {
     expect(make()).toEqual(made);
   });
 
-  it('points at the sandbox only where nothing else is said', () => {
+  it('selects the sandbox only if no provider is configured', () => {
     const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const file = join(directory, '.env');
@@ -150,7 +150,7 @@ describe('deploy/secrets.sh', () => {
 });
 
 describe('docker-compose.yml', () => {
-  it('gives every process of ours a configuration that it starts with', () => {
+  it('gives each process of the gateway a configuration that it starts with', () => {
     expect(gateways.map(([name]) => name).toSorted()).toEqual(
       ['api-1', 'api-2', 'migrations', 'sandbox', 'worker-1', 'worker-2'].toSorted(),
     );
@@ -185,7 +185,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('serves a domain over TLS when one is named, and plain HTTP otherwise', () => {
+  it('serves a domain over TLS if one is named, and plain HTTP otherwise', () => {
     const told = (env: Record<string, string>) => {
       const { services } = composeWith(env);
       const { environment = {}, ports } = services['load-balancer'] ?? {};
@@ -220,7 +220,7 @@ describe('docker-compose.yml', () => {
       expect(caddyfile).toContain(`{$${name}:`);
   });
 
-  it('points at the sandbox with variables that exist', () => {
+  it('selects the sandbox with variables that exist', () => {
     const variables = Object.keys(readEnv(`${deploy}/sandbox.env`));
     expect(variables.filter((name) => !known.has(name))).toEqual([]);
     for (const { key, sandbox } of providerDefinitions.values()) {
@@ -242,7 +242,7 @@ describe('docker-compose.yml', () => {
     });
   });
 
-  it('mounts files that exist, and waits for services that exist', () => {
+  it('mounts files that exist, and depends on services that exist', () => {
     for (const [name, service] of Object.entries(compose.services)) {
       for (const volume of service.volumes ?? []) {
         const [source = '', target] = volume.split(':');
@@ -261,7 +261,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('registers the search attributes that jobs have, with their types, and says so', () => {
+  it('registers the search attributes of jobs with their types, and logs it', () => {
     const script = read(`${deploy}/temporal/create-namespace.sh`);
     const made = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(([, ...pair]) => pair);
     const types = { KEYWORD: 'Keyword', KEYWORD_LIST: 'KeywordList' };
@@ -272,7 +272,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('limits the memory of services, and the logs of all', () => {
+  it('limits the memory and the logs of every service', () => {
     const short = ['temporal-schema', 'temporal-namespace', 'storage-bucket', 'temporal-cli'];
     const services = Object.entries(compose.services);
     const unlimited = services
@@ -283,7 +283,7 @@ describe('docker-compose.yml', () => {
     for (const [name, { logging }] of services) expect(logging, name).toEqual(limits);
   });
 
-  it('needs the memory that docs/deployment.md states', () => {
+  it('needs as much memory as docs/deployment.md states', () => {
     const megabytes = Object.values(compose.services)
       .filter(({ profiles, restart }) => profiles === undefined && restart === 'unless-stopped')
       .map(({ deploy: limits }) => limits?.resources.limits.memory ?? '')
@@ -291,7 +291,7 @@ describe('docker-compose.yml', () => {
     expect(read('docs/deployment.md')).toContain(`${(megabytes / 1024).toFixed(1)} GB`);
   });
 
-  it('agrees with the load balancer and with Prometheus on who listens where', () => {
+  it('uses the same ports as the load balancer and Prometheus', () => {
     const { environment } = compose.services['api-1'] ?? {};
     const caddyfile = read(`${deploy}/Caddyfile`);
     for (const name of ['api-1', 'api-2']) {
@@ -314,7 +314,7 @@ describe('deploy/healthcheck.sh', () => {
   it.each([
     [200, true],
     [503, false],
-  ])('reads the status %i as healthy: %s', async (status, healthy) => {
+  ])('treats status %i as healthy: %s', async (status, healthy) => {
     const paths: (string | undefined)[] = [];
     const server = createServer(({ url }, response) => {
       paths.push(url);
@@ -354,7 +354,7 @@ describe('deploy/upgrade.sh', () => {
   });
 });
 
-describe('the images', () => {
+describe('the Dockerfiles', () => {
   const dockerfile = read(`${deploy}/Dockerfile`);
   const copiedIn = (text: string): string[] => [
     ...new Set(
@@ -370,7 +370,7 @@ describe('the images', () => {
     // Workflows are bundled by their path, not imported.
     ['the gateway', gateway, ['api', 'worker', 'cli', 'workflows']],
     ['the sandbox', sandbox, ['dev/sandbox']],
-  ])('hold every folder that their programs import, and no other: %s', (_name, stage, programs) => {
+  ])('copy every folder that their programs import, and no other: %s', (_name, stage, programs) => {
     const folders = new Set(programs);
     for (const folder of folders) {
       for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
@@ -391,7 +391,7 @@ describe('the images', () => {
     expect([...held].toSorted()).toEqual([...folders].toSorted());
   });
 
-  it('are built from what .dockerignore lets through, with variables that exist', () => {
+  it('use only files that .dockerignore includes, and variables that exist', () => {
     const admitted = read(`${deploy}/Dockerfile.dockerignore`)
       .split('\n')
       .filter((line) => line.startsWith('!'))
@@ -410,7 +410,7 @@ describe('the images', () => {
     ).toEqual([]);
   });
 
-  it('run on the Node of the project, and not as root', () => {
+  it('use the project’s version of Node, and do not run as root', () => {
     const { dependencies } = JSON.parse(read('dev/package.json')) as {
       dependencies: Record<string, string>;
     };
@@ -423,7 +423,7 @@ describe('the Helm chart', () => {
   const template = read(`${deploy}/helm/templates/config.yaml`);
   const values = read(`${deploy}/helm/values.yaml`);
 
-  it('sets variables that exist, and asks for secrets that exist', () => {
+  it('sets variables that exist, and requires secrets that exist', () => {
     const set = [...template.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
     const [, comment = ''] = /Together they have\n([^]*?)\nsecretNames/.exec(values) ?? [];
     const asked = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
@@ -431,7 +431,7 @@ describe('the Helm chart', () => {
     expect([...set, ...asked].filter((name) => !known.has(name))).toEqual([]);
   });
 
-  it('has the alerts of deploy/prometheus, not a copy of them', () => {
+  it('contains the alerts of deploy/prometheus, not a copy of them', () => {
     expect(readlinkSync(`${root}${deploy}/helm/alerts.yml`)).toBe('../prometheus/alerts.yml');
   });
 

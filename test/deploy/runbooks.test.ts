@@ -54,7 +54,7 @@ describe('the runbook of an alert', () => {
     if (section !== undefined) expect(sections).toContain(section);
   });
 
-  it('is told by the unit tests of the rules as by the rules', async () => {
+  it('appears in the unit tests of the rules as in the rules', async () => {
     const { tests } = unitTests.parse(parse(await read('deploy/prometheus/alerts.test.yml')));
     const expected = tests
       .flatMap((test) => test.alert_rule_test)
@@ -65,14 +65,14 @@ describe('the runbook of an alert', () => {
     for (const [alert, url] of expected) expect(url, alert).toBe(runbookOf.get(alert));
   });
 
-  it('exists for every alert that the index of the runbooks names', async () => {
+  it('exists for every alert in the index of the runbooks', async () => {
     const index = await read('docs/runbooks/README.md');
     const alerts = [...index.matchAll(/`([A-Z][a-z]+[A-Z]\w+)`/g)].map(([, name]) => name);
     expect(alerts.length).toBeGreaterThan(20);
     expect(alerts.filter((name) => !runbookOf.has(name ?? ''))).toEqual([]);
   });
 
-  it('has the severity that the index of the runbooks tells', async () => {
+  it('has the severity that the index of the runbooks states', async () => {
     const index = await read('docs/runbooks/README.md');
     const told = [...index.matchAll(/^\| (`.*`.*) \| (?:\*\*(page)\*\*|(ticket)) \|/gm)].flatMap(
       ([, names = '', page, ticket]) =>
@@ -99,7 +99,7 @@ describe('the runbook of the audit', () => {
 });
 
 describe('a runbook', () => {
-  it('is rehearsed: a test breaks what it is about and follows it', async () => {
+  it('has a test that causes its problem and follows its steps', async () => {
     const folder = await readdir(new URL('docs/runbooks/', root));
     const pages = folder.filter((name) => name !== 'README.md').map((name) => name.slice(0, -3));
     expect(pages.length).toBeGreaterThan(8);

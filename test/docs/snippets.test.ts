@@ -262,7 +262,7 @@ describe('the documents', () => {
     expect(unknown).toEqual([]);
   });
 
-  it('show JSON and YAML that can be read', () => {
+  it('contain only valid JSON and YAML', () => {
     const readers = new Map<string, (text: string) => unknown>([
       ['json', JSON.parse],
       ['yaml', parseYaml],
@@ -272,7 +272,7 @@ describe('the documents', () => {
     }
   });
 
-  it('have every block that is listed as not run', () => {
+  it('contain every block that is listed as not run', () => {
     const stale = notRun.filter(
       ({ file, begins }) =>
         !blocks.some((block) => block.file === file && block.text.startsWith(begins)),
@@ -280,7 +280,7 @@ describe('the documents', () => {
     expect(stale).toEqual([]);
   });
 
-  it('leave the money in order', async () => {
+  it('leave the ledger without a finding and without an open reservation', async () => {
     await gateway.api.services.chat.drained();
     // A page may leave a job behind that nobody waits for.
     await expect

@@ -11,7 +11,7 @@ function fill(budget: ByteBudget, owner: string): [number, string] {
 }
 
 describe('a byte budget', () => {
-  it('gives an owner half, and the next ones half of what is left', () => {
+  it('allows one owner half, and each next owner half of the free bytes', () => {
     const budget = createByteBudget({ bytesMax: 1000 });
     expect(['a', 'b', 'c', 'd'].map((owner) => fill(budget, owner))).toEqual([
       [500, 'owner'],
@@ -21,7 +21,7 @@ describe('a byte budget', () => {
     ]);
   });
 
-  it('accepts small holds of an owner although others have used it up', () => {
+  it('accepts small requests of an owner although other owners use all the rest', () => {
     const budget = createByteBudget({ bytesMax: 1000, smallMax: 10 });
     for (let owner = 0; owner < 50; owner += 1) budget.open(`owner ${owner}`).add(1000 / 2);
     for (let owner = 0; owner < 50; owner += 1) fill(budget, `owner ${owner}`);
@@ -33,7 +33,7 @@ describe('a byte budget', () => {
     expect(many.at(-1)).toBe('owner');
   });
 
-  it('has room again when bytes are released', () => {
+  it('has free bytes again after a release', () => {
     const budget = createByteBudget({ bytesMax: 10 });
     const hold = budget.open('a');
     expect([hold.add(5), hold.add(1)]).toEqual([null, 'owner']);

@@ -19,7 +19,7 @@ const good = {
 };
 
 describe('a configuration', () => {
-  it('is read once, with defaults and types', () => {
+  it('is read with defaults and types', () => {
     expect(loadConfig(knownProviders, good)).toMatchObject({
       RATE_LIMIT_PER_MINUTE: 60,
       SYNC_WAIT_MS: 60_000,
@@ -27,7 +27,7 @@ describe('a configuration', () => {
     expect(loadConfig(knownProviders, { ...good, SYNC_WAIT_MS: '5' }).SYNC_WAIT_MS).toBe(5);
   });
 
-  it.each(Object.keys(good))('is refused without %s, which is named', (name) => {
+  it.each(Object.keys(good))('without %s is refused with its name', (name) => {
     expect(() => loadConfig(knownProviders, { ...good, [name]: undefined })).toThrow(
       `${name} is required`,
     );
@@ -36,7 +36,7 @@ describe('a configuration', () => {
     );
   });
 
-  it('names all that the s3 storage lacks', () => {
+  it('lists all missing settings of the s3 storage', () => {
     const s3 = {
       ...good,
       STORAGE_DRIVER: 's3',
@@ -62,7 +62,7 @@ describe('a configuration', () => {
     ['WEBHOOK_RETRY_DELAYS_MS', '5000,soon'],
     ['S3_BUCKET', '../other/bucket'],
     ['UPLOAD_URL_TTL_MS', '600001'],
-  ])('is refused with a wrong %s, whose value is not shown', (name, value) => {
+  ])('with an invalid %s is refused without showing the value', (name, value) => {
     const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(`${name} is wrong`);
     expect(load).not.toThrow(value.length > 8 ? value : /^$/);
@@ -106,13 +106,13 @@ describe('a secret', () => {
     weak.map(([what, value]) => [name, what, value] as const),
   );
 
-  it.each(cases)('is refused by name, and not shown: %s is %s', (name, _what, value) => {
+  it.each(cases)('is refused by name and not shown: %s is %s', (name, _what, value) => {
     const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(new RegExp(`^configuration: ${name} is (required|wrong)`));
     if (value !== undefined && value.trim().length >= 8) expect(load).not.toThrow(value);
   });
 
-  it.each(secrets)('may not be the same as another: %s', (name) => {
+  it.each(secrets)('must differ from the other secrets: %s', (name) => {
     const other = name === 'KEY_PEPPER' ? 'WEBHOOK_SECRET' : 'KEY_PEPPER';
     const load = () =>
       loadConfig(knownProviders, { ...good, [name]: good[other as keyof typeof good] });
@@ -130,13 +130,13 @@ describe('a secret', () => {
     ['PAYLOAD_KEYS', `one:${Buffer.alloc(32).toString('base64')}`],
     ['PAYLOAD_KEYS', `one:${payloadKey},one:${payloadKey}`],
     ['PAYLOAD_ENCRYPTION', 'yes'],
-  ])('of a provider or codec is refused when it cannot be one: %s', (name, value) => {
+  ])('of a provider or codec is refused if it is malformed: %s', (name, value) => {
     const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(`configuration: ${name} is wrong`);
     expect(load).not.toThrow(value.length > 8 ? value : /^$/);
   });
 
-  it('of the codec is asked for when payloads are to be sealed', () => {
+  it('of the codec is required if payload encryption is on', () => {
     expect(() => loadConfig(knownProviders, { ...good, PAYLOAD_ENCRYPTION: 'true' })).toThrow(
       'PAYLOAD_KEYS is required by PAYLOAD_ENCRYPTION'.replace(' by PAYLOAD_ENCRYPTION', ''),
     );
@@ -148,7 +148,7 @@ describe('a secret', () => {
 });
 
 describe('a process with a wrong configuration', () => {
-  it.each(['api', 'worker'])('stops with one line: %s', async (script) => {
+  it.each(['api', 'worker'])('stops with a one-line message: %s', async (script) => {
     const main = fileURLToPath(new URL(`../../${script}/main.ts`, import.meta.url));
     const ended = await promisify(execFile)(process.execPath, [main], {
       env: { ...good, KEY_PEPPER: 'short' },
@@ -161,7 +161,7 @@ describe('a process with a wrong configuration', () => {
 });
 
 describe('docs/configuration.md', () => {
-  it('tells every variable, and none that does not exist', async () => {
+  it('documents every variable, and none that does not exist', async () => {
     const root = new URL('../../', import.meta.url);
     const text = await readFile(new URL('docs/configuration.md', root), 'utf8');
     const told = [...text.matchAll(/^\| (`[A-Z][^|]*)\|/gm)].flatMap(([, cell = '']) =>

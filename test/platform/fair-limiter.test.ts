@@ -6,7 +6,7 @@ import { createFairShare } from '../../platform/fair-share.ts';
 const long = 60_000;
 
 describe('a fair share', () => {
-  it('is half of the slots for one owner, and as much as stays free for each of several', () => {
+  it('is half of the slots for one owner, and as many as stay free for each of several', () => {
     const share = createFairShare(12);
     const countOf = (owner: string): number => {
       let count = 0;
@@ -30,7 +30,7 @@ describe('a fair share', () => {
 });
 
 describe('the slots of a fair limiter', () => {
-  it('are used by at most that number of tasks, in the order of their owner', async () => {
+  it('are held by at most that number of tasks, in each owner’s order', async () => {
     const limiter = createFairLimiter(4);
     const order: number[] = [];
     let running = 0;
@@ -59,7 +59,7 @@ describe('the slots of a fair limiter', () => {
     expect(await Promise.race([busy[2], sleep(50)])).toBeTypeOf('function');
   });
 
-  it('rotate between owners', async () => {
+  it('alternate between owners', async () => {
     const limiter = createFairLimiter(1);
     const order: string[] = [];
     const first = await limiter.enter('busy', long);
@@ -73,7 +73,7 @@ describe('the slots of a fair limiter', () => {
     expect(order).toEqual(['busy', 'modest', 'third', 'busy', 'modest', 'busy']);
   });
 
-  it('are not granted after the wait', async () => {
+  it('are not granted after the wait timed out', async () => {
     const limiter = createFairLimiter(1);
     const leave = await limiter.enter('crane', long);
     expect(await limiter.enter('crane', 5)).toBeNull();

@@ -24,7 +24,7 @@ const forgetFunctions = () =>
   database.query(`UPDATE schema_migration SET sha256 = 'x' WHERE version = 0`);
 
 describe('the schema', () => {
-  it('is made once, whoever asks and however many at a time', async () => {
+  it('is created once, also by parallel migrations', async () => {
     await database.query('DROP SCHEMA public CASCADE');
     await database.query('CREATE SCHEMA public');
     const ran = await Promise.all([migrate(database.url), migrate(database.url)]);
@@ -34,7 +34,7 @@ describe('the schema', () => {
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
 
-  it('takes a later migration on, with the functions, and refuses it when it was changed', async () => {
+  it('is extended by a later migration, with the functions, and a changed migration is refused', async () => {
     const directory = pathToFileURL(`${makeTemporaryDirectory('migrations')}/`);
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const [first = ''] = migrations;
@@ -53,12 +53,12 @@ describe('the schema', () => {
     await expect(migrate(database.url)).rejects.toThrow('newer than this code');
   });
 
-  it('is not taken on when it is older than the code', async () => {
+  it('is refused if it is older than the code', async () => {
     await database.query('DELETE FROM schema_migration WHERE version = 1');
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('older than this code');
   });
 
-  it('is not taken on when it is newer than the code', async () => {
+  it('is refused if it is newer than the code', async () => {
     await database.query(
       `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
     );
@@ -83,12 +83,12 @@ const schemaNow = () =>
     UNION ALL SELECT 0, relname, relkind::text, NULL FROM pg_class
       WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2`);
 
-describe('a plan', () => {
-  it('of a current schema lists nothing', async () => {
+describe('a migration plan', () => {
+  it('for a current schema is empty', async () => {
     expect(await run(['--plan'])).toEqual({ code: 0, out: 'schema is current\n', err: '' });
   });
 
-  it('of an empty database lists everything, and changes nothing', async () => {
+  it('for an empty database lists everything, and changes nothing', async () => {
     await database.query('DROP SCHEMA public CASCADE');
     await database.query('CREATE SCHEMA public');
     expect(await pendingMigrations(database.url)).toEqual([...migrations, 'functions']);
@@ -97,7 +97,7 @@ describe('a plan', () => {
     ]);
   });
 
-  it('lists the migrations that are pending, and changes nothing', async () => {
+  it('lists the pending migrations, and changes nothing', async () => {
     await database.query('DELETE FROM schema_migration WHERE version = $1', [migrations.length]);
     const before = await schemaNow();
     expect(await run(['--plan'])).toEqual({
@@ -108,12 +108,12 @@ describe('a plan', () => {
     expect(await schemaNow()).toEqual(before);
   });
 
-  it('lists only the functions when only functions have changed', async () => {
+  it('lists only the functions if only functions have changed', async () => {
     await forgetFunctions();
     expect(await pendingMigrations(database.url)).toEqual(['functions']);
   });
 
-  it('refuses what migrate refuses', async () => {
+  it('refuses the same schemas as a migration', async () => {
     await database.query(
       `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
     );
@@ -128,15 +128,15 @@ describe('a plan', () => {
   });
 });
 
-describe('a migration that goes wrong', () => {
-  it('ends in one sentence when Postgres is not there', async () => {
+describe('a failing migration', () => {
+  it('ends with a one-sentence message if Postgres is unreachable', async () => {
     const { code, err } = await run([], 'postgres://nobody:secret@127.0.0.1:1/gateway');
     expect(code).toBe(1);
     expect(err).toMatch(/^migrate: [^\n]*127\.0\.0\.1:1[^\n]*\n$/);
     expect(err).not.toContain('secret');
   });
 
-  it('leaves nothing behind when it is killed halfway, and runs again', async () => {
+  it('leaves nothing behind if it is killed halfway, and runs again', async () => {
     await forgetFunctions();
     const before = await schemaNow();
     const holder = new Client({ connectionString: database.url });
@@ -157,14 +157,14 @@ describe('a migration that goes wrong', () => {
 });
 
 describe('functions and views', () => {
-  it('are those of the code, or no process starts', async () => {
+  it('must be those of the code, or no process starts', async () => {
     await forgetFunctions();
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('SQL functions');
     expect(await migrate(database.url)).toEqual(['functions']);
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
 
-  it('are made anew when they have another type or are gone, and nobody else’s are touched', async () => {
+  it('are replaced if their type changed or they are missing, and others are kept', async () => {
     await database.query('DROP FUNCTION key_budget');
     await database.query(`CREATE FUNCTION key_budget(of_key text) RETURNS text
       LANGUAGE sql RETURN 'of another version'`);
@@ -178,14 +178,14 @@ describe('functions and views', () => {
     expect(await database.query('SELECT of_operators() AS answer')).toEqual([{ answer: 1 }]);
   });
 
-  it('stay as they are, with the tables, when something fails', async () => {
+  it('stay unchanged, with the tables, if a statement fails', async () => {
     await database.query('CREATE VIEW of_operators AS SELECT unix_ms(now()) AS now');
     await forgetFunctions();
     await expect(migrate(database.url)).rejects.toThrow('other objects depend on');
     await database.query(`SELECT ledger_apply('[]')`);
   });
 
-  it('are changed under those who call them, and none of them notices', async () => {
+  it('are replaced while other sessions call them, and no call fails', async () => {
     await database.query(`INSERT INTO organization (id, name) VALUES ('org_1', 'x')`);
     await database.query(`INSERT INTO account (organization_id) VALUES ('org_1')`);
     const changed = new AbortController();

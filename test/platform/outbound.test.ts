@@ -183,7 +183,7 @@ const neverUrls = [
   `https://public.example/${'a'.repeat(9000)}`,
 ];
 
-describe('what is not public', () => {
+describe('the check of foreign URLs', () => {
   it.each([...loopbackUrls, ...neverFetched, ...neverUrls].map((url) => [url.slice(0, 80), url]))(
     'refuses %s',
     async (_short, url) => {
@@ -193,7 +193,7 @@ describe('what is not public', () => {
     },
   );
 
-  it('admits public hosts, as they are parsed', async () => {
+  it('accepts public hosts, as parsed', async () => {
     for (const [url, href] of [
       ['https://public.example/a b?c#d', 'https://public.example/a%20b?c'],
       ['https://PUBLIC.example:443', 'https://public.example/'],
@@ -204,7 +204,7 @@ describe('what is not public', () => {
     }
   });
 
-  it('says unreachable when a name does not resolve, and does not wait for a resolver that hangs', async () => {
+  it('reports a host as unreachable if its name does not resolve or its resolver hangs', async () => {
     await expect(outbound.vet('https://unknown.example/')).rejects.toMatchObject({
       reason: 'unreachable',
     });
@@ -216,7 +216,7 @@ describe('what is not public', () => {
     expect(Date.now() - startedAt).toBeLessThan(4500);
   });
 
-  it('knows addresses by their bytes', () => {
+  it('identifies public addresses by their bytes', () => {
     expect(['1.1.1.1', '2606:4700:4700::1111', '2a00:1450::1'].every(isPublicAddress)).toBe(true);
     expect(['', 'x', '1.1.1', '::ffff:1.1.1.1', '64:ff9b::1.1.1.1'].some(isPublicAddress)).toBe(
       false,
@@ -224,8 +224,8 @@ describe('what is not public', () => {
   });
 });
 
-describe('the canary', () => {
-  it('sings when it is touched: the listener, the port and the count are real', async () => {
+describe('the canary listener', () => {
+  it('counts a connection if one is made', async () => {
     const admitted = createOutbound({ admittedOrigins: [spelled('http://127.0.0.1:PORT')] });
     const before = canary.seen();
     await expect(admitted.fetch(spelled('http://127.0.0.1:PORT/'), limits)).rejects.toMatchObject({
@@ -234,7 +234,7 @@ describe('the canary', () => {
     expect(canary.seen()).toBe(before + 1);
   });
 
-  it.each(loopbackUrls)('sees nobody who was sent to %s', async (url) => {
+  it.each(loopbackUrls)('sees no connection for %s', async (url) => {
     const before = canary.seen();
     await expect(outbound.fetch(spelled(url), limits)).rejects.toMatchObject({
       name: 'OutboundError',
@@ -242,7 +242,7 @@ describe('the canary', () => {
     expect(canary.seen()).toBe(before);
   });
 
-  it('sees nobody whose name answers public when checked and private when connected', async () => {
+  it('sees no connection for a name that resolves to a public address first and a private one later', async () => {
     for (let round = 0; round < 50; round += 1) {
       const host = `rebinding-${round}.example`;
       names[host] = [
@@ -288,7 +288,7 @@ describe('redirects', () => {
   });
   afterAll(() => far.server.close());
 
-  it.each(loopbackUrls)('to %s end here', async (url) => {
+  it.each(loopbackUrls)('to %s are refused', async (url) => {
     const before = canary.seen();
     // A header holds no line breaks and no characters beyond Latin-1.
     location.to = encodeURI(spelled(url).trim()).replaceAll('%25', '%').replaceAll('%5C', '\\');
@@ -299,7 +299,7 @@ describe('redirects', () => {
     expect(canary.seen()).toBe(before);
   });
 
-  it.each([301, 302, 303, 307, 308])('with status %i are all checked', async (status) => {
+  it.each([301, 302, 303, 307, 308])('with status %i are checked', async (status) => {
     for (const to of [
       'https://[::1]/',
       '//localhost/',
@@ -313,7 +313,7 @@ describe('redirects', () => {
     }
   });
 
-  it('are followed three times and no further', async () => {
+  it('are followed three times at most', async () => {
     requests = 0;
     const three = await hops.fetch(`${far.origin}/chain/3`, limits);
     expect((await buffer(three)).toString()).toBe('arrived');
@@ -358,7 +358,7 @@ describe('result URLs of a provider', () => {
   });
 });
 
-describe('what a fetch may cost', () => {
+describe('a fetch of a foreign URL', () => {
   let far: Awaited<ReturnType<typeof farSide>>;
   let sentBytes = 0;
   let cut = 0;
@@ -418,7 +418,7 @@ describe('what a fetch may cost', () => {
   const readAll = async (path: string, more: Partial<typeof limits> = {}) =>
     buffer(await open(path, more));
 
-  it('asks without cookies, credentials or compression', async () => {
+  it('sends no cookies, credentials or compression headers', async () => {
     expect((await readAll('/plain')).toString()).toBe('bytes');
     expect(seenHeaders['accept-encoding']).toBe('identity');
     expect(Object.keys(seenHeaders).toSorted()).toEqual([
@@ -429,7 +429,7 @@ describe('what a fetch may cost', () => {
     ]);
   });
 
-  it('ends an endless body at the cap, in flat memory', async () => {
+  it('ends an endless body at the size limit, in constant memory', async () => {
     const before = process.memoryUsage().rss;
     const cutBefore = cut;
     await expect(readAll('/endless', { bytesMax: 25_000_000 })).rejects.toMatchObject({
@@ -445,11 +445,11 @@ describe('what a fetch may cost', () => {
     ['/gzip', 'broken'],
     ['/encodings', 'broken'],
     ['/broken', 'broken'],
-  ])('refuses %s', async (path, reason) => {
+  ])('rejects %s', async (path, reason) => {
     await expect(readAll(path)).rejects.toMatchObject({ name: 'OutboundError', reason });
   });
 
-  it.each(['/drip', '/silent'])('waits for %s no longer than was allowed', async (path) => {
+  it.each(['/drip', '/silent'])('waits for %s only until its timeout', async (path) => {
     const startedAt = Date.now();
     await expect(readAll(path, { timeoutMs: 400 })).rejects.toMatchObject({
       name: 'OutboundError',

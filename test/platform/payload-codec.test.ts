@@ -27,8 +27,8 @@ async function one(turned: Promise<Payload[]>): Promise<Payload> {
 }
 const secret = 'a lighthouse that nobody may read of';
 
-describe('sealed payloads', () => {
-  it('show nothing of what they hold and open to the same', async () => {
+describe('encrypted payloads', () => {
+  it('contain nothing readable, and decrypt to the original', async () => {
     const codec = codecOf(key('one'));
     const values = [
       { prompt: secret },
@@ -60,7 +60,7 @@ describe('sealed payloads', () => {
     expect(seen.size).toBe(200);
   });
 
-  it('are read in the form of the samples of Temporal', async () => {
+  it('have the format of Temporal’s samples', async () => {
     const keys = key('theirs');
     const [{ secret: bytes } = { secret: Buffer.alloc(0) }] = readPayloadKeys(keys);
     const nonce = randomBytes(12);
@@ -79,7 +79,7 @@ describe('sealed payloads', () => {
     expect(valueOf(await one(codecOf(keys).decode([{ metadata, data }])))).toBe(secret);
   });
 
-  it('that were changed, cut, or sealed by nobody known are refused', async () => {
+  it('are refused if they were changed, cut, or encrypted with an unknown key', async () => {
     const codec = codecOf(key('one'));
     const sealed = await one(codec.encode([payloadOf({ prompt: secret })]));
     const bytes = Buffer.from(sealed.data ?? []);
@@ -98,8 +98,8 @@ describe('sealed payloads', () => {
   });
 });
 
-describe('keys', () => {
-  it('rotate: the first seals, all open, plain payloads stay readable', async () => {
+describe('payload keys', () => {
+  it('rotate: the first encrypts, all decrypt, plain payloads stay readable', async () => {
     const [old, young] = [key('old'), key('young')];
     const before = await one(codecOf(old).encode([payloadOf(secret)]));
     const rotated = codecOf(`${young},${old}`);
@@ -110,7 +110,7 @@ describe('keys', () => {
     }
   });
 
-  it('only open when encryption is off', async () => {
+  it('only decrypt when encryption is off', async () => {
     const keys = key('one');
     const sealed = await one(codecOf(keys).encode([payloadOf(secret)]));
     const off = codecOf(keys, false);
@@ -129,7 +129,7 @@ describe('keys', () => {
     [`a:b:${randomBytes(32).toString('base64')}`, 'id:key'],
     [`${key('a')},${key('a')}`, 'of its own'],
     [`${key('a')},`, 'id:key'],
-  ])('are refused when they are no keys: %s', (text, complaint) => {
+  ])('are refused if they are malformed: %s', (text, complaint) => {
     expect(() => readPayloadKeys(text)).toThrow(complaint);
   });
 });

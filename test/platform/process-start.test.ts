@@ -22,7 +22,7 @@ function start(script: 'api' | 'worker', env: Record<string, string>) {
 }
 
 describe.each(['api', 'worker'] as const)('%s', (script) => {
-  it('says that Postgres cannot be reached, and where it looked', async () => {
+  it('reports that Postgres is unreachable, and its address', async () => {
     const nowhere = { DATABASE_URL: 'postgres://gateway:hidden-word@127.0.0.1:1/gateway' };
     expect(await start(script, nowhere)).toEqual({
       code: 1,
@@ -32,7 +32,7 @@ describe.each(['api', 'worker'] as const)('%s', (script) => {
     });
   });
 
-  it('says that the database is not migrated, or too new', async () => {
+  it('reports that the database is not migrated, or too new', async () => {
     const empty = gateway.database.url.replace(/\/[^/]*$/, '/postgres');
     const { code, lines } = await start(script, { DATABASE_URL: empty });
     expect(code).toBe(1);
@@ -54,7 +54,7 @@ describe.each(['api', 'worker'] as const)('%s', (script) => {
 });
 
 describe('the API', () => {
-  it('says that its port is taken', async () => {
+  it('reports that its port is in use', async () => {
     const taken = createServer();
     taken.listen(0, '127.0.0.1');
     await once(taken, 'listening');

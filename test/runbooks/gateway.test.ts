@@ -29,7 +29,7 @@ const newSecret = (): string => randomBytes(32).toString('hex');
 const studioPath = '/api/v1/studio/image/generate';
 
 describe('audit-row.md', () => {
-  it('an account that somebody wrote to is set to what its entries say', async () => {
+  it('sets an account that was written by hand to the sum of its entries', async () => {
     const { stack, scrape, ask } = gateway;
     const since = await scrape();
     const caller = await stack.newCaller(100);
@@ -80,7 +80,7 @@ describe('audit-row.md', () => {
     await gateway.untilQuiet(since, 'LedgerBroken');
   });
 
-  it('LedgerNotAudited: the log says why it could not be read', async () => {
+  it('LedgerNotAudited: the log says why the ledger could not be read', async () => {
     const { stack, scrape } = gateway;
     await stack.query('ALTER VIEW ledger_audit RENAME TO ledger_audit_away');
     await expect.poll(() => stack.logOf('worker')).toContain('ledger.not_audited');
@@ -93,7 +93,7 @@ describe('audit-row.md', () => {
 describe('provider-down.md', () => {
   const alerts = ['ProviderFails', 'JobsFail', 'OutcomeUnknown', 'FirstTokenSlow'];
 
-  it('jobs wait while the provider is paused, and go on afterwards', async () => {
+  it('jobs wait while the provider is paused, and continue afterwards', async () => {
     const { stack, scrape, ask, start } = gateway;
     const since = await scrape();
     const film = await start('[[ignore-cancel]] [[slow:20s]] a film of an otter', 'video');
@@ -173,7 +173,7 @@ describe('provider-down.md', () => {
 describe('storage.md', () => {
   const providers = ['fal', 'elevenlabs', 'openai'];
 
-  it('jobs wait until the storage takes objects again', async () => {
+  it('jobs wait until the storage accepts objects again', async () => {
     const { stack, scrape, start } = gateway;
     const since = await scrape();
     const objects = join(stack.directory, 'storage', 'objects');
@@ -217,7 +217,7 @@ describe('storage.md', () => {
 });
 
 describe('stuck-reservation.md', () => {
-  it('each is brought to its end by what its line says', async () => {
+  it('each stuck reservation ends by the step for its finding', async () => {
     const { scrape, start } = gateway;
     const since = await scrape();
     const [silent, orphaned, unwanted, overdue] = [
@@ -264,7 +264,7 @@ describe('stuck-reservation.md', () => {
     await gateway.untilQuiet(await scrape(), 'JobsOverdue', 'ReservationStuck');
   });
 
-  it('a chat whose API died is settled by the sweeper, once it can finish again', async () => {
+  it('the sweeper settles a chat whose API stopped, when it can run again', async () => {
     const { stack, scrape } = gateway;
     await stack.query('ALTER FUNCTION chat_sweep(integer) RENAME TO chat_sweep_away');
     await expect.poll(() => stack.logOf('worker')).toContain('sweeper.step_failed');
@@ -310,7 +310,7 @@ describe('stuck-reservation.md', () => {
 });
 
 describe('pepper-rotation.md', () => {
-  it('keys move when they are used, also where APIs are ahead and behind', async () => {
+  it('keys move to the new pepper when they are used, also while APIs have different settings', async () => {
     const { stack, ask } = gateway;
     const [used, behind, idle] = [
       await stack.newCaller(1),
@@ -369,7 +369,7 @@ describe('pepper-rotation.md', () => {
 });
 
 describe('webhook-secrets.md', () => {
-  it('a job whose notification is refused ends by asking; receivers get their new secret', async () => {
+  it('a job with rejected provider notifications ends by polling, and receivers get the new secret', async () => {
     const { stack, scrape, ask, start } = gateway;
     const receiver = await startWebhookReceiver();
     const origins = stack.env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';

@@ -57,7 +57,7 @@ const waiting = async (words: string): Promise<string> => {
 };
 
 describe('replay-failure.md', () => {
-  it('jobs from before the deploy go on once the old build runs again', async () => {
+  it('jobs from before the deployment continue once the old build runs again', async () => {
     const { stack, notify } = gateway;
     const [before, still] = [await waiting('a crane of old'), await waiting('a crane of old too')];
     await gateway.restart('worker', build);
@@ -102,7 +102,7 @@ describe('replay-failure.md', () => {
 });
 
 describe('postgres-restored.md', () => {
-  it('what ended since is charged once, what was granted is granted again', async () => {
+  it('jobs that ended since the backup are charged once, and lost grants are repeated', async () => {
     const { stack, ask, notify } = gateway;
     const org = { 'org_…': stack.caller.organizationId };
     const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
@@ -175,7 +175,7 @@ describe('postgres-restored.md', () => {
 });
 
 describe('temporal-lost.md', () => {
-  it('started empty: what is taken up is saved, the rest released, new jobs run', async () => {
+  it('accepted jobs are saved, other jobs are released, and new jobs run', async () => {
     const { stack, ask, scrape } = gateway;
     const since = await scrape();
     const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
