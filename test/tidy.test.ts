@@ -20,13 +20,13 @@ const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
 const code = files.filter((file) => /\.(tsx?|mjs)$/.test(file));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
 
-describe('names', () => {
-  it('of folders and files say what is in them', () => {
+describe('names in the repository', () => {
+  it('describe the contents of folders and files', () => {
     const empty = /(^|\/)(utils?|helpers?|common|shared|misc|lib|types)(\/|\.ts$)/;
     expect(files.filter((file) => empty.test(file))).toEqual([]);
   });
 
-  it('are those of docs/architecture.md, not private words', () => {
+  it('are the terms of docs/architecture.md, not private words', () => {
     const ownWords =
       /\b(ears?|desks?|patience|purses?|deeds?|heeded|lately|foreseen|TODO|FIXME|XXX)\b/i;
     const inNames = /[a-z](Desk|Patience|Purse|Deed|Lately|Foreseen)\b|\b(purse|deed)[A-Z]/;
@@ -42,7 +42,7 @@ describe('names', () => {
   });
 });
 
-describe('code', () => {
+describe('the code', () => {
   it('switches off a rule only with a reason', () => {
     const silent =
       /(oxlint|eslint)-disable[^\n]*?(?<! -- [^\n]{5,})$|@ts-(ignore|nocheck|expect-error)/m;
@@ -67,13 +67,13 @@ describe('code', () => {
     ).toEqual([]);
   });
 
-  it('keeps nothing in modules that all workflows of a process share', () => {
+  it('keeps no state in modules that all workflows of a process share', () => {
     // worker/bundle.ts preloads them: what one workflow left there, another would find, and not on replay.
     const shared = code.filter((file) => /^(workflows|domain|jobs)\//.test(file));
     expect(shared.filter((file) => /^(export )?(let|var) /m.test(read(file)))).toEqual([]);
   });
 
-  it('gives every activity an end', () => {
+  it('gives every activity a time limit', () => {
     const proxies = code
       .filter((file) => file.startsWith('workflows/'))
       .flatMap((file) =>
@@ -145,7 +145,7 @@ describe('docs/errors.md', () => {
 });
 
 describe('the documents', () => {
-  it('name files that exist', () => {
+  it('name only files that exist', () => {
     const named = files
       .filter((file) => file.endsWith('.md') && file !== 'docs/CHANGELOG.md')
       .flatMap((file) =>
@@ -199,7 +199,7 @@ describe('links of the documents', () => {
 });
 
 describe('docs/architecture.md', () => {
-  it('has the drawing of what the code is now (npm run dev -- draw)', () => {
+  it('has the drawing of the current code (npm run dev -- draw)', () => {
     expect(read('docs/architecture.md')).toBe(drawn());
     expect(read('docs/architecture.md')).toMatch(/^ {2}api --> .*\bactivities$/m);
   });

@@ -94,22 +94,25 @@ it('the count includes the text of every field', () => {
   );
 });
 
-it.each(protocols)('has a bound of at least one token per byte that is sent', (protocol, model) => {
-  fc.assert(
-    fc.property(body, fc.boolean(), (request, stream) => {
-      let fields: Record<string, unknown>;
-      try {
-        fields = protocol.encode({ model, body: request, stream });
-      } catch {
-        // The protocol has no counterpart for a field, so nothing is sent.
-        return;
-      }
-      const bound = inputTokensMax(JSON.stringify(fields), countInput(request));
-      expect(bound).toBeGreaterThanOrEqual(textBytes(fields));
-    }),
-    { numRuns: 1000 },
-  );
-});
+it.each(protocols)(
+  'the token limit of an input is at least one token per byte that is sent',
+  (protocol, model) => {
+    fc.assert(
+      fc.property(body, fc.boolean(), (request, stream) => {
+        let fields: Record<string, unknown>;
+        try {
+          fields = protocol.encode({ model, body: request, stream });
+        } catch {
+          // The protocol has no counterpart for a field, so nothing is sent.
+          return;
+        }
+        const bound = inputTokensMax(JSON.stringify(fields), countInput(request));
+        expect(bound).toBeGreaterThanOrEqual(textBytes(fields));
+      }),
+      { numRuns: 1000 },
+    );
+  },
+);
 
 it('the count includes a refusal of a million characters in an earlier answer', () => {
   const refusal = 'x'.repeat(1_000_000);

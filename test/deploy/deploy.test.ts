@@ -138,7 +138,7 @@ describe('deploy/secrets.sh', () => {
     expect(make()).toEqual(made);
   });
 
-  it('selects the sandbox only if no provider is configured', () => {
+  it('points the providers at the sandbox, except those that the file configures', () => {
     const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const file = join(directory, '.env');

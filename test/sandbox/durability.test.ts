@@ -14,8 +14,8 @@ async function restart(sandbox: SandboxProcess): Promise<SandboxProcess> {
   return startSandbox({ SANDBOX_DATA_DIR: sandbox.dataDir, SANDBOX_PORT: port });
 }
 
-describe('kill -9', () => {
-  it('loses no accepted request: it completes after the restart, with its webhook', async () => {
+describe('the sandbox', () => {
+  it('loses no accepted request in a kill -9: it completes after the restart and sends its webhook', async () => {
     const receiver = await startReceiver();
     let sandbox = await startSandbox();
     const jwks = (await sandbox.call('/fal/.well-known/jwks.json')).body;
@@ -35,7 +35,7 @@ describe('kill -9', () => {
     await stopSandbox(sandbox);
   });
 
-  it('keeps results, makes their files again and brings back webhooks that are owed', async () => {
+  it('keeps results after a kill -9, generates their files again and sends the webhooks that were due', async () => {
     const receiver = await startReceiver([500]);
     let sandbox = await startSandbox();
     const done = await sandbox.submit(endpoint, { prompt: 'kept' });
@@ -54,7 +54,7 @@ describe('kill -9', () => {
     await stopSandbox(sandbox);
   });
 
-  it('logs before it acknowledges, and a torn last line does no harm', async () => {
+  it('logs each request before it acknowledges it, and ignores an incomplete last line', async () => {
     let sandbox = await startSandbox();
     const submitted = await sandbox.submit(endpoint, { prompt: 'x [[slow:30s]]' });
     const log = join(sandbox.dataDir, 'fal-requests.jsonl');
@@ -69,7 +69,7 @@ describe('kill -9', () => {
     await stopSandbox(sandbox);
   });
 
-  it('ends with its parent and on SIGTERM with code 0', async () => {
+  it('ends with its parent and on SIGTERM with exit code 0', async () => {
     const first = await startSandbox();
     first.submit(endpoint, { prompt: 'x [[hang-submit]]' }).catch(() => undefined);
     await until(async () => (await first.call<unknown[]>('/_sandbox/submits')).body[0]);

@@ -100,8 +100,8 @@ async function transcribe(bytes: Buffer, name: string) {
   return transcript;
 }
 
-describe('speech', () => {
-  it('speaks a text in MP3 as long as the text takes', async () => {
+describe('the speech API', () => {
+  it('returns an MP3 as long as the spoken text', async () => {
     const text = 'The first move is what sets everything in motion.';
     const { data, rawResponse } = await client.textToSpeech
       .convert(aria, { text, modelId: 'eleven_multilingual_v2', outputFormat: 'mp3_44100_128' })
@@ -117,7 +117,7 @@ describe('speech', () => {
     expect(rawResponse.headers.get('content-type')).toBe('audio/mpeg');
   });
 
-  it('gives each voice a tone of its own, the same every time', async () => {
+  it('has a tone for each voice, the same every time', async () => {
     const voices = [aria, aria, george];
     const [first, second, other] = await Promise.all(
       voices.map(async (voice) => bytesOf(await say('Hello there.', voice))),
@@ -127,7 +127,7 @@ describe('speech', () => {
     expect(first.equals(other)).toBe(false);
   });
 
-  it('honours output format and speed', async () => {
+  it('follows the output format and the speed', async () => {
     const text = 'Fast and small, this one is spoken quickly.';
     const audio = await client.textToSpeech.convert(aria, {
       text,
@@ -139,7 +139,7 @@ describe('speech', () => {
     expect(durationSeconds).toBeCloseTo(text.length / 14 / 1.2, 1);
   });
 
-  it('stitches a dialogue of voices', async () => {
+  it('joins the voices of a dialogue', async () => {
     const inputs = [
       { text: 'Knock knock', voiceId: aria },
       { text: 'Who is there at this hour?', voiceId: george },
@@ -154,8 +154,8 @@ describe('speech', () => {
   });
 });
 
-describe('music and sound', () => {
-  it('plans a song of exactly the length asked for and plays the plan', async () => {
+describe('the music and sound API', () => {
+  it('plans a song of exactly the requested length, and plays the plan', async () => {
     const plan = await client.music.compositionPlan.create({
       prompt: 'upbeat synth pop, summer drive',
       musicLengthMs: 47_000,
@@ -170,13 +170,13 @@ describe('music and sound', () => {
     expect(Math.abs(durationSeconds - 47)).toBeLessThanOrEqual(frameSeconds);
   });
 
-  it.each([3000, 30_000, 600_000])('composes %i ms exactly', async (musicLengthMs) => {
+  it.each([3000, 30_000, 600_000])('composes exactly %i ms', async (musicLengthMs) => {
     const audio = await client.music.compose({ prompt: 'calm piano', musicLengthMs });
     const { durationSeconds } = await walk(await bytesOf(audio));
     expect(Math.abs(durationSeconds - musicLengthMs / 1000)).toBeLessThanOrEqual(frameSeconds);
   });
 
-  it('answers details and audio in one multipart answer', async () => {
+  it('returns details and audio in one multipart response', async () => {
     // The client is typed by what it wraps; at run time its wrapper parses the answer.
     const song: unknown = await client.music.composeDetailed({
       prompt: 'epic orchestral trailer',
@@ -189,7 +189,7 @@ describe('music and sound', () => {
     expect(Math.abs((await walk(audio)).durationSeconds - 12)).toBeLessThanOrEqual(frameSeconds);
   });
 
-  it('makes sounds as long as asked, else as the prompt suggests', async () => {
+  it('returns sounds of the requested length, otherwise as long as the prompt suggests', async () => {
     const text = 'a heavy door slams';
     const asked = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
     const seconds = (await walk(await bytesOf(asked))).durationSeconds;
@@ -202,8 +202,8 @@ describe('music and sound', () => {
   });
 });
 
-describe('transcription', () => {
-  it('spreads words over the duration of an MP3, the same for the same audio', async () => {
+describe('the transcription API', () => {
+  it('spreads the words over the duration of an MP3, the same for the same audio', async () => {
     const audio = await client.textToSpeech.convert(aria, { text: 'x'.repeat(140) });
     const bytes = await bytesOf(audio);
     const { durationSeconds } = await walk(bytes);
@@ -239,15 +239,15 @@ describe('transcription', () => {
     expect(transcript).toMatchObject({ audioDurationSecs: 2, languageCode: 'eng' });
   });
 
-  it('refuses what is no audio', async () => {
+  it('refuses files that are not audio', async () => {
     const error = await failureOf(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
     expect(error.statusCode).toBe(400);
     expect(error.body).toMatchObject({ detail: { status: 'invalid_content' } });
   });
 });
 
-describe('refusals', () => {
-  it('asks for the key', async () => {
+describe('the sandbox', () => {
+  it('refuses a missing key', async () => {
     const stranger = new ElevenLabsClient({
       apiKey: 'wrong',
       baseUrl: `${sandbox.url}/elevenlabs`,
@@ -258,7 +258,7 @@ describe('refusals', () => {
     expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
   });
 
-  it('refuses an unknown voice, an empty text, too long a text and a bad field', async () => {
+  it('refuses an unknown voice, an empty text, too long a text and an invalid field', async () => {
     const unknown = await failureOf(say('Hi', 'nobody'));
     expect(unknown.statusCode).toBe(404);
     expect(unknown.body).toMatchObject({ detail: { status: 'voice_not_found' } });
@@ -275,7 +275,7 @@ describe('refusals', () => {
     expect(await submits('nobody')).toHaveLength(0);
   });
 
-  it('wants either a prompt or a plan, and each with its own options', async () => {
+  it('requires either a prompt or a plan, each with its own options', async () => {
     const neither = await failureOf(client.music.compose({}));
     expect(neither.statusCode).toBe(422);
     const seeded = await failureOf(client.music.compose({ prompt: 'jazz', seed: 1 }));
@@ -283,8 +283,8 @@ describe('refusals', () => {
   });
 });
 
-describe('faults and the witness', () => {
-  it('refuses as often as asked, then accepts once', async () => {
+describe('injected faults', () => {
+  it('refuse as often as requested, then accept once', async () => {
     const text = 'Refuse me twice [[submit:503x2]]';
     expect((await failureOf(say(text))).statusCode).toBe(503);
     expect((await failureOf(say(text))).statusCode).toBe(503);
@@ -294,14 +294,14 @@ describe('faults and the witness', () => {
     ]);
   });
 
-  it('says when to come back', async () => {
+  it('send Retry-After', async () => {
     const error = await failureOf(say('Later [[submit:429x1;retry-after=2]]'));
     expect(error.statusCode).toBe(429);
     expect(error.rawResponse?.headers.get('retry-after')).toBe('2');
     expect(error.body).toMatchObject({ detail: { status: 'system_busy' } });
   });
 
-  it('counts calls in flight', async () => {
+  it('count the calls in flight', async () => {
     await inject({ match: 'Crowd', faults: 'concurrency:1' });
     await walk(await bytesOf(await say('Crowd')));
     const both = await Promise.allSettled([say('Crowd one [[slow:300ms]]'), say('Crowd two')]);
@@ -312,7 +312,7 @@ describe('faults and the witness', () => {
     });
   });
 
-  it('fails after it accepted', async () => {
+  it('fail after acceptance', async () => {
     const failed = await failureOf(say('Fail me [[fail:422]]'));
     expect(failed.statusCode).toBe(422);
     const broken = await failureOf(say('Break me [[fail-result:500]]'));
@@ -328,14 +328,14 @@ describe('faults and the witness', () => {
     expect(await submits('forbidden')).toHaveLength(1);
   });
 
-  it('drops connections before and after accepting', async () => {
+  it('drop connections before and after acceptance', async () => {
     await expect(say('Drop early [[reset-before-accept]]')).rejects.toThrow();
     await expect(say('Drop late [[reset-after-accept]]')).rejects.toThrow();
     expect(await submits('Drop early')).toHaveLength(0);
     expect(await submits('Drop late')).toHaveLength(1);
   });
 
-  it('accepts and never answers', async () => {
+  it('accept without a response', async () => {
     const abort = new AbortController();
     const text = 'Hang [[hang-submit]]';
     const call = client.textToSpeech.convert(aria, { text }, { abortSignal: abort.signal });
@@ -349,13 +349,13 @@ describe('faults and the witness', () => {
     expect(await outcome).toBe('aborted');
   });
 
-  it('waits as long as asked', async () => {
+  it('delay as long as requested', async () => {
     const startMs = performance.now();
     await bytesOf(await say('Slow [[slow:400ms]]'));
     expect(performance.now() - startMs).toBeGreaterThan(390);
   });
 
-  it('spoils media', async () => {
+  it('corrupt media', async () => {
     const text = 'This sentence is long enough to be cut in half';
     const whole = await bytesOf(await say(text));
     const cut = await say(`${text} [[truncated-media]]`);
@@ -367,14 +367,14 @@ describe('faults and the witness', () => {
     expect(page.toString('utf8')).toContain('<!doctype html>');
   });
 
-  it('takes faults for calls without a prompt from a rule', async () => {
+  it('apply to calls without a prompt through a rule', async () => {
     await inject({ match: 'speech-to-text', faults: 'submit:429', times: 1 });
     const file = { data: Buffer.from('anything'), filename: 'a.mp3' };
     const error = await failureOf(client.speechToText.convert({ file, modelId: 'scribe_v1' }));
     expect(error.statusCode).toBe(429);
   });
 
-  it('keeps the headers that tell whose call it was, across a kill', async () => {
+  it('are logged with the headers that identify a call, after a kill too', async () => {
     const headers = { 'idempotency-key': 'job-4711:0', 'x-request-id': 'trace-1' };
     const own = await startSandbox();
     try {

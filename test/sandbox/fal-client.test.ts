@@ -45,7 +45,7 @@ describe('@fal-ai/client against the sandbox', () => {
     });
   });
 
-  it('subscribes', async () => {
+  it('subscribes to a request until its result', async () => {
     const seen: string[] = [];
     // Long enough in the queue for a slow machine to see it there.
     const input = { prompt: 'a boat [[slow:3s]]', image_size: { width: 1280, height: 960 } };
@@ -61,13 +61,13 @@ describe('@fal-ai/client against the sandbox', () => {
     expect(seen.at(-1)).toBe('COMPLETED');
   });
 
-  it('finds requests of deep endpoint ids under their root app', async () => {
+  it('finds the requests of nested endpoint ids under their root app', async () => {
     const endpoint = 'fal-ai/imagen4/preview/ultra';
     const { data } = await fal.subscribe(endpoint, { input: { prompt: 'x', resolution: '2K' } });
     expect(data.images[0]).toMatchObject({ width: 2048, height: 2048 });
   });
 
-  it('turns refused input into a ValidationError at the result', async () => {
+  it('throws a ValidationError for invalid input when the result is fetched', async () => {
     const input = { prompt: 'x', num_images: 99 };
     const failure = await fal
       .subscribe('fal-ai/nano-banana', { input })
@@ -79,7 +79,7 @@ describe('@fal-ai/client against the sandbox', () => {
     });
   });
 
-  it('cancels', async () => {
+  it('cancels a request', async () => {
     const endpoint = 'fal-ai/nano-banana';
     const { request_id: requestId } = await fal.queue.submit(endpoint, {
       input: { prompt: 'a slow one [[slow:30s]]' },
@@ -92,7 +92,7 @@ describe('@fal-ai/client against the sandbox', () => {
     expect(result).toMatchObject({ status: 499 });
   });
 
-  it('refuses a wrong key', async () => {
+  it('rejects an invalid key', async () => {
     const stranger = createFalClient({
       credentials: 'wrong',
       requestMiddleware: async (request) => ({

@@ -137,17 +137,17 @@ describe('faults of the generation', () => {
     expect(result.headers.get('x-fal-error-type')).toBe('request_timeout');
   });
 
-  it('slow sets the generation time', async () => {
+  it('slow delays the generation', async () => {
     const startedAt = Date.now();
     await finish('[[slow:400ms]]');
     expect(Date.now() - startedAt).toBeGreaterThanOrEqual(390);
   });
 
-  it('partial:2 makes two pictures of four', async () => {
+  it('partial:2 generates two images of four', async () => {
     expect((await finish('[[partial:2]]', { num_images: 4 })).result.body.images).toHaveLength(2);
   });
 
-  it('ignore-cancel acknowledges a cancel and finishes all the same', async () => {
+  it('ignore-cancel acknowledges a cancel and finishes anyway', async () => {
     const submitted = await sandbox.submit(endpoint, prompted('[[ignore-cancel]] [[slow:200ms]]'));
     const cancel = await sandbox.call(submitted.body.cancel_url, { method: 'PUT' });
     expect(cancel.status).toBe(202);
@@ -174,34 +174,34 @@ describe('faults of polls', () => {
     expect((await sandbox.call(submitted.body.response_url)).status).toBe(200);
   });
 
-  it('malformed-result is no JSON', async () => {
+  it('malformed-result is not JSON', async () => {
     const submitted = await sandbox.submit(endpoint, prompted('[[malformed-result]]'));
     await expect(sandbox.finish(submitted)).rejects.toThrow(SyntaxError);
   });
 });
 
 describe('faults of webhooks', () => {
-  it('no-webhook sends none', async () => {
+  it('no-webhook sends no webhook', async () => {
     const { receiver } = await hooks('[[no-webhook]]');
     expect(receiver.received).toEqual([]);
     await receiver.close();
   });
 
-  it('dup-webhook:5 sends five', async () => {
+  it('dup-webhook:5 sends the webhook five times', async () => {
     const { receiver } = await hooks('[[dup-webhook:5]]');
     await until(() => receiver.received[4]);
     expect(receiver.received).toHaveLength(5);
     await receiver.close();
   });
 
-  it('early-webhook arrives before the submit is answered', async () => {
+  it('early-webhook sends the webhook before the submit has a response', async () => {
     const { receiver, answeredAt } = await hooks('[[early-webhook]]');
     expect(receiver.received).toHaveLength(1);
     expect(receiver.received[0]?.atMs).toBeLessThanOrEqual(answeredAt);
     await receiver.close();
   });
 
-  it('early-webhook answers the submit although the receiver refuses', async () => {
+  it('early-webhook responds to the submit although the receiver rejects the webhook', async () => {
     const receiver = await startReceiver([404, 404, 404, 404]);
     const submitted = await sandbox.submit(endpoint, prompted('[[early-webhook]]'), receiver.url);
     expect(submitted.status).toBe(200);
@@ -209,7 +209,7 @@ describe('faults of webhooks', () => {
     await receiver.close();
   });
 
-  it('bad-signature changes the signature only', async () => {
+  it('bad-signature changes only the signature', async () => {
     const { receiver } = await hooks('[[bad-signature]]');
     const [hook] = receiver.received;
     expect(hook?.body.status).toBe('OK');
@@ -217,7 +217,7 @@ describe('faults of webhooks', () => {
     await receiver.close();
   });
 
-  it('late-webhook waits', async () => {
+  it('late-webhook delays the webhook', async () => {
     const { receiver, submittedAt } = await hooks('[[late-webhook:500ms]]');
     expect(receiver.received).toEqual([]);
     const hook = await until(() => receiver.received[0]);
@@ -236,7 +236,7 @@ describe('faults of media', () => {
     expect(result.body.images[0].url).toMatch(/^http:\/\/169\.254\.169\.254\//);
   });
 
-  it('truncated-media breaks off, or ends silently at half', async () => {
+  it('truncated-media breaks the connection, or ends normally at half of the bytes', async () => {
     const cut = await firstFile('[[truncated-media]]');
     expect(cut.file.headers.get('content-length')).toBe(String(cut.promised));
     await expect(cut.file.bytes()).rejects.toThrow('terminated');
@@ -250,7 +250,7 @@ describe('faults of media', () => {
     expect((await file.bytes()).length).toBe(0);
   });
 
-  it('wrong-type-media is HTML called a picture', async () => {
+  it('wrong-type-media is HTML with the content type of an image', async () => {
     const { file } = await firstFile('[[wrong-type-media]]');
     expect(file.headers.get('content-type')).toBe('image/png');
     expect(await file.text()).toContain('<!doctype html>');
@@ -258,7 +258,7 @@ describe('faults of media', () => {
 });
 
 describe('fault rules of the admin endpoint', () => {
-  it('strike what they match, as often as told, until deleted', async () => {
+  it('apply to matching requests, as often as requested, until deleted', async () => {
     await post({ match: 'topaz', faults: '[[submit:503]]', times: 1 });
     const input = { image_url: 'data:,x' };
     expect((await sandbox.submit('fal-ai/topaz/upscale/image', input)).status).toBe(503);
@@ -270,15 +270,15 @@ describe('fault rules of the admin endpoint', () => {
     expect((await sandbox.finish(await submit())).result.status).toBe(200);
   });
 
-  it('refuse unknown faults; prompts may say what they like', async () => {
+  it('are refused if the fault is unknown; unknown markers in prompts are ignored', async () => {
     expect((await post({ faults: '[[explode]]' })).status).toBe(422);
     expect((await post({ faults: 'submit:503', surprise: true })).status).toBe(422);
     expect((await finish('[[profile_id_1]] [[explode]]')).result.status).toBe(200);
   });
 });
 
-describe('markers', () => {
-  it('leave no trace in the picture', async () => {
+describe('fault markers', () => {
+  it('leave no trace in the image', async () => {
     expect(await draw('a bird [[slow:10ms]]')).toEqual(await draw('a bird'));
     expect(await draw('a bird')).not.toEqual(await draw('a cat'));
   });

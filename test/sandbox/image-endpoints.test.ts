@@ -107,7 +107,7 @@ describe('text to image', () => {
     expect(looks.size).toBe(count);
   });
 
-  it('draws real transparency when asked', async () => {
+  it('returns a transparent background on request', async () => {
     const input = { prompt: 'an icon', background: 'transparent' };
     const body = await run('openai/gpt-image-2.5/flare/text-to-image', input);
     const { metadata, data } = await inspect(body.images[0]);
@@ -123,19 +123,19 @@ describe('text to image', () => {
     expect(await draw()).not.toEqual(await draw());
   });
 
-  it('survives any text in a prompt', async () => {
+  it('accepts any text as a prompt', async () => {
     const prompt = '</text><script>&amp; \u0000\u0007 \uFFFF 🦊 "quoted" \uD800 ]]> & <';
     const body = await run('fal-ai/nano-banana', { prompt });
     expect(await inspect(body.images[0])).toMatchObject({ size: '1024x1024' });
   });
 
-  it('answers sync_mode with data URIs', async () => {
+  it('returns data URIs in sync_mode', async () => {
     const body = await run('fal-ai/nano-banana', { prompt: 'x', sync_mode: true });
     expect(body.images[0].url).toMatch(/^data:image\/png;base64,iVBOR/);
   });
 });
 
-describe('edit', () => {
+describe('image edit', () => {
   const edits: [string, object, string][] = [
     ['fal-ai/nano-banana/edit', {}, '1248x832'],
     ['fal-ai/nano-banana/edit', { aspect_ratio: '1:1' }, '1024x1024'],
@@ -148,7 +148,7 @@ describe('edit', () => {
     ['openai/gpt-image-2.5/flare/edit', {}, '1248x832'],
     ['openai/gpt-image-2.5/sunburst/edit', { image_size: 'square' }, '512x512'],
   ];
-  it.each(edits)('%s %j is %s and shows its input', async (endpoint, input, size) => {
+  it.each(edits)('%s %j is %s and contains its input', async (endpoint, input, size) => {
     const body = await run(endpoint, {
       prompt: 'sky',
       image_urls: [disc, mask],
@@ -163,7 +163,7 @@ describe('edit', () => {
   });
 
   it.each(['openai/gpt-image-2/edit', 'fal-ai/gpt-image-1.5/edit'])(
-    '%s leaves out the background when asked, and keeps what stands before it',
+    '%s removes the background on request, and keeps the foreground',
     async (endpoint) => {
       const input = { prompt: 'an icon', image_urls: [disc], background: 'transparent' };
       const body = await run(endpoint, input);
@@ -175,7 +175,7 @@ describe('edit', () => {
     },
   );
 
-  it('edits only where the mask is white', async () => {
+  it('changes only the pixels under the white part of the mask', async () => {
     const input = { prompt: 'sky', image_urls: [disc], mask_url: mask, image_size: 'square' };
     const body = await run('openai/gpt-image-2/edit', input);
     const { at } = await inspect(body.images[0]);
@@ -198,7 +198,7 @@ describe('edit', () => {
   });
 });
 
-describe('upscale and cut-out', () => {
+describe('upscale and background removal', () => {
   it.each([
     ['fal-ai/topaz/upscale/image', { upscale_factor: 3 }, '360x240', 'jpeg'],
     ['fal-ai/topaz/upscale/image', { output_format: 'png', model: 'CGI' }, '240x160', 'png'],
@@ -214,13 +214,13 @@ describe('upscale and cut-out', () => {
     expect(green).toBeLessThan(40);
   });
 
-  it('upscales a picture over HTTP, also its own', async () => {
+  it('upscales an image over HTTP, also one of its own results', async () => {
     const made = await run('openai/gpt-image-2', { prompt: 'x', image_size: 'square' });
     const { image } = await run('fal-ai/topaz/upscale/image', { image_url: made.images[0].url });
     expect(await inspect(image)).toMatchObject({ size: '1024x1024' });
   });
 
-  it('refuses to make a monster', async () => {
+  it('refuses a result that would be too large', async () => {
     const big = await run('fal-ai/nano-banana-pro', { prompt: 'x', resolution: '4K' });
     const input = { image_url: big.images[0].url, upscale_factor: 4 };
     const submitted = await sandbox.submit('fal-ai/topaz/upscale/image', input);
@@ -230,7 +230,7 @@ describe('upscale and cut-out', () => {
     });
   });
 
-  it.each(['png', 'webp'])('cuts the foreground out as %s, with its mask', async (format) => {
+  it.each(['png', 'webp'])('returns the foreground as %s, with its mask', async (format) => {
     const input = { image_url: disc, output_format: format, output_mask: true };
     const body = await run('fal-ai/birefnet/v2', input);
     const cut = await inspect(body.image);
@@ -243,7 +243,7 @@ describe('upscale and cut-out', () => {
     expect(found.at(60, 40)[0]).toBeGreaterThan(245);
   });
 
-  it('cuts something out of a picture without background', async () => {
+  it('returns an object from an image without a background', async () => {
     const made = await run('fal-ai/nano-banana', { prompt: 'x' });
     const { image } = await run('fal-ai/birefnet/v2', { image_url: made.images[0].url });
     const { data, size } = await inspect(image);
@@ -254,7 +254,7 @@ describe('upscale and cut-out', () => {
     expect(share).toBeLessThan(0.98);
   });
 
-  it('keeps the largest resolution for the dynamic model', async () => {
+  it('allows the largest resolution only with the dynamic model', async () => {
     const input = { image_url: disc, operating_resolution: '2304x2304' };
     const { result } = await sandbox.finish(await sandbox.submit('fal-ai/birefnet/v2', input));
     expect(result.status).toBe(422);

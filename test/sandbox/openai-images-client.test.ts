@@ -68,7 +68,7 @@ async function leftMask(width: number, height: number): Promise<Buffer> {
 }
 
 describe('generations', () => {
-  it('makes as many different pictures as asked, of the size and format asked for', async () => {
+  it('return the requested number of different images, in the requested size and format', async () => {
     const answer = await client.images.generate({
       model,
       prompt: 'a lighthouse at dusk',
@@ -91,7 +91,7 @@ describe('generations', () => {
     expect(usage?.total_tokens).toBe((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0));
   });
 
-  it('leaves the background out', async () => {
+  it('omit the background on request', async () => {
     const { data } = await client.images.generate({
       model: 'gpt-image-1.5',
       prompt: 'a sticker of a cat',
@@ -101,7 +101,7 @@ describe('generations', () => {
     expect(channels[3]?.min).toBe(0);
   });
 
-  it('names the parameter it refuses', async () => {
+  it('name the parameter that they refuse', async () => {
     const base = { model, prompt: 'a bowl' };
     const table = [
       [{ ...base, size: '1000x1000' }, 'size', 'invalid_value'],
@@ -118,7 +118,7 @@ describe('generations', () => {
     expect(await submits('a bowl')).toHaveLength(0);
   });
 
-  it('knows no dead model and no wrong key', async () => {
+  it('refuse a retired model and an invalid key', async () => {
     const dead = client.images.generate({ model: 'gpt-image-1', prompt: 'a fossil' });
     expect(await failureOf(dead)).toBeInstanceOf(NotFoundError);
     const baseURL = `${sandbox.url}/openai/v1`;
@@ -129,7 +129,7 @@ describe('generations', () => {
 });
 
 describe('edits', () => {
-  it('changes only what the mask leaves transparent', async () => {
+  it('change only the transparent pixels of the mask', async () => {
     const [image, mask] = await Promise.all([plain(1024, 1024, '#3366cc'), leftMask(1024, 1024)]);
     const { data, usage } = await client.images.edit({
       model,
@@ -149,7 +149,7 @@ describe('edits', () => {
     expect(usage?.input_tokens_details.image_tokens).toBeGreaterThan(0);
   });
 
-  it('takes several pictures and keeps the shape of the first', async () => {
+  it('accept several images and keep the aspect ratio of the first', async () => {
     const pictures = await Promise.all([plain(600, 400, '#a00'), plain(300, 300, '#0a0')]);
     const image = await Promise.all(
       pictures.map(async (bytes, index) => toFile(bytes, `${index}.png`, { type: 'image/png' })),
@@ -165,7 +165,7 @@ describe('edits', () => {
     ]);
   });
 
-  it('refuses a mask that does not fit and a file that is no picture', async () => {
+  it('refuse a mask of another size and a file that is not an image', async () => {
     const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });
     const mask = await toFile(await leftMask(32, 32), 'm.png', { type: 'image/png' });
     const small = await failureOf(client.images.edit({ model, image, mask, prompt: 'x' }));
@@ -176,8 +176,8 @@ describe('edits', () => {
   });
 });
 
-describe('faults and the witness', () => {
-  it('refuses as often as asked, says when to come back, then accepts once', async () => {
+describe('injected faults', () => {
+  it('refuse as often as requested, with Retry-After, then accept once', async () => {
     const prompt = 'a patient fox [[submit:429x1;retry-after=2]]';
     const error = await failureOf(make(prompt));
     expect(error).toBeInstanceOf(RateLimitError);
@@ -186,14 +186,14 @@ describe('faults and the witness', () => {
     expect(await submits('a patient fox')).toHaveLength(1);
   });
 
-  it('blocks, fails, and answers with fewer pictures than asked', async () => {
+  it('refuse by policy, fail, and return fewer images than requested', async () => {
     const blocked = await failureOf(make('a crime [[policy]]'));
     expect(blocked).toMatchObject({ status: 400, code: 'moderation_blocked' });
     expect(await failureOf(make('a crash [[fail-result:500]]'))).toMatchObject({ status: 500 });
     expect((await make('few [[partial:2]]', 3)).data).toHaveLength(2);
   });
 
-  it('drops connections before and after accepting, and in the middle of an answer', async () => {
+  it('drop connections before and after acceptance, and in the middle of a response', async () => {
     await expect(make('early [[reset-before-accept]]')).rejects.toThrow();
     await expect(make('late [[reset-after-accept]]')).rejects.toThrow();
     await expect(make('cut [[truncated-media]]')).rejects.toThrow();
@@ -202,13 +202,13 @@ describe('faults and the witness', () => {
     expect(await submits('cut')).toHaveLength(1);
   });
 
-  it('spoils media', async () => {
+  it('corrupt media', async () => {
     expect(decode((await make('none [[empty-media]]')).data?.[0])).toHaveLength(0);
     const page = decode((await make('page [[wrong-type-media]]')).data?.[0]);
     expect(page.toString('utf8')).toContain('<!doctype html>');
   });
 
-  it('takes faults from a rule and records the idempotency key', async () => {
+  it('apply through a rule, and are logged with the idempotency key', async () => {
     const rule = { match: 'images/edits', faults: 'submit:503', times: 1 };
     await sandbox.call('/_sandbox/faults', { method: 'POST', body: JSON.stringify(rule) });
     const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });

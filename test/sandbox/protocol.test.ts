@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(async () => stopSandbox(sandbox));
 
 describe('the queue', () => {
-  it('asks for a key on every route', async () => {
+  it('requires a key on every route', async () => {
     const headers = { Authorization: 'Key nonsense' };
     const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x' });
     for (const [method, path] of [
@@ -31,7 +31,7 @@ describe('the queue', () => {
     }
   });
 
-  it('gives URLs on the root app, 202 until done, then 200', async () => {
+  it('returns URLs on the root app, 202 until the request is done, then 200', async () => {
     const submitted = await sandbox.submit('openai/gpt-image-2.5/flare/text-to-image', {
       // A fifth of it in the queue: time enough to see that state on a busy machine.
       prompt: 'x [[slow:1500ms]]',
@@ -60,7 +60,7 @@ describe('the queue', () => {
     expect((await sandbox.call(foreign)).status).toBe(404);
   });
 
-  it('answers 404 for unknown endpoints and 422 details for refused bodies', async () => {
+  it('returns 404 for unknown endpoints and 422 details for invalid bodies', async () => {
     expect((await sandbox.submit('fal-ai/no-such-model', {})).status).toBe(404);
     const { status, result } = await sandbox.finish(
       await sandbox.submit('fal-ai/nano-banana', { aspect_ratio: '7:1', extra: 1 }),
@@ -74,7 +74,7 @@ describe('the queue', () => {
     ]);
   });
 
-  it('cancels once: 202, then 400, and 404 for strangers', async () => {
+  it('cancels once: 202, then 400, and 404 for the key of another account', async () => {
     const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x [[slow:30s]]' });
     const put = { method: 'PUT' };
     const first = await sandbox.call(submitted.body.cancel_url, put);
@@ -105,7 +105,7 @@ describe('the queue', () => {
     expect((await fetch(image.url.replace('.webp', '.png'))).status).toBe(404);
   });
 
-  it('counts and lists what it accepted', async () => {
+  it('counts and lists the requests that it accepted', async () => {
     const accepted = async () =>
       (await sandbox.call<{ submitsAccepted: number }>('/_sandbox/counters')).body.submitsAccepted;
     const before = await accepted();
@@ -126,7 +126,7 @@ describe('the queue', () => {
 });
 
 describe('webhooks', () => {
-  it('are signed by the published key and carry the result', async () => {
+  it('have the signature of the published key, and contain the result', async () => {
     const receiver = await startReceiver();
     const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x' }, receiver.url);
     const hook = await until(() => receiver.received[0]);
@@ -144,7 +144,7 @@ describe('webhooks', () => {
     await receiver.close();
   });
 
-  it('tell of failures', async () => {
+  it('report failures', async () => {
     const receiver = await startReceiver();
     await sandbox.submit('fal-ai/nano-banana', { prompt: 'x [[policy]]' }, receiver.url);
     const hook = await until(() => receiver.received[0]);
@@ -156,7 +156,7 @@ describe('webhooks', () => {
     await receiver.close();
   });
 
-  it('are retried until the receiver answers 2xx', async () => {
+  it('are retried until the receiver responds with 2xx', async () => {
     const receiver = await startReceiver([500, 302]);
     await sandbox.submit('fal-ai/nano-banana', { prompt: 'x' }, receiver.url);
     await until(() => receiver.received[2]);
@@ -165,7 +165,7 @@ describe('webhooks', () => {
     await receiver.close();
   });
 
-  it('can be sent again, forged, old or elsewhere', async () => {
+  it('can be sent again, forged, outdated or to another address', async () => {
     const receiver = await startReceiver();
     const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x' });
     await sandbox.finish(submitted);

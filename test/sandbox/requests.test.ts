@@ -23,7 +23,7 @@ const accepted = (requestId: string) => ({
   faults: [],
 });
 
-it('keeps the newest finished requests and all unfinished ones', async () => {
+it('the store keeps the newest finished requests and all unfinished ones', async () => {
   const store = await RequestStore.open({ dataDir, fsync: false, finishedMax: 2 });
   await store.accept(accepted('unfinished'));
   for (const id of ['a', 'b', 'c', 'd']) {
@@ -33,7 +33,7 @@ it('keeps the newest finished requests and all unfinished ones', async () => {
   await store.close();
 });
 
-it('settles concurrent appends and ends a request once', async () => {
+it('the store handles concurrent appends, and ends a request once', async () => {
   const store = await RequestStore.open({ dataDir, fsync: true });
   const ids = Array.from({ length: 200 }, (_, index) => `r${index}`);
   const requests = await Promise.all(ids.map(async (id) => store.accept(accepted(id))));
@@ -51,7 +51,7 @@ it('settles concurrent appends and ends a request once', async () => {
   await again.close();
 });
 
-it('rewrites a log that is mostly forgotten', async () => {
+it('the store rewrites a log that contains mostly deleted requests', async () => {
   const path = join(dataDir, 'fal-requests.jsonl');
   const kept = JSON.stringify({ type: 'accepted', request: accepted('kept') });
   const forgotten = JSON.stringify({ type: 'notified', requestId: 'forgotten' });

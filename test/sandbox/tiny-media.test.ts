@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(async () => stopSandbox(sandbox));
 
-it('answers every picture with the same 64×64 PNG', async () => {
+it('every image request returns the same 64×64 PNG', async () => {
   const files = await Promise.all(
     ['fal-ai/nano-banana-pro', 'openai/gpt-image-2'].map(async (endpoint) => {
       const submitted = await sandbox.submit(endpoint, { prompt: endpoint });
@@ -21,12 +21,12 @@ it('answers every picture with the same 64×64 PNG', async () => {
   expect(await sharp(files[0]).metadata()).toMatchObject({ format: 'png', width: 64, height: 64 });
 });
 
-it('still refuses what the endpoint refuses', async () => {
+it('invalid requests are still refused', async () => {
   const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x', num_images: 5 });
   expect((await sandbox.finish(submitted)).result.status).toBe(422);
 });
 
-it('edits, cuts out and films without fetching inputs', async () => {
+it('edit, background removal and video work without fetching the inputs', async () => {
   const image_url = 'http://127.0.0.1:9/none.png';
   const jobs = [
     sandbox.submit('fal-ai/nano-banana/edit', { prompt: 'x', image_urls: [image_url] }),

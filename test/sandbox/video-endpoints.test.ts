@@ -72,12 +72,12 @@ describe('video endpoints', () => {
     ['fal-ai/veo3.1', { duration: '4s' }],
     ['fal-ai/kling-video/v3/pro/text-to-video', { duration: '3' }],
     ['bytedance/seedance-2.0/text-to-video', { resolution: '480p', duration: '4' }],
-  ])('%s makes a silent film when no sound is wanted', async (endpoint, input) => {
+  ])('%s returns a silent video if the request excludes sound', async (endpoint, input) => {
     const result = await run(endpoint, { prompt: 'a wave', generate_audio: false, ...input });
     expect(await inspect(result.body.video)).toMatchObject({ hasAudio: false });
   });
 
-  it('makes sound that a player can read, as long as the film', async () => {
+  it('returns sound that a player can read, as long as the video', async () => {
     const result = await run('fal-ai/veo3.1', { prompt: 'a wave', duration: '4s' });
     const bytes = Buffer.from(await (await fetch(result.body.video.url)).bytes());
     const input = new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
@@ -92,12 +92,12 @@ describe('video endpoints', () => {
     ['[[silent-film]]', { hasAudio: false, durationSeconds: 4, width: 1280 }],
     ['[[short-film:2]]', { hasAudio: true, durationSeconds: 2, width: 1280 }],
     ['[[small-media:2]]', { hasAudio: true, durationSeconds: 4, width: 640 }],
-  ])('delivers less than was asked for on request: %s', async (marker, facts) => {
+  ])('returns less than the request asks for if a fault says so: %s', async (marker, facts) => {
     const result = await run('fal-ai/veo3.1', { prompt: `${marker} a wave`, duration: '4s' });
     expect(await inspect(result.body.video)).toMatchObject(facts);
   });
 
-  it('upscales a film and removes its background', async () => {
+  it('upscales a video and removes its background', async () => {
     const input = { prompt: 'a wave', resolution: '480p', duration: '4' };
     const made = await run('bytedance/seedance-2.0/text-to-video', input);
     const video_url = made.body.video.url;

@@ -10,36 +10,36 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (page: string): string => readFileSync(root + page, 'utf8');
 
 describe('docs/scaling.md', () => {
-  it('has the tables of the constants as they are now (npm run dev -- simulate --write)', () => {
+  it('has the tables of the current constants (npm run dev -- simulate --write)', () => {
     expect(read('docs/scaling.md')).toBe(simulated());
   });
 
-  it.each(Object.entries(measured))('has %s from docs/performance.md', (_name, figure) => {
+  it.each(Object.entries(measured))('contains %s from docs/performance.md', (_name, figure) => {
     expect(read('docs/performance.md').replaceAll('\n', ' ')).toContain(figure.words);
   });
 });
 
-describe('the arithmetic', () => {
+describe('the scaling arithmetic', () => {
   const load = { name: '', jobs: 100, providerSeconds: 4, chats: 0 };
 
-  it('has as many under way as arrive while one is', () => {
+  it('has as many jobs in flight as arrive during one job', () => {
     expect(needOf(load).jobsInFlight).toBe(400);
     expect(needOf({ ...load, providerSeconds: 60 }).jobsInFlight).toBe(6000);
   });
 
-  it('needs ten times as much for ten times the load, and never less than two of a kind', () => {
+  it('needs ten times as much for ten times the load, and always at least two processes of a kind', () => {
     const [small, large] = [needOf(load), needOf({ ...load, jobs: 1000 })];
     expect(large.temporalCores / small.temporalCores).toBeCloseTo(10);
     expect(large.postgresBytesPerDay / small.postgresBytesPerDay).toBeCloseTo(10);
     expect(needOf({ ...load, jobs: 1 })).toMatchObject({ apis: 2, workers: 2 });
   });
 
-  it('gives what one process does as many processes as it takes', () => {
+  it('divides the work by the capacity of one process', () => {
     const { apis } = needOf({ ...load, jobs: apiJobsPerSecond(4) * 9.5 });
     expect(apis).toBe(10);
   });
 
-  it('tells what ends first, first', () => {
+  it('lists the limits by the load at which they are reached', () => {
     const jobs = limits().map((limit) => limit.jobs);
     expect(jobs).toEqual(jobs.toSorted((one, other) => one - other));
   });

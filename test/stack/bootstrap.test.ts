@@ -79,7 +79,7 @@ function start(directory: string, args: string[], env: NodeJS.ProcessEnv = {}) {
 const npmRuns = (directory: string) =>
   readFileSync(join(directory, 'npm-runs'), 'utf8').trim().split('\n');
 
-describe('bootstrap', () => {
+describe('the bootstrap', () => {
   it('runs the script with its arguments and keeps the exit code', async () => {
     const directory = project();
     install(directory);
@@ -102,7 +102,7 @@ describe('bootstrap', () => {
     expect(await ended).toMatchObject({ code: 3, output: 'up\ntidy\n' });
   });
 
-  it('installs once when two start at the same time, and again when the lockfile changes', async () => {
+  it('installs once if two start at the same time, and again if the lockfile changes', async () => {
     const directory = project();
     writeFileSync(join(directory, 'x.js'), 'console.log("ran")');
     const both = [start(directory, ['x.js']), start(directory, ['x.js'])];
@@ -118,7 +118,7 @@ describe('bootstrap', () => {
     expect(npmRuns(directory)).toEqual(['ci', 'ci']);
   });
 
-  it('installs nothing under a process that runs from what is there', async () => {
+  it('does not install again while a process runs from the installed packages', async () => {
     const directory = project();
     install(directory);
     // As the pinned Node, or Postgres: a program in node_modules.
@@ -144,7 +144,7 @@ describe('bootstrap', () => {
     expect(npmRuns(directory)).toEqual(['ci']);
   });
 
-  it('falls back to npm install, and fails clearly when that fails too', async () => {
+  it('falls back to npm install, and fails with a clear message if that fails too', async () => {
     const directory = project();
     const fallback = await start(directory, [], { NPM_FAILS: 'ci' }).ended;
     expect(fallback.code).toBe(0);

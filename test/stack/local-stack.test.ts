@@ -61,8 +61,8 @@ beforeAll(async () => {
   await findTemporalCli(); // May install it, outside a test's time limit.
 });
 
-describe('local stack', () => {
-  it('starts, describes itself, restarts what dies, and stops without a trace', async () => {
+describe('the local stack', () => {
+  it('starts, prints its addresses, restarts processes that end, and stops without leftovers', async () => {
     const dataDir = newDataDir();
     const run = startStack(dataDir);
     await until(isReady(run));
@@ -113,7 +113,7 @@ describe('local stack', () => {
   });
 });
 
-describe('local stack beside a Temporal server of its own', () => {
+describe('the local stack with another Temporal server', () => {
   it('uses the server that TEMPORAL_ADDRESS names, and starts none', async () => {
     const temporal = await startTemporal({ dataDir: null, port: await freePort(), uiPort: null });
     onTestFinished(() => temporal.stop());
@@ -129,7 +129,7 @@ describe('local stack beside a Temporal server of its own', () => {
     expect(isAlive(temporal.pid)).toBe(true);
   });
 
-  it('says that the server does not answer', async () => {
+  it('reports a server that does not respond', async () => {
     const run = startStack(newDataDir(), { TEMPORAL_ADDRESS: '127.0.0.1:9' });
     await once(run.process, 'exit');
     expect(run.output()).toContain('TEMPORAL_ADDRESS 127.0.0.1:9: namespace default');
@@ -148,8 +148,8 @@ function plan(env: NodeJS.ProcessEnv): StackPlan {
   });
 }
 
-describe('the environment of the programs', () => {
-  it('points the providers at the sandbox while there is no provider key', () => {
+describe('the environment of the local stack', () => {
+  it('points the providers at the sandbox while the user has no provider key', () => {
     const { api, sandbox } = plan({ SYNC_WAIT_MS: '5' });
     expect(api.env).toMatchObject({
       API_PORT: '4000',
@@ -162,7 +162,7 @@ describe('the environment of the programs', () => {
     });
   });
 
-  it("leaves the provider alone when the user's key is there", () => {
+  it('leaves a provider alone if the user has its key', () => {
     const own = Object.fromEntries(
       [...providerDefinitions.values()].map(({ key }) => [key, 'mine']),
     );
@@ -173,7 +173,7 @@ describe('the environment of the programs', () => {
     expect(api.env['ALLOW_PRIVATE_NETWORK_ORIGINS']).toBeUndefined();
   });
 
-  it('points only the provider without a key at the sandbox', () => {
+  it('points only providers without a key at the sandbox', () => {
     const { api, sandbox } = plan({ FAL_KEY: 'mine' });
     expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
     expect(api.env).toMatchObject({
@@ -184,8 +184,8 @@ describe('the environment of the programs', () => {
   });
 });
 
-describe('the encryption of payloads', () => {
-  it('is off; its key opens what was sealed while it was on', () => {
+describe('payload encryption in the local stack', () => {
+  it('is off by default, and its key decrypts payloads from when it was on', () => {
     const { api, temporal } = plan({});
     expect(api.env).toMatchObject({
       PAYLOAD_KEYS: expect.stringMatching(/^local:[\w-]{43}$/),
@@ -194,7 +194,7 @@ describe('the encryption of payloads', () => {
     expect(temporal?.codecEndpoint).toBeNull();
   });
 
-  it('is on when asked for, and the web UI is told where payloads are opened', () => {
+  it('is on if requested, and the web UI receives the address of the codec', () => {
     const { api, worker, temporal } = plan({ PAYLOAD_ENCRYPTION: 'true' });
     expect(api.env['PAYLOAD_ENCRYPTION']).toBe('true');
     expect(worker.env['PAYLOAD_KEYS']).toBe(api.env['PAYLOAD_KEYS']);
@@ -205,7 +205,7 @@ describe('the encryption of payloads', () => {
     expect(api.env['TEMPORAL_UI_ORIGINS']).toBe('http://127.0.0.1:8233,http://localhost:8233');
   });
 
-  it("takes the user's keys", () => {
+  it('uses the user’s keys', () => {
     const { api, temporal } = plan({ PAYLOAD_KEYS: 'mine:x' });
     expect(api.env).toMatchObject({ PAYLOAD_KEYS: 'mine:x' });
     expect(api.env['PAYLOAD_ENCRYPTION']).toBeUndefined();
@@ -213,8 +213,8 @@ describe('the encryption of payloads', () => {
   });
 });
 
-describe('settings', () => {
-  it('names the variable of a taken port, one line each', async () => {
+describe('the settings of the local stack', () => {
+  it('name the variable of a port in use, one line each', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     onTestFinished(() => void server.close());
@@ -232,13 +232,13 @@ describe('settings', () => {
     );
   });
 
-  it('replaces every 0 by a port of its own', async () => {
+  it('may have port 0, which a free port replaces', async () => {
     const ports = Object.values(await claimPorts(readSettings(anyPorts)));
     expect(new Set(ports).size).toBe(5);
     expect(ports.every((port) => port > 0)).toBe(true);
   });
 
-  it('refuses what is not a port, naming the variable', () => {
+  it('are refused if a port is invalid, with the variable’s name', () => {
     expect(() => readSettings({ API_PORT: '70000' })).toThrow(
       'API_PORT must be a whole number from 0 to 65535, not 70000',
     );

@@ -44,7 +44,7 @@ async function startAndAsk(dataDir: string): Promise<string> {
   return statSync(dataDir).uid === 0 ? 'root' : 'system user';
 }
 
-describe.runIf(isRoot)('Postgres started by root in a directory closed to others', () => {
+describe.runIf(isRoot)('Postgres that root starts in a private directory', () => {
   it('runs in a user namespace, and as a system user where that is forbidden', async () => {
     const dataDir = closedDirectory();
     const first = await startAndAsk(dataDir);
@@ -54,12 +54,12 @@ describe.runIf(isRoot)('Postgres started by root in a directory closed to others
     expect(['root', 'system user']).toContain(first);
   });
 
-  it('makes a cluster as a system user', async () => {
+  it('creates a cluster as a system user', async () => {
     forbid('unshare');
     expect(await startAndAsk(closedDirectory())).toBe('system user');
   });
 
-  it('says what to do where neither way works', async () => {
+  it('explains the solution if neither way works', async () => {
     forbid('unshare', 'setpriv');
     await expect(startAndAsk(closedDirectory())).rejects.toThrow('Run this as an ordinary user');
   });

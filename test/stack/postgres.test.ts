@@ -39,8 +39,8 @@ function closedDirectory(): string {
 const settings = `SELECT name, setting FROM pg_settings
   WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name`;
 
-describe('startPostgres for good', () => {
-  it('is durable, survives SIGKILL, ends a leftover, and insists on its password', async () => {
+describe('startPostgres for permanent data', () => {
+  it('is durable, survives SIGKILL, ends a leftover server, and requires its password', async () => {
     const options = {
       dataDir: join(closedDirectory(), 'postgres'),
       password: 'pass-word',
@@ -68,7 +68,7 @@ describe('startPostgres for good', () => {
 });
 
 describe('startPostgres for a test run', () => {
-  it('gives up durability, keeps the password, and leaves nothing behind', async () => {
+  it('skips durability, requires its password, and leaves nothing behind', async () => {
     const server = await start({ settings: { full_page_writes: 'on' } });
     const [row] = await query(server.url, 'SHOW server_version');
     expect(row?.['server_version']).toMatch(/^18\./);
@@ -89,7 +89,7 @@ describe('startPostgres for a test run', () => {
     expect(existsSync(dirname(dataDir))).toBe(false);
   });
 
-  it('is not fooled by another server on its port, and shows the end of the log', async () => {
+  it('detects another server on its port, and shows the end of the log', async () => {
     const { url } = await start();
     const port = Number(new URL(url).port);
     await expect(start({ port })).rejects.toThrow(/could not bind|Address already in use/);

@@ -28,8 +28,8 @@ function supervise() {
   return { supervisor, lines };
 }
 
-describe('supervisor', () => {
-  it('restarts a killed process under a new id', async () => {
+describe('the supervisor', () => {
+  it('restarts a killed process with a new id', async () => {
     const { supervisor, lines } = supervise();
     await supervisor.start(service('api'));
     const first = supervisor.processes['api'] ?? 0;
@@ -40,7 +40,7 @@ describe('supervisor', () => {
     await supervisor.stop();
   });
 
-  it('doubles the wait while a process keeps dying', async () => {
+  it('doubles the delay while a process keeps ending', async () => {
     const { supervisor, lines } = supervise();
     await supervisor.start(service('api', { code: 'process.exit(3)' }));
     await until(() => lines.filter((line) => line.includes('restarting')).length >= 3);
@@ -64,7 +64,7 @@ describe('supervisor', () => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  it('does not restart what ends while it is stopping', async () => {
+  it('does not restart a process that ends during the stop', async () => {
     const { supervisor, lines } = supervise();
     await supervisor.start(service('api'));
     const pid = supervisor.processes['api'] ?? 0;
@@ -76,7 +76,7 @@ describe('supervisor', () => {
     expect(supervisor.processes).toEqual({});
   });
 
-  it('gives up a restart that is waiting when it is told to stop', async () => {
+  it('cancels a delayed restart when it is stopped', async () => {
     const lines: string[] = [];
     const supervisor = new Supervisor({ report: (line) => lines.push(line), restartMinMs: 60_000 });
     await supervisor.start(service('api', { code: 'process.exit(3)' }));
@@ -85,7 +85,7 @@ describe('supervisor', () => {
     expect(supervisor.processes).toEqual({});
   });
 
-  it('rejects with the failure of a service, and can still stop the others', async () => {
+  it('rejects with the error of a service, and can still stop the others', async () => {
     const { supervisor } = supervise();
     const broken = { name: 'api', start: () => Promise.reject(new Error('no port')) };
     await expect(supervisor.start(service('postgres'), broken)).rejects.toThrow('no port');
@@ -97,7 +97,7 @@ describe('supervisor', () => {
 });
 
 describe('stop', () => {
-  it('insists with SIGKILL when a process ignores the polite signal', async () => {
+  it('sends SIGKILL if a process ignores SIGTERM', async () => {
     const ready = new EventTarget();
     const running = await launch({
       command: process.execPath,

@@ -17,7 +17,7 @@ function temporal(args: string[], env: Record<string, string>) {
 }
 
 describe('npm run temporal', () => {
-  it('asks the configured server, and passes its exit status on', async () => {
+  it('runs the CLI against the configured server, and returns its exit code', async () => {
     const env = { TEMPORAL_ADDRESS: inject('temporalAddress') };
     const health = await temporal(['operator', 'cluster', 'health'], env);
     expect(health).toEqual({ status: 0, out: expect.stringContaining('SERVING') });
@@ -26,7 +26,7 @@ describe('npm run temporal', () => {
     expect(missing.out).toContain('not found');
   });
 
-  it('says which setting is wrong', async () => {
+  it('names the invalid setting', async () => {
     const wrong = await temporal(['workflow', 'list'], { TEMPORAL_ADDRESS: 'nowhere' });
     expect(wrong).toEqual({
       status: 2,

@@ -51,7 +51,7 @@ async function downloadSite(content: string): Promise<string> {
 const nowhere = 'http://127.0.0.1:9';
 
 describe('findTemporalCli', () => {
-  it('takes the one on the PATH from version 1.9 on', async () => {
+  it('uses the CLI on the PATH from version 1.9 on', async () => {
     const cacheDir = scratch();
     for (const version of ['1.9.0', '1.12.3', '2.0.0']) {
       expect(await findTemporalCli({ path: pathWith(version), cacheDir })).toBe('temporal');
@@ -60,7 +60,7 @@ describe('findTemporalCli', () => {
 
   const sha256 = createHash('sha256').update('binary').digest('hex');
 
-  it('has a checksum for every platform that it is installed on, and the right one for this', async () => {
+  it('has a checksum for every supported platform, and the correct one for this platform', async () => {
     expect(Object.keys(executableSha256).toSorted()).toEqual([
       'darwin-arm64',
       'darwin-x64',
@@ -76,7 +76,7 @@ describe('findTemporalCli', () => {
     expect(found).toBe(executableSha256[`${process.platform}-${process.arch}`]);
   });
 
-  it('runs nothing with another checksum, and keeps none of it', async () => {
+  it('runs no download with another checksum, and deletes it', async () => {
     const cacheDir = scratch();
     const options = { cacheDir, path: pathWith(null), downloadOrigin: await downloadSite('other') };
     await expect(findTemporalCli({ ...options, sha256 })).rejects.toThrow(
@@ -92,13 +92,13 @@ describe('findTemporalCli', () => {
     expect(readFileSync(await findTemporalCli(good), 'utf8')).toBe('binary');
   });
 
-  it('installs nothing where there is no checksum to compare with', async () => {
+  it('installs nothing without a checksum for the platform', async () => {
     const options = { cacheDir: scratch(), path: pathWith(null), sha256: null };
     const downloadOrigin = await downloadSite('binary');
     await expect(findTemporalCli({ ...options, downloadOrigin })).rejects.toThrow('no checksum');
   });
 
-  it('prefers the cache to an older one on the PATH', async () => {
+  it('prefers the cached CLI to an older one on the PATH', async () => {
     const cacheDir = scratch();
     const options = { cacheDir, downloadOrigin: await downloadSite('binary'), sha256 };
     const installed = await findTemporalCli({ ...options, path: pathWith(null) });
@@ -108,7 +108,7 @@ describe('findTemporalCli', () => {
     expect(await findTemporalCli(again)).toBe(installed);
   });
 
-  it('says what it tried and what to do, and leaves no half installation', async () => {
+  it('lists its attempts and the solution, and leaves no partial installation', async () => {
     const cacheDir = scratch();
     const lines: string[] = [];
     const report = (line: string) => lines.push(line);
@@ -129,7 +129,7 @@ describe('startTemporal', () => {
     await findTemporalCli(); // May install it, outside a test's time limit.
   });
 
-  it('answers for its namespace, without the 50 ms task quantum, and leaves nothing', async () => {
+  it('serves its namespace, without the 50 ms task delay, and leaves nothing behind', async () => {
     const port = await freePort();
     const server = await startTemporal({ dataDir: null, port, uiPort: null, namespace: 'studio' });
     onTestFinished(() => server.stop());
@@ -141,7 +141,7 @@ describe('startTemporal', () => {
     expect(isAlive(server.pid)).toBe(false);
   });
 
-  it('serves the web UI when asked', async () => {
+  it('serves the web UI on request', async () => {
     const uiPort = await freePort();
     const server = await startTemporal({ dataDir: null, port: await freePort(), uiPort });
     onTestFinished(() => server.stop());

@@ -56,18 +56,18 @@ async function expectTrue(artifact: Awaited<ReturnType<typeof store>>) {
 }
 
 describe('an artifact', () => {
-  it('is described by its bytes', async () => {
+  it('has a record that matches its bytes', async () => {
     await expectTrue(await store(await picture(40), newPlace()));
   });
 
-  it('that is stored a second time is the same', async () => {
+  it('that is stored twice has the same record', async () => {
     const place = newPlace();
     const bytes = await picture(40);
     const first = await store(bytes, place);
     expect(await store(bytes, place)).toEqual(first);
   });
 
-  it('of which an earlier attempt stored other bytes is described by those', async () => {
+  it('has the record of the bytes that an earlier attempt stored', async () => {
     const place = newPlace();
     const first = await store(await picture(40), place);
     const second = await store(await picture(50), place);
@@ -75,7 +75,7 @@ describe('an artifact', () => {
     await expectTrue(second);
   });
 
-  it('is not taken from what lies there when that is something else', async () => {
+  it('is refused if its key already holds an object of another type', async () => {
     const place = newPlace();
     const key = `${place.organizationId}/${place.jobId}/0-0.png`;
     const path = await storage.spoolPath();

@@ -159,8 +159,8 @@ async function stored(bytes: Buffer) {
   return { storage, key };
 }
 
-describe('a bomb', () => {
-  it.each(bombs)('as the result of a provider is refused: %s', async (_what, make) => {
+describe('a decompression bomb', () => {
+  it.each(bombs)('is refused as a provider’s result: %s', async (_what, make) => {
     const path = join(directory, 'result');
     await writeFile(path, make());
     const cost = await costOf(() =>
@@ -169,19 +169,22 @@ describe('a bomb', () => {
     expect(cost).toSatisfy(affordable);
   });
 
-  it.each(bombs)('as the input of a caller costs nothing: %s', async (_what, make) => {
-    const { storage, key } = await stored(make());
-    const cost = await costOf(async () => {
-      // A picture over the limit may be measured: its price says what it costs. Nothing else passes.
-      const facts = await measureInput(storage, key, 'image').catch((error: Error) => error);
-      if (facts instanceof Error) expect(facts.name).toBe('InputUnreadable');
-      else expect(facts.width).toBeGreaterThan(0);
-    });
-    expect(cost).toSatisfy(affordable);
-  });
+  it.each(bombs)(
+    'is refused as a caller’s input without memory or time: %s',
+    async (_what, make) => {
+      const { storage, key } = await stored(make());
+      const cost = await costOf(async () => {
+        // A picture over the limit may be measured: its price says what it costs. Nothing else passes.
+        const facts = await measureInput(storage, key, 'image').catch((error: Error) => error);
+        if (facts instanceof Error) expect(facts.name).toBe('InputUnreadable');
+        else expect(facts.width).toBeGreaterThan(0);
+      });
+      expect(cost).toSatisfy(affordable);
+    },
+  );
 
   it.each(bombs.filter(([what]) => /SVG|TIFF|PDF|gzip/.test(what)))(
-    'of a format that is not taken is no picture: %s',
+    'in an unsupported format is refused as an image: %s',
     async (_what, make) => {
       const { storage, key } = await stored(make());
       await expect(measureInput(storage, key, 'image')).rejects.toMatchObject({
@@ -191,7 +194,7 @@ describe('a bomb', () => {
     },
   );
 
-  it('is told from a picture: the positive', async () => {
+  it('is not confused with an ordinary image', async () => {
     const picture = await sharp({
       create: { width: 64, height: 32, channels: 3, background: '#123' },
     })

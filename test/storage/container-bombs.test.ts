@@ -115,7 +115,7 @@ async function longestDelay(run: () => Promise<unknown>): Promise<number> {
   return delays.max / 1e6;
 }
 
-describe('a container that was made to burst', () => {
+describe('a malicious media container', () => {
   it.each(bombs)('does not delay the event loop or fill the memory: %s', async (name, make) => {
     const path = join(directory, name.replaceAll(' ', '-'));
     await writeFile(path, make());
@@ -131,7 +131,7 @@ describe('a container that was made to burst', () => {
     expect(most).toBeLessThan(500 * megabyte);
   });
 
-  it('does not break the next file', async () => {
+  it('does not affect the next file', async () => {
     const path = join(directory, 'small.mp4');
     await writeFile(
       path,

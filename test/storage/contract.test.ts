@@ -68,7 +68,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     return object && buffer(object.stream);
   };
 
-  it('gives back the bytes, the size and the type of what it was given', async () => {
+  it('returns the bytes, the size and the type of a stored object', async () => {
     const key = newKey('mp3');
     const bytes = randomBytes(3 * 1024 * 1024 + 7);
     expect(await put(key, bytes)).toBe('stored');
@@ -78,7 +78,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     expect((await read(key))?.equals(bytes)).toBe(true);
   });
 
-  it('answers ranges with the bytes between both ends', async () => {
+  it('responds to ranges with the bytes between both ends', async () => {
     const key = newKey();
     const bytes = randomBytes(5000);
     await put(key, bytes);
@@ -94,7 +94,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     }
   });
 
-  it('says null for what is not there, and removes what is', async () => {
+  it('returns null for a missing object, and removes an existing one', async () => {
     const key = newKey();
     expect(await driver.storage.size(key)).toBeNull();
     expect(await driver.storage.open(key)).toBeNull();
@@ -104,14 +104,14 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     expect(await driver.storage.size(key)).toBeNull();
   });
 
-  it('writes a key once: the second write changes nothing and says so', async () => {
+  it('writes a key once: the second write changes nothing and is reported', async () => {
     const key = newKey();
     expect(await put(key, Buffer.from('first'))).toBe('stored');
     expect(await put(key, Buffer.from('second, longer'))).toBe('exists');
     expect((await read(key))?.toString()).toBe('first');
   });
 
-  it('lets one of many writers at once win, whole', async ({ skip }) => {
+  it('stores the complete object of one of many parallel writers', async ({ skip }) => {
     skip(driver.server?.name === 'rclone', 'rclone ignores conditions: all may win');
     const key = newKey();
     const bodies = Array.from({ length: 8 }, () => randomBytes(200_000));
@@ -121,7 +121,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     expect(winner && (await read(key))?.equals(winner)).toBe(true);
   });
 
-  it('knows its own reading URLs, and no others', async () => {
+  it('recognizes its own read URLs, and no others', async () => {
     const key = newKey();
     const url = new URL(await driver.storage.urlOf(key, 60_000));
     expect(driver.storage.keyOf(url)).toBe(key);
@@ -139,7 +139,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     }
   });
 
-  it('sweeps what a crash left in the spool, an hour later', async () => {
+  it('removes spool files that a crash left, after an hour', async () => {
     const [old, fresh] = [await driver.storage.spoolPath(), await driver.storage.spoolPath()];
     await Promise.all([writeFile(old, 'old'), writeFile(fresh, 'fresh')]);
     const hourAgo = Date.now() / 1000 - 3700;
@@ -151,7 +151,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     await rm(fresh);
   });
 
-  it('takes no key that it would not make', async () => {
+  it('rejects keys of another form than its own', async () => {
     for (const key of ['../x', '/etc/passwd', `${newId('organization')}/../x.png`, '']) {
       expect(driver.storage.keyOf(new URL(`http://127.0.0.1:4000/files/${key}`))).toBeNull();
       if (driver.server) continue;
@@ -183,7 +183,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     return { key, ...upload };
   };
 
-  it('take the upload they were made for, and read it back', async () => {
+  it('accept the upload that they were signed for, and read it back', async () => {
     const { key, url, headers } = await signed();
     expect(await put(url, headers)).toBe(200);
     const answer = await fetch(await driver.storage.urlOf(key, 60_000));
@@ -195,7 +195,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     }
   });
 
-  it('are signed for the address that callers know', async () => {
+  it('are signed for the address that callers use', async () => {
     if (!driver.server) throw new Error('no S3 server');
     const publicBaseUrl = driver.server.endpoint.replace('127.0.0.1', 'localhost');
     const storage = await openS3({
@@ -212,7 +212,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(storage.keyOf(new URL(reading))).toBe(key);
   });
 
-  it('take any length when none was signed', async () => {
+  it('accept any length if no length was signed', async () => {
     const { key, url, headers } = await signed({ sizeBytes: null });
     expect(await put(url, headers)).toBe(200);
     expect(await driver.storage.size(key)).toBe(body.length);
@@ -232,7 +232,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(await driver.storage.size(key)).toBeNull();
   });
 
-  it('refuse another type, another length, and what is too late', async () => {
+  it('refuse another type, another length, and an expired URL', async () => {
     const { key, url, headers } = await signed();
     expect(await put(url, { ...headers, 'Content-Type': 'text/html' })).toBe(403);
     expect(await put(url, headers, Buffer.concat([body, body]))).toBe(403);
@@ -250,7 +250,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(await put(url, headers)).toBe(412);
   });
 
-  it('read nothing without a signature, or with that of another key', async () => {
+  it('read nothing without a signature or with that of another key', async () => {
     const { key, url, headers } = await signed();
     await put(url, headers);
     const reading = new URL(await driver.storage.urlOf(key, 60_000));

@@ -48,7 +48,7 @@ function infoFrame(): Buffer {
 }
 
 describe('the frames of an MP3', () => {
-  it('are kept, and nothing else of the file', async () => {
+  it('are kept, and the rest of the file is dropped', async () => {
     const tagged = Buffer.concat([
       id3v2(3000),
       infoFrame(),
@@ -58,11 +58,11 @@ describe('the frames of an MP3', () => {
     expect((await stripped(tagged)).equals(file)).toBe(true);
   });
 
-  it('are all kept where there is nothing to drop', async () => {
+  it('are all kept if there is nothing to drop', async () => {
     expect((await stripped(file)).equals(file)).toBe(true);
   });
 
-  it('of several files make one that is as long as they are together', async () => {
+  it('from several files form one file of their total duration', async () => {
     const tagged = Buffer.concat([infoFrame(), file]);
     const joined = Buffer.concat([await stripped(tagged), await stripped(tagged)]);
     const one = await hearBytes(file);
@@ -73,7 +73,7 @@ describe('the frames of an MP3', () => {
     expect(joined.includes('Info')).toBe(false);
   });
 
-  it('tell their format, so that others are not joined to them', async () => {
+  it('identify their format, so that other formats are not joined to them', async () => {
     const formats: string[] = [];
     for (const bytes of [file, await mp3(1, 22_050)]) {
       await stripped(bytes, (format) => formats.push(format));

@@ -54,7 +54,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
     (await fetch(signed.uploadUrl, { method: 'PUT', headers: signed.headers, body })).status;
 
-  it('answers results with URLs of the store', async () => {
+  it('returns results as URLs of the store', async () => {
     const answer = await gateway.call(path, { body: { prompt: 'a jetty' } });
     expect(answer.status).toBe(200);
     const url = answer.body.data.images[0]?.url ?? '';
@@ -68,7 +68,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect((await fetch(`${gateway.url}/uploads/${key}`, { method: 'PUT' })).status).toBe(404);
   });
 
-  it('takes uploads at the store, and looks at them when they are used', async () => {
+  it('accepts uploads at the store, and checks them when they are used', async () => {
     const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
     const use = () =>
       gateway.call(path, { body: { prompt: 'like this one', imageUrls: signed.publicUrl } });
@@ -88,7 +88,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(row).toEqual({ content_type: 'image/png', size_bytes: png.length, completed: true });
   });
 
-  it('removes what is not what it says, and says so', async () => {
+  it('removes files of another type than declared, and reports it', async () => {
     const signed = await uploadUrl({ contentType: 'image/png' });
     expect(await put(signed, Buffer.from('<html><script>alert(1)</script>'))).toBe(200);
     const answer = await gateway.call(path, {
@@ -109,7 +109,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
 
-  it('completes what came and forgets what did not', async () => {
+  it('completes uploads that arrived and deletes those that did not', async () => {
     const [came, never] = await Promise.all([uploadUrl(), uploadUrl()]);
     expect(await put(came)).toBe(200);
     await gateway.database.query(

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSpool, writeSpoolFile } from '../../storage/spool.ts';
 
-it('is there when its source has failed at once, and is not made again after it was removed', async () => {
+it('a spool file exists when its source failed, and is not created again after its removal', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'spool-'));
   onTestFinished(() => rm(directory, { recursive: true }));
   const path = await (await openSpool(directory))();

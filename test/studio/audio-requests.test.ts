@@ -235,9 +235,12 @@ const table: [Capability, object, object[], [object, string][]][] = [
 describe.each(
   table.map(([capability, ...rest]) => [capability.path, capability, ...rest] as const),
 )('%s', (_path, capability, base, taken, refused) => {
-  it.each(taken.map((fields) => [brief(fields), fields] as const))('takes %s', (_name, fields) => {
-    expect(fault(capability, { ...base, ...fields })).toBeNull();
-  });
+  it.each(taken.map((fields) => [brief(fields), fields] as const))(
+    'accepts %s',
+    (_name, fields) => {
+      expect(fault(capability, { ...base, ...fields })).toBeNull();
+    },
+  );
   it.each(refused.map(([fields, field]) => [brief(fields), fields, field] as const))(
     'refuses %s',
     (_name, fields, field) => {
@@ -253,7 +256,7 @@ describe('a recording', () => {
       storageKey: 'k/a.mp3',
       durationSeconds,
     });
-  it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by each second begun', (seconds) => {
+  it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by started seconds', (seconds) => {
     expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));
   });
   it.each([0.05, 36_000.5])('of %d seconds is refused', (seconds) => {
@@ -263,7 +266,7 @@ describe('a recording', () => {
 
 describe('the prices of the audio models', () => {
   const prices = Object.entries(audioModels).map(([name, model]) => [name, model] as const);
-  it.each(prices)('%s: whole micro-credits, more than none', (_name, { usd }) => {
+  it.each(prices)('%s: are whole micro-credits above 0', (_name, { usd }) => {
     const micro = (usd / 0.01) * 1e6;
     expect(micro).toBeGreaterThan(0);
     expect(Math.abs(micro - Math.round(micro))).toBeLessThan(1e-6);
@@ -276,19 +279,19 @@ describe('the prices of the audio models', () => {
     ['song', musicGenerate, { ...song, durationSeconds: 12.5 }, 'second', 13],
     ['song of no length', musicGenerate, song, 'second', 30],
     ['song of a plan', musicGenerate, { plan: plan() }, 'second', 10],
-  ] as const)('%s: by what it depends on', (_name, capability, body, meter, quantity) => {
+  ] as const)('%s: count the documented unit', (_name, capability, body, meter, quantity) => {
     expect(planOf(capability, body).calls[0]).toMatchObject({ meter, quantity });
   });
 
-  it('a dialogue: by its characters, however it is cut', () => {
+  it('a dialogue: count its characters, however it is split', () => {
     const { calls } = planOf(dialogueGenerate, { title: 'T', inputs: lines(7, 1000) });
     expect(calls.map((call) => call.quantity)).toEqual([2000, 2000, 2000, 1000]);
     expect(calls.every((call) => call.required && call.meter === 'character')).toBe(true);
   });
 });
 
-describe('the voices', () => {
-  it('are 23 lowercase first names, each of a voice of its own', () => {
+describe('the voices of speech', () => {
+  it('have 23 different lowercase first names and 23 different provider voices', () => {
     expect(voices).toHaveLength(23);
     expect(new Set(voices.map(({ providerVoiceId }) => providerVoiceId)).size).toBe(23);
     for (const { name } of voices) expect(name).toMatch(/^[a-z]+$/);

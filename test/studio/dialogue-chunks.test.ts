@@ -6,8 +6,8 @@ const line = (text: string, voice = 'a') => ({ text, voice_id: voice });
 const textsOf = (chunks: ReturnType<typeof chunksOf>) =>
   chunks.map((chunk) => chunk.map(({ text }) => text));
 
-describe('a dialogue', () => {
-  it('stays whole up to 2,000 characters and is cut between lines beyond', () => {
+describe('a dialogue request', () => {
+  it('stays whole up to 2,000 characters and is split between lines above', () => {
     expect(chunksOf([line('x'.repeat(1000)), line('y'.repeat(1000))])).toHaveLength(1);
     expect(textsOf(chunksOf([line('x'.repeat(1000)), line('y'.repeat(1001))]))).toEqual([
       ['x'.repeat(1000)],
@@ -15,19 +15,19 @@ describe('a dialogue', () => {
     ]);
   });
 
-  it('is cut inside a long line after a sentence, in the same voice', () => {
+  it('is split inside a long line after a sentence, with the same voice', () => {
     const sentence = `${'word '.repeat(200).trim()}. `;
     const chunks = chunksOf([line(sentence.repeat(3).trim(), 'b')]);
     expect(textsOf(chunks)).toEqual([[sentence], [sentence], [sentence.trim()]]);
     expect(chunks.flat().every(({ voice_id }) => voice_id === 'b')).toBe(true);
   });
 
-  it('has at most ten voices in one request', () => {
+  it('contains at most ten voices in one call', () => {
     const chunks = chunksOf(Array.from({ length: 23 }, (_, index) => line('hi', `v${index}`)));
     expect(chunks.map((chunk) => chunk.length)).toEqual([10, 10, 3]);
   });
 
-  it('loses nothing but white space at a cut, and no half of a character', () => {
+  it('loses only white space at a split, and splits no character', () => {
     const words = fc.stringMatching(/^[a-zé言😀 .!?]{1,300}$/u);
     const texts = fc.array(
       fc.array(words, { minLength: 1, maxLength: 12 }).map((parts) => `x${parts.join('')}`),

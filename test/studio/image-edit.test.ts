@@ -41,7 +41,7 @@ describe('POST /studio/image/edit: limits of spec §4.7', () => {
     expect(takes(imageEdit, { ...base, ...body })).toBe(taken);
   });
 
-  it('takes the five models of the spec, nano-banana by default', () => {
+  it('accepts the five models of the specification, nano-banana by default', () => {
     expect(editModels.map((model) => model.id)).toEqual([
       'nano-banana',
       'seedream',
@@ -75,7 +75,7 @@ describe('POST /studio/image/edit: limits of spec §4.7', () => {
     expect(refusalOf(imageEdit, body).code).toBe('CONFLICTING_FIELDS');
   });
 
-  it('says the mask in the words of each provider, and declares every input', () => {
+  it('sends the mask in the field of each provider, and declares every input', () => {
     const maskUrl = 'https://example.com/mask.png';
     const plan = planOf(imageEdit, { ...base, model: 'alpha-image-2', maskUrl, numImages: 6 });
     expect(plan.calls.map((call) => call.quantity)).toEqual([4, 2]);

@@ -18,11 +18,11 @@ const refusal = (body: object): GatewayError => {
 const valid = (body: object) =>
   imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).success;
 
-describe('a field that is wrong', () => {
+describe('a validation error', () => {
   const told = (body: object) =>
     imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).error?.issues[0];
 
-  it('is told with what is allowed', () => {
+  it('lists the allowed values', () => {
     expect(told({ imageSize: 'huge' })?.message).toMatch(/must be one of square.*, or \{"width"/);
     expect(told({ imageUrls: 7 })?.message).toMatch(/^must be one URL or a list of 1 to 10/);
     expect(
@@ -31,7 +31,7 @@ describe('a field that is wrong', () => {
     ).toContain('2|4|6');
   });
 
-  it('is a prompt of blanks', () => {
+  it('rejects a blank prompt', () => {
     expect(told({ prompt: '   ' })).toMatchObject({
       path: ['prompt'],
       message: 'must not be blank',
@@ -41,7 +41,7 @@ describe('a field that is wrong', () => {
 });
 
 describe('the models of spec §4.7', () => {
-  it('are all there, the default first', () => {
+  it('all exist, the default first', () => {
     const specified = [
       'nano-banana',
       'nano-banana-pro',
@@ -61,7 +61,7 @@ describe('the models of spec §4.7', () => {
   });
 
   it.each(imageModels.map((model) => [model.id, model] as const))(
-    '%s takes what its row says, and nothing of another model',
+    '%s accepts the fields of its row, and no field of another model',
     (id, model) => {
       const parameters: Record<string, unknown> = {
         aspectRatio: '1:1',
@@ -94,7 +94,7 @@ describe('the models of spec §4.7', () => {
     },
   );
 
-  it('are told to a caller who asks for another', () => {
+  it('are listed in the error for an unknown model', () => {
     const refused = refusal({ model: 'dall-e-2' });
     expect(refused.code).toBe('UNKNOWN_MODEL');
     expect(refused.details?.[0]?.message).toContain('alpha-image-2.5-flare');
@@ -145,7 +145,7 @@ describe('the limits of spec §8', () => {
     expect(() => plan({ prompt: 'a tree', model: 'alpha-image-2' })).not.toThrow();
   });
 
-  it('are the model’s own where it has its own', () => {
+  it('are those of the model if it has its own', () => {
     expect(refusal({ aspectRatio: '7:1' }).details?.[0]?.path).toBe('aspectRatio');
     expect(refusal({ model: 'alpha-imagine', aspectRatio: '21:9' }).code).toBe('INVALID_REQUEST');
     expect(
@@ -154,7 +154,7 @@ describe('the limits of spec §8', () => {
   });
 });
 
-describe('what the provider is asked', () => {
+describe('the input of a provider call', () => {
   it.each([
     [
       { aspectRatio: '16:9', outputFormat: 'webp', seed: 3 },
@@ -180,7 +180,7 @@ describe('what the provider is asked', () => {
     expect(input(body)).toMatchObject(expected);
   });
 
-  it('never holds a field that the upstream does not know', () => {
+  it('contains no field that the upstream does not support', () => {
     expect(input({ model: 'seedream', outputFormat: 'webp' })).not.toHaveProperty('output_format');
     expect(input({ model: 'alpha-image', quality: 'auto' })).not.toHaveProperty('quality');
     expect(input({ model: 'alpha-image-2', seed: 5 })).not.toHaveProperty('seed');
@@ -191,12 +191,12 @@ describe('what the provider is asked', () => {
     });
   });
 
-  it('is the edit endpoint when there are reference images', () => {
+  it('goes to the edit endpoint if there are reference images', () => {
     const body = { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] };
     expect(plan(body).calls[0]?.routes[0]?.providerEndpoint).toBe('fal-ai/nano-banana/edit');
   });
 
-  it('costs more for more', () => {
+  it('has a higher price for a higher resolution or quality', () => {
     const usd = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.unitPriceUsd;
     expect(usd({ model: 'nano-banana-pro' })).toBe(0.15);
     expect(usd({ model: 'nano-banana-pro', resolution: '4K' })).toBe(0.3);

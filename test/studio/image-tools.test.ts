@@ -66,7 +66,7 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
     ]);
   });
 
-  it('does six times in two steps where the service does four at most', () => {
+  it('reaches a factor of six in two steps if the service allows at most four', () => {
     const [first, second, ...more] = planOf(imageUpscale, { imageUrl, scaleFactor: 6 }).calls;
     expect(more).toEqual([]);
     expect(first?.routes[0]?.input).toMatchObject({
@@ -79,7 +79,7 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
     expect(second?.inputFrom).toEqual({ callIndex: 0, field: 'image_url' });
   });
 
-  it('is priced by the pixels of the result, and refuses what would be too large', () => {
+  it('is priced by the pixels of the result, and refuses results that would be too large', () => {
     const [call] = planOf(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
     expect(usdOf(call, facts(1000, 1000))).toBe(0.08);
     expect(usdOf(call, facts(1225, 1225))).toBeCloseTo(0.16);
@@ -106,7 +106,7 @@ describe('POST /studio/image/remove-background: limits of spec §4.7', () => {
     expect(takes(imageRemoveBackground, { imageUrl, ...body })).toBe(taken);
   });
 
-  it('says its defaults to the provider, and takes the one model of the largest resolution', () => {
+  it('sends its defaults to the provider, and uses the only model with the largest resolution', () => {
     const input = (body: object) =>
       planOf(imageRemoveBackground, { imageUrl, ...body }).calls[0]?.routes[0]?.input;
     expect(input({})).toEqual({
@@ -147,7 +147,7 @@ describe('POST /studio/image/batch: limits of spec §4.7', () => {
     expect(takes(imageBatch, body)).toBe(taken);
   });
 
-  it('names what contradicts, and what belongs to the other operation', () => {
+  it('names the fields that conflict, and fields of the other operation', () => {
     const conflict = refusalOf(imageBatch, { ...remove, prompts: urls(1), imageUrls: urls(2) });
     expect(conflict.code).toBe('CONFLICTING_FIELDS');
     expect(conflict.details?.map((detail) => detail.path)).toEqual(['imageUrls', 'prompts']);
@@ -158,7 +158,7 @@ describe('POST /studio/image/batch: limits of spec §4.7', () => {
     expect(wrong.details?.[0]?.path).toBe('prompts.1');
   });
 
-  it('plans a call of its own for every picture, none required', () => {
+  it('plans a separate call for every image, and requires none', () => {
     const plan = planOf(imageBatch, { ...upscale, imageUrls: urls(3), scaleFactor: 6 });
     expect(plan.calls.map((call) => [call.required, call.inputFrom?.callIndex])).toEqual([
       [false, undefined],

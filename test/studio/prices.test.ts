@@ -117,7 +117,7 @@ describe('the price of every row', () => {
     }
   });
 
-  it('is told in the currency of the catalog for a few that can be checked by hand', () => {
+  it('equals the catalog’s credits in examples that can be checked by hand', () => {
     const credits = (capability: Capability, body: object) =>
       planOf(capability, body).calls.reduce(
         (sum, call) => sum + call.quantity * ((usdOf(call)[0] ?? 0) / usdPerCredit),

@@ -58,7 +58,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     expect(taken).toEqual(expected);
   });
 
-  it('names the field of another model, and the models there are', () => {
+  it('names a field of another model, and the existing models', () => {
     const foreign = refusalOf(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 });
     expect(foreign.code).toBe('UNSUPPORTED_PARAMETER');
     expect(foreign.details?.[0]?.path).toBe('seed');
@@ -69,7 +69,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     );
   });
 
-  it('refuses a first picture beside references, and a shape beside a picture that decides it', () => {
+  it('refuses a first image together with references, and an aspect ratio that an image decides', () => {
     const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
     expect(refusalOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
     const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };
@@ -79,11 +79,11 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     ]);
   });
 
-  it('always answers later', () => {
+  it('always responds before the job ends', () => {
     expect(answersLater(videoGenerate, { prompt, async: false })).toBe(true);
   });
 
-  it('speaks each provider model’s own words: lengths as text, pictures by their field', () => {
+  it('sends each provider model its own fields: durations as text, images by field name', () => {
     expect(route({ durationSeconds: 6 })).toEqual({
       provider: 'fal',
       providerEndpoint: 'fal-ai/veo3.1',
@@ -118,7 +118,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     expect(price({ model: 'seedance-2.5', resolution: '480p' })).toEqual(['second', 5, 0.2205]);
   });
 
-  it('names the cheaper films that may come instead', () => {
+  it('has cheaper prices for videos of lower quality that may be delivered', () => {
     const variants = (body: object) =>
       planOf(videoGenerate, { prompt, ...body }).calls[0]?.variants;
     expect(variants({})).toEqual([{ hasAudio: false, unitPriceUsd: 0.2 }]);

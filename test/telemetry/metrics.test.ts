@@ -47,7 +47,7 @@ afterAll(async () => {
 });
 
 describe('probes', () => {
-  it('are ready once the server has seen the pollers', async () => {
+  it('report ready once the server has registered the pollers', async () => {
     await expect.poll(() => probe(worker.metricsPort, '/readyz')).toMatchObject({ status: 200 });
     const checks = { postgres: true, temporal: true, workers: true, pollers: true };
     const ofApi = { postgres: true, temporal: true, serving: true, pollers: true };
@@ -65,8 +65,8 @@ describe('probes', () => {
   });
 });
 
-describe('an API whose queues nobody polls', () => {
-  it('is ready for chat, and says what is missing', async () => {
+describe('an API without workers on its queues', () => {
+  it('is ready for chat, and reports the missing workers', async () => {
     const alone = await gateway.spawn('api', {
       API_PORT: '0',
       TASK_QUEUE_PREFIX: 'nobody-polls-',
@@ -84,7 +84,7 @@ describe('an API whose queues nobody polls', () => {
 });
 
 describe('metrics', () => {
-  it('tell what an image and a chat cost, whoever did what', async () => {
+  it('show the credits of an image and a chat, in whichever process they were counted', async () => {
     const image = await call(generate, { prompt: 'a pier' });
     expect(image.status).toBe(200);
     const wrong = await call(generate, { prompt: 'a pier', model: 'no-such-model' });
@@ -157,7 +157,7 @@ describe('metrics', () => {
     ).toBe(1);
   });
 
-  it('tell why a provider gave nothing, and what went back', async () => {
+  it('show why a provider delivered nothing, and the released credits', async () => {
     const released = { kind: 'studio' };
     const before = sumOf(await scrape(worker), 'gateway_credits_released_total', released);
     await gateway.sandbox.inject({ match: 'a wreck', faults: 'policy' });
@@ -174,7 +174,7 @@ describe('metrics', () => {
     expect(sumOf(page, 'gateway_provider_requests_total', outcome)).toBeGreaterThan(0);
   });
 
-  it('tell the state of the gateway from the worker alone', async () => {
+  it('show the state of the gateway from the worker alone', async () => {
     const queued = { queue: 'studio', task: 'workflow' };
     await expect
       .poll(async () => sumOf(await scrape(worker), 'gateway_task_queue_pollers', queued))
@@ -192,14 +192,14 @@ describe('metrics', () => {
     expect((await scrape(api)).has('gateway_ledger_audit_rows')).toBe(false);
   });
 
-  it('have the SDK’s own on the same page', async () => {
+  it('include those of the Temporal SDK on the same page', async () => {
     const names = [...(await scrape(worker)).keys()].filter((name) => name.startsWith('temporal_'));
     expect(names).toContain('temporal_worker_task_slots_available');
   });
 });
 
 describe('the dashboard and the alert rules', () => {
-  it('name only metrics that are really exported, by labels that they have', async () => {
+  it('name only exported metrics and labels', async () => {
     expect((await call(generate, { prompt: 'a mole' })).status).toBe(200);
     // A provider that answers with the result has its calls on its queue.
     const speech = { text: 'a mole', title: 'Mole' };
@@ -219,7 +219,7 @@ describe('the dashboard and the alert rules', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('leave out no metric of ours that tells a state', async () => {
+  it('include every gauge of the gateway', async () => {
     const named = new Set((await readExpressions()).flatMap(selectorsOf).map(({ name }) => name));
     const ours = [...(await scrape(worker)).keys()].filter((name) => name.startsWith('gateway_'));
     const states = ours.filter((name) => !/_(total|bucket|sum|count)$/.test(name));
@@ -229,7 +229,7 @@ describe('the dashboard and the alert rules', () => {
 });
 
 describe('log lines', () => {
-  it('carry the ids of the request, the job and the workflow', async () => {
+  it('contain the ids of the request, the job and the workflow', async () => {
     const answer = await call(generate, { prompt: 'a buoy', async: true });
     const { jobId } = (JSON.parse(answer.body) as { data: { jobId: string } }).data;
     await gateway.untilDone(jobId);
@@ -243,7 +243,7 @@ describe('log lines', () => {
     await expect.poll(() => line(worker, 'reservation.charged')).toMatchObject(ids);
   });
 
-  it('of a job name it whoever writes them, and of nothing name nothing', () => {
+  it('about a job contain its ids in every process, and other lines contain none', () => {
     const lines = [...api.lines, ...worker.lines];
     const nameless = lines.filter((line) => 'jobId' in line && !('workflowId' in line));
     expect(nameless).toEqual([]);

@@ -73,11 +73,11 @@ async function call(path: string, body: object, traceparent?: string): Promise<R
 const traceOf = (traceId: string): ReceivedSpan[] =>
   receiver.spans.filter((span) => span.traceId === traceId);
 
-describe('a trace', () => {
+describe('the trace of a job', () => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const callerSpan = '00f067aa0ba902b7';
 
-  it('goes from the caller’s span to the ledger, each span the child of what caused it', async () => {
+  it('reaches from the caller’s span to the ledger, with each span below its cause', async () => {
     const answer = await call(generate, { prompt: 'a jetty' }, `00-${traceId}-${callerSpan}-00`);
     expect(answer.status).toBe(200);
     const named = (name: string): ReceivedSpan | undefined =>
@@ -102,7 +102,7 @@ describe('a trace', () => {
     expect(above?.name).toBe('activity store');
   });
 
-  it('is one over both processes, with ids and no contents', () => {
+  it('is one trace over both processes, with ids and without contents', () => {
     const spans = traceOf(traceId);
     expect(new Set(spans.map((span) => span.instance)).size).toBe(2);
     const services = new Set(spans.map((span) => span.service));
@@ -120,7 +120,7 @@ describe('a trace', () => {
     expect(receiver.headers[0]?.['authorization']).toBe('Basic c2VjcmV0');
   });
 
-  it('has a span of the whole job, to which the notification of the provider is linked', async () => {
+  it('has a span of the whole job, with a link to the provider notification', async () => {
     const job = (): ReceivedSpan | undefined =>
       traceOf(traceId).find((span) => span.name.startsWith('generate_content '));
     await expect.poll(job).toBeDefined();
@@ -148,7 +148,7 @@ describe('a trace', () => {
     });
   });
 
-  it('is not begun by probes, documents and the console', async () => {
+  it('is not started for probes, documents and the console', async () => {
     for (const path of ['/healthz', '/readyz', '/docs', '/console', '/console/assets/none.js'])
       await fetch(`http://127.0.0.1:${api.port}${path}`);
     const last = await call(generate, { prompt: '' });
@@ -159,7 +159,7 @@ describe('a trace', () => {
     expect(names.filter((name) => /healthz|readyz|docs|console/.test(name))).toEqual([]);
   });
 
-  it('is named by the log lines of its job', async () => {
+  it('has its id in the log lines of its job', async () => {
     const named = (lines: SpawnedProcess['lines'], msg: string) =>
       lines.find((line) => line.msg === msg && line['traceId'] === traceId);
     await expect.poll(() => named(api.lines, 'request.answered')).toBeDefined();
@@ -169,7 +169,7 @@ describe('a trace', () => {
     expect(named(worker.lines, 'reservation.charged')?.['spanId']).toBe(spanOf('activity charge'));
   });
 
-  it('begins here when the caller has none, or none that can be read', async () => {
+  it('starts in the gateway if the caller sends no valid trace', async () => {
     for (const given of [undefined, 'not a traceparent']) {
       const answer = await call('/api/v1/studio/image/generate', { prompt: '' }, given);
       expect(answer.status).toBe(400);
@@ -182,7 +182,7 @@ describe('a trace', () => {
     }
   });
 
-  it('tells nothing to providers', () => {
+  it('is not sent to providers', () => {
     expect(sentToProvider.length).toBeGreaterThan(0);
     const told = sentToProvider.filter(
       ({ headers }) => headers['traceparent'] ?? headers['baggage'],
@@ -191,8 +191,8 @@ describe('a trace', () => {
   });
 });
 
-describe('a chat', () => {
-  it('is traced over its reservation, its provider and its settlement', async () => {
+describe('the trace of a chat', () => {
+  it('covers its reservation, its provider call and its settlement', async () => {
     const answer = await call('/api/v1/chat', {
       model: 'gpt-5-mini',
       messages: [{ role: 'user', content: 'hello' }],
@@ -217,7 +217,7 @@ describe('a chat', () => {
   });
 
   it.each([false, true])(
-    'has a span by the conventions for generative AI (streamed: %s)',
+    'follows the conventions for generative AI (streamed: %s)',
     async (stream) => {
       const message = { role: 'user', content: 'a confidential lighthouse' };
       const response = await call('/api/v1/chat', {
@@ -263,7 +263,7 @@ describe('a chat', () => {
     },
   );
 
-  it('that fails has the code of its error', async () => {
+  it('contains the error code of a failed chat', async () => {
     await gateway.sandbox.inject({ match: 'a broken lens', faults: 'fail:400' });
     const response = await call('/api/v1/chat', {
       model: 'gpt-5-mini',

@@ -94,7 +94,7 @@ const unpublished = [
 ];
 const isPublished = ({ endpoint }: PlannedBody): boolean => !unpublished.includes(endpoint);
 
-it('sends bodies of the types that fal, OpenAI and ElevenLabs publish, for every model and route', async () => {
+it('the gateway sends bodies of the types that fal, OpenAI and ElevenLabs publish, for every model and route', async () => {
   const bodies = plannedBodies();
   expect(bodies.length).toBeGreaterThan(500);
   const values = bodies
