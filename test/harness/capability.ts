@@ -1,13 +1,13 @@
-/** A capability as its contract: what it takes, plans and refuses, without any server. */
+/** Calls a capability without a server: validates a body, plans it, and returns its refusal. */
 import { GatewayError } from '../../domain/errors.ts';
 import type { Capability, DraftPlan } from '../../studio/capability.ts';
 
-/** The plan of a body. @throws what the capability throws */
+/** Returns the plan of a body. @throws the error of the capability */
 export function planOf(capability: Capability, body: object): DraftPlan {
   return capability.plan(capability.request.parse(body));
 }
 
-/** Whether schema and plan both take a body. */
+/** Returns true if the schema and the plan both accept a body. */
 export function takes(capability: Capability, body: object): boolean {
   const parsed = capability.request.safeParse(body);
   if (!parsed.success) return false;
@@ -20,7 +20,7 @@ export function takes(capability: Capability, body: object): boolean {
   }
 }
 
-/** How the plan refuses a body that the schema takes. */
+/** Returns the error of the plan for a body that the schema accepts. */
 export function refusalOf(capability: Capability, body: object): GatewayError {
   try {
     planOf(capability, body);

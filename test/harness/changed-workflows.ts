@@ -1,4 +1,4 @@
-/** The workflow bundle of a working tree that somebody has changed: the sources, copied and edited. */
+/** Builds a workflow bundle from a copy of the sources in which the test has replaced texts. */
 import { randomUUID } from 'node:crypto';
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,19 +7,19 @@ import { bundleWorkflows } from '../../worker/bundle.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A change to a file of workflows/: what stands there, and what is to stand there. */
+/** A change to a file of workflows/: a text in the file, and its replacement. */
 export interface SourceChange {
   file: string;
   from: string;
   to: string;
 }
 
-/** Bundles the workflows with some changes. @throws Error when there is nothing to change */
+/** Bundles the workflows with these changes. @throws Error if a text is not in its file */
 export async function bundleChanged(
   changes: SourceChange[],
   interceptors: string[] = [],
 ): Promise<{ code: string }> {
-  // Below the project, so that the copy finds the same packages.
+  // The copy is below the project so that it uses the same packages.
   const copy = join(root, '.cache', `changed-${randomUUID().slice(0, 8)}`);
   try {
     await mkdir(copy, { recursive: true });

@@ -1,17 +1,17 @@
-/** A fresh, migrated database for one test file. */
+/** A new, migrated database for one test file. */
 import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { inject } from 'vitest';
 import type { Balance } from '../../jobs/ledger-verdicts.ts';
 
-/** A database that is dropped with `drop`. */
+/** A database; `drop` deletes it. */
 export interface TestDatabase {
   url: string;
   /** Runs a statement and returns its rows. */
   query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
-  /** What `ledger_audit` finds: promises of the ledger that do not hold. */
+  /** Returns the rows of `ledger_audit`: violations of the ledger’s promises. */
   audit: () => Promise<{ finding: string; subject: string }[]>;
-  /** Micro-credits of an organization. */
+  /** The balance of an organization, micro-credits. */
   balance: (organizationId: string) => Promise<Balance | null>;
   drop: () => Promise<void>;
 }
@@ -21,14 +21,14 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const templateUrl = inject('templateDatabaseUrl');
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   const urlOf = (database: string): string => templateUrl.replace(/\/[^/]*$/, `/${database}`);
-  // The product's bound on silence holds for every connection of the process; a test waits for a machine that stalls.
+  // A busy test machine can pause longer than the timeout of the product’s connections allows.
   const query_timeout = 240_000;
   const admin = new Client({ connectionString: urlOf('postgres'), query_timeout });
   await admin.connect();
   await admin.query(`CREATE DATABASE ${name} TEMPLATE template_gateway`);
   const client = new Client({ connectionString: urlOf(name), query_timeout });
   await client.connect();
-  // The file's last act is to drop the database under this very connection.
+  // The last step of a file drops the database while this connection is open.
   client.on('error', () => {});
   const query: TestDatabase['query'] = async (text, values) =>
     (await client.query(text, values)).rows;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
 
-/** Something that is there during the tests of a file: filled in before the first, closed after the last. */
+/** A resource of a test file: created before its first test, closed after its last. */
 export function during<Thing extends { close: () => unknown }>(start: () => Promise<Thing>): Thing {
   const thing = {} as Thing;
   beforeAll(async () => {

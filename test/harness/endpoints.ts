@@ -1,4 +1,7 @@
-/** The endpoints of the API as tests walk them, at paths that are well formed and name nothing. */
+/**
+ * The endpoints of the API for tests that call each of them; each path has a valid form and names
+ * no existing row.
+ */
 import { endpoints } from '../../api/endpoints/index.ts';
 import type { Endpoint } from '../../api/endpoints/endpoint.ts';
 
@@ -14,9 +17,9 @@ const words: Record<string, string> = {
   id: 'nothing',
 };
 
-/** An endpoint at such a path. */
+/** An endpoint with such a path. */
 export interface Walked extends Endpoint {
-  /** The path, ready to be asked. */
+  /** The path of a request. */
   asked: string;
   takesBody: boolean;
 }
@@ -27,14 +30,14 @@ const walk = (endpoint: Endpoint): Walked => ({
   takesBody: Boolean(endpoint.request.body ?? endpoint.request.content),
 });
 
-/** What operators do. */
+/** Endpoints of operators. */
 export const ofOperators = endpoints.filter(({ scope }) => scope === 'admin').map(walk);
-/** What callers do, and needs no key. */
+/** Endpoints of callers that need no key. */
 export const ofEverybody = endpoints
   .filter(({ scope, id }) => scope === 'open' && id !== undefined)
   .map(walk);
 const behindKeys = endpoints.filter(({ scope }) => scope !== 'admin' && scope !== 'open');
-/** What callers do, behind a key. */
+/** Endpoints of callers that need a key. */
 export const ofCallers = behindKeys.filter(({ id }) => id !== undefined).map(walk);
-/** The same in protocols of their own, which OpenAPI does not describe. */
+/** Endpoints with a key in other protocols, which the OpenAPI document does not contain. */
 export const ofProtocols = behindKeys.filter(({ id }) => id === undefined).map(walk);

@@ -1,4 +1,7 @@
-/** ffmpeg, from PyPI into `.cache/`: a decoder that shares nothing with the gateway or the sandbox. */
+/**
+ * Installs ffmpeg from PyPI into `.cache/`: a decoder that shares no code with the gateway or the
+ * sandbox.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
@@ -10,7 +13,7 @@ const run = promisify(execFile);
 const version = '0.6.0';
 const directory = fileURLToPath(new URL(`../../.cache/imageio-ffmpeg-${version}`, import.meta.url));
 
-/** Path of the binary; installed when it is missing. */
+/** Returns the path of the program, and installs it if it is missing. */
 export async function findFfmpeg(): Promise<string> {
   const binaries = join(directory, 'imageio_ffmpeg', 'binaries');
   if (!existsSync(binaries)) {
@@ -31,10 +34,10 @@ export async function findFfmpeg(): Promise<string> {
   return join(binaries, binary);
 }
 
-/** What a full decode of a file told. */
+/** The result of decoding a whole file. */
 export interface Decoded {
   durationSeconds: number;
-  /** Everything it complained about; empty for a sound file. */
+  /** All error messages of ffmpeg; empty for a valid file. */
   complaints: string;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The gateway of a test file. Files that take the ordinary settings share one gateway per vitest worker, each with an
- * organization of its own; `useOwnGateway` is for files that change settings, hold back workers or break what is shared.
+ * Gateways for test files. Files with ordinary settings share one gateway per vitest worker, each
+ * with its own organization; `useOwnGateway` is for files that change settings, stop workers or
+ * break shared servers.
  */
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { createKey } from '../../api/identity/keys.ts';
@@ -26,14 +27,14 @@ export interface TestCaller {
   key: string;
 }
 
-/** An answer with its body read. */
+/** A response with its parsed body. */
 export interface Answer<Body = StudioBody> {
   status: number;
   headers: Headers;
   body: Body;
 }
 
-/** The fields tests read of Studio answers and errors; which of them are there is what is tested. */
+/** The fields of Studio responses and errors that tests read; the tests check which are present. */
 export interface StudioBody {
   success: boolean;
   data: JobData;
@@ -74,9 +75,9 @@ export interface TestGateway extends RunningGateway {
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
   /** An organization with this many credits and a key. */
   newCaller: (options: CallerOptions) => Promise<TestCaller>;
-  /** Polls a job until it is done. */
+  /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
-  /** The audit may find nothing, and no reservation may be left open. */
+  /** Checks that the audit finds nothing and that no reservation is open. */
   expectSettled: () => Promise<void>;
 }
 
@@ -93,7 +94,7 @@ interface FirstCaller {
   credits?: number;
 }
 
-/** Starts a gateway of its own for a test file, which closes it in `afterAll`. */
+/** Starts a gateway for one test file, which closes it in `afterAll`. */
 export async function startGateway({
   credits,
   ...options
@@ -166,7 +167,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
       await api.services.chat.drained();
       const { checks } = await runAudit({ databaseUrl: database.url, pool: api.services.pool });
       expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
-      // A chat is settled after its answer has left.
+      // The settlement of a chat can follow its response.
       await untilHolds(async () =>
         expect(await database.query(`SELECT id FROM reservation WHERE state = 'reserved'`)).toEqual(
           [],
@@ -176,13 +177,18 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
   };
 }
 
-/** The time at which a file checks that no reservation is open and no promise of the ledger is broken. */
+/** The time at which a file checks for open reservations and audit findings. */
 type Settled = 'each' | 'last' | 'never';
 
-/** Pictures and films of the sandbox: one tiny file of each kind, or as large as the request says, which takes more CPU. */
+/**
+ * Media of the sandbox: one tiny file of each kind, or files of the requested size, which need more
+ * CPU.
+ */
 type Media = 'tiny' | 'full';
 
-/** The gateways of this vitest worker by their media. A file that leaves a gateway unsettled removes it. */
+/**
+ * The gateways of this vitest worker, by media. A file that leaves a gateway unsettled removes it.
+ */
 const shared = new Map<Media, Promise<RunningGateway>>();
 
 function sharedGateway(media: Media): Promise<RunningGateway> {
@@ -195,7 +201,9 @@ function sharedGateway(media: Media): Promise<RunningGateway> {
 interface SharedOptions extends FirstCaller {
   settled?: 'each' | 'last';
   media?: Media;
-  /** Settings of an API of the file's own, which uses the shared database, sandbox and workers. */
+  /**
+   * Settings of a separate API for the file, which uses the shared database, sandbox and workers.
+   */
   env?: Record<string, string>;
 }
 
@@ -226,8 +234,8 @@ export function useGateway(options: SharedOptions = {}): TestGateway {
 }
 
 /**
- * Returns a gateway with settings of its own, there during the tests of a file. Options that depend on what else is
- * there are made when that is.
+ * Returns a gateway with its own settings for the tests of a file. Options that depend on other
+ * resources are computed when those exist.
  */
 export function useOwnGateway(
   options: (GatewayOptions & FirstCaller) | (() => GatewayOptions & FirstCaller) = {},
@@ -236,7 +244,7 @@ export function useOwnGateway(
   const gateway = during(() => startGateway(typeof options === 'function' ? options() : options));
   const expectSettled = (): Promise<void> => gateway.expectSettled();
   if (settled === 'each') afterEach(expectSettled);
-  // Hooks of this kind run from the last to the first: before the gateway is closed.
+  // `afterAll` hooks run in reverse order, so this one runs before the gateway is closed.
   if (settled === 'last') afterAll(expectSettled);
   return gateway;
 }

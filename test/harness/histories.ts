@@ -1,7 +1,8 @@
 /**
- * Recorded histories: one per shape that a workflow's history can have, kept in test/histories/. They are replayed
- * against the code of today; `npm run dev -- record-histories` makes them anew, which is a decision: a history
- * that no longer replays is a job in production that no longer runs.
+ * Recorded histories in test/histories/, one for each shape that a workflow’s history can have.
+ * Tests replay them against the current code. `npm run dev -- record-histories` records them again;
+ * do so only on purpose, because a history that no longer replays means that running jobs in
+ * production fail.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
@@ -14,13 +15,13 @@ const directory = new URL('../histories/', import.meta.url);
 
 /** One recorded run. */
 export interface RecordedHistory {
-  /** `<workflow type>.<how it ended>` */
+  /** `<workflow type>.<end of the workflow>` */
   name: string;
   workflowId: string;
   history: History;
 }
 
-/** All recorded runs, in order of their names. */
+/** All recorded runs, sorted by name. */
 export async function readHistories(): Promise<RecordedHistory[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.json')).toSorted();
   return Promise.all(
@@ -33,7 +34,7 @@ export async function readHistories(): Promise<RecordedHistory[]> {
   );
 }
 
-/** What a worker must do again to replay a history: its events and their names, without workflow tasks. */
+/** The shape of a history: its events and their names, without workflow tasks. */
 export function shapeOf({ events }: History): string {
   return (events ?? [])
     .flatMap((event) => {
@@ -53,7 +54,7 @@ export function shapeOf({ events }: History): string {
     .join('\n');
 }
 
-/** Writes runs of workflows that have ended down: of those with the same shape, the first. */
+/** Writes the histories of ended workflows to files: for each shape, the first. */
 export async function recordHistories(
   runs: readonly { name: string; handle: WorkflowHandle }[],
 ): Promise<void> {
@@ -69,7 +70,10 @@ export async function recordHistories(
   }
 }
 
-/** Formats a recorded history with one event a line, so that a changed event is one changed line in a diff. */
+/**
+ * Formats a recorded history with one event a line, so that a diff shows one line for a changed
+ * event.
+ */
 function fileOf(workflowId: string | undefined, history: unknown): string {
   const { events } = history as { events: unknown[] };
   const lines = events.map((event) => JSON.stringify(event)).join(',\n');

@@ -1,10 +1,10 @@
 /**
- * The order of the test files: what takes a minute begins first, or the run ends with one of them while
- * the other core has nothing to do.
+ * The order of the test files: the slowest start first, so that no core waits for a single slow
+ * file at the end of the run.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** The files that took longest, of a run on two cores. */
+/** The slowest files of a run on two cores. */
 const longest = [
   'runbooks/gateway',
   'runbooks/servers',

@@ -1,4 +1,4 @@
-/** A stranger's web server with pictures and films on it, for inputs by URL. */
+/** A third party’s web server with images and videos, for inputs by URL. */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,18 +6,18 @@ import type { AddressInfo } from 'node:net';
 /** A running media server. */
 export interface MediaServer {
   origin: string;
-  /** Puts bytes under a path; `ranges: false`: the server answers every range with the whole file. */
+  /** Serves bytes at a path; with `ranges: false`, each range request receives the whole file. */
   put: (path: string, bytes: Buffer, options?: { ranges?: boolean }) => string;
-  /** Answers the nth request for a path (from 1) as the test says. */
+  /** Sets the response to the nth request for a path (from 1). */
   serve: (path: string, answer: (response: ServerResponse, count: number) => void) => string;
-  /** Bytes sent so far for a path. */
+  /** Bytes sent for a path. */
   sentBytes: (path: string) => number;
-  /** Requests so far for a path that `serve` answers. */
+  /** Requests for a path of `serve`. */
   requests: (path: string) => number;
   close: () => void;
 }
 
-/** Starts it on a free port. */
+/** Starts a media server on a free port. */
 export async function startMediaServer(): Promise<MediaServer> {
   const files = new Map<string, { bytes: Buffer; ranges: boolean; sentBytes: number }>();
   const answers = new Map<string, (response: ServerResponse, count: number) => void>();

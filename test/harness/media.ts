@@ -1,15 +1,15 @@
-/** Looks at media with decoders, as a customer would. */
+/** Decodes media with independent programs. */
 import { BufferSource, Input, ALL_FORMATS } from 'mediabunny';
 import sharp from 'sharp';
 
-/** The bytes behind a URL. @throws when it does not answer 200 */
+/** Returns the bytes at a URL. @throws if the status is not 200 */
 export async function download(url: string): Promise<Buffer> {
   const answer = await fetch(url);
   if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`);
   return Buffer.from(await answer.arrayBuffer());
 }
 
-/** A picture's pixels as RGBA. */
+/** The pixels of an image as RGBA. */
 export async function pixelsOf(bytes: Buffer): Promise<{
   width: number;
   height: number;
@@ -30,7 +30,7 @@ export async function pixelsOf(bytes: Buffer): Promise<{
   };
 }
 
-/** What a film is, and that every frame's packet can be read. */
+/** The properties of a video; a packet of each frame could be read. */
 export async function filmFacts(bytes: Buffer): Promise<{
   mimeType: string;
   codec: string | null;
@@ -53,7 +53,7 @@ export async function filmFacts(bytes: Buffer): Promise<{
   };
 }
 
-/** A plain picture with a disc in its middle, as PNG. */
+/** Returns a plain image with a disc in its middle, as PNG. */
 export async function discPicture(width: number, height: number): Promise<Buffer> {
   const radius = Math.floor(Math.min(width, height) / 4);
   const disc = Buffer.from(

@@ -1,7 +1,9 @@
-/** Looks at recordings with a reader that shares no code with ours: mediabunny over whole bytes. */
+/**
+ * Reads recordings with mediabunny over whole bytes, a reader that shares no code with the gateway.
+ */
 import { ALL_FORMATS, BufferSource, EncodedPacketSink, Input } from 'mediabunny';
 
-/** What a recording is. */
+/** The properties of a recording. */
 export interface Heard {
   mimeType: string;
   codec: string | null;
@@ -11,14 +13,14 @@ export interface Heard {
   packets: number;
 }
 
-/** Fetches a result and looks at it. */
+/** Fetches a result and returns its properties. */
 export async function hear(url: string): Promise<Heard> {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
   return hearBytes(new Uint8Array(await answer.arrayBuffer()));
 }
 
-/** Looks at a recording. */
+/** Returns the properties of a recording. */
 export async function hearBytes(bytes: Uint8Array): Promise<Heard> {
   const input = new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
   try {

@@ -1,6 +1,7 @@
 /**
- * The parts of a gateway of tests: fresh database and storage, a sandbox process, an API and Temporal workers in the
- * process of the test, the servers of its callers, and further API or worker processes that tests start and kill.
+ * Starts the parts of a gateway: new database and storage, a sandbox process, an API and Temporal
+ * workers in the process of the test, the servers of its callers, and further API or worker
+ * processes that tests start and kill.
  */
 import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
@@ -36,40 +37,43 @@ export interface RunningGateway {
   env: Record<string, string>;
   database: TestDatabase;
   sandbox: TestSandbox;
-  /** A public server of media; the gateway may read from it. */
+  /** A public media server, from which the gateway may read. */
   media: MediaServer;
-  /** A caller's server; the gateway may send webhooks to it. */
+  /** A caller’s server, to which the gateway may send webhooks. */
   receiver: WebhookReceiver;
-  /** Another process of this gateway (`api/main.ts` or `worker/main.ts`), ready. */
+  /**
+   * Starts another process of this gateway (`api/main.ts` or `worker/main.ts`) and waits until it
+   * is ready.
+   */
   spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<SpawnedProcess>;
   /** Kills the processes that `spawn` started. */
   endSpawned: () => Promise<void>;
   close: () => Promise<void>;
 }
 
-/** A line of a process's log. */
+/** A log line of a process. */
 export type LogLine = Record<string, unknown> & { msg: string };
 
-/** A process of the gateway that a test may end as it likes. */
+/** A process of the gateway that a test may end. */
 export interface SpawnedProcess {
   child: ChildProcess;
-  /** Where an API process listens; 0 for a worker. */
+  /** The port of an API process; 0 for a worker. */
   port: number;
-  /** Where it serves its metrics; 0 without METRICS_PORT. */
+  /** The port of its metrics; 0 without METRICS_PORT. */
   metricsPort: number;
-  /** What it has logged so far. */
+  /** Its log lines. */
   lines: LogLine[];
 }
 
 /** Settings that differ from those of the shared gateway. */
 export interface GatewayOptions {
   env?: Record<string, string>;
-  /** Time that the sandbox takes for an image, milliseconds. */
+  /** Duration of an image request in the sandbox, milliseconds. */
   latencyMs?: number;
   sandboxEnv?: Record<string, string>;
-  /** False: no workers in the process of the test, which spawns its own. */
+  /** False: the process of the test runs no workers, and the test starts its own. */
   worker?: boolean;
-  /** Further origins that inputs may be read from although they are private. */
+  /** Further private origins from which the gateway may read inputs. */
   admittedOrigins?: readonly string[];
 }
 
@@ -116,7 +120,7 @@ export async function startParts(options: GatewayOptions): Promise<RunningGatewa
     ...spawned,
     async close() {
       await spawned.endSpawned();
-      // A call that hangs at the sandbox would keep the workers from stopping for a minute.
+      // A call that hangs in the sandbox would delay the stop of the workers by a minute.
       await Promise.all([stopWorkers?.(), sandbox.stop()]);
       await api.close();
       media.close();
@@ -128,8 +132,8 @@ export async function startParts(options: GatewayOptions): Promise<RunningGatewa
 }
 
 /**
- * Starts an API with settings of its own over the database, sandbox and workers of a running gateway. Time limits of jobs
- * belong to it, because they are in the plan. `close` ends this API only.
+ * Starts an API with its own settings for the database, sandbox and workers of a running gateway.
+ * It also sets the time limits of jobs, because they are in the plan. `close` ends only this API.
  */
 export async function startFurtherApi(
   parts: RunningGateway,
@@ -153,7 +157,9 @@ export async function startFurtherApi(
   };
 }
 
-/** Returns the settings of an API on a free port, which may read from these origins and from itself. */
+/**
+ * Returns the settings of an API on a free port, which may read from these origins and from itself.
+ */
 async function address(admitted: readonly string[]): Promise<Record<string, string>> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -231,7 +237,7 @@ function environment(parts: Parts): Record<string, string> {
     DATABASE_URL: parts.database.url,
     DATABASE_POOL_MAX: '8',
     TEMPORAL_ADDRESS: inject('temporalAddress'),
-    // All test files share a server; their queues must not meet.
+    // All test files share one Temporal server, so each needs its own task queues.
     TASK_QUEUE_PREFIX: `${randomUUID().slice(0, 8)}-`,
     STORAGE_DIR: join(parts.directory, 'storage'),
     STORAGE_SECRET: secret(),

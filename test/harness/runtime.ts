@@ -3,7 +3,7 @@ import { IllegalStateError } from '@temporalio/common';
 import type { Logger } from '../../platform/logger.ts';
 import { installRuntime } from '../../worker/runtime.ts';
 
-/** Installs the runtime unless an earlier file has. */
+/** Installs the runtime unless an earlier file did. */
 export function installTestRuntime(logger: Logger): void {
   try {
     installRuntime(logger);

@@ -1,11 +1,11 @@
-/** The provider sandbox as a process of its own, and the questions tests ask it. */
+/** Starts the provider sandbox as a separate process, and reads its log. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 const script = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 
-/** A submit that the sandbox accepted, from its own log. */
+/** A submit that the sandbox accepted, from the sandbox’s log. */
 export interface AcceptedSubmit {
   requestId: string;
   endpoint: string;
@@ -20,22 +20,24 @@ export interface TestSandbox {
   chatKey: string;
   openaiKey: string;
   elevenlabsKey: string;
-  /** The independent witness: what was accepted for a job, or with these words in it. */
+  /** Returns the submits that the sandbox accepted for a job, or whose prompt contains a text. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
-  /** Chat requests as they came, newest last. */
+  /** Returns the chat requests of the sandbox, newest last. */
   chatRequests: (match: string) => Promise<{ protocol: string; body: Record<string, unknown> }[]>;
   counters: () => Promise<Record<string, number>>;
   /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
   clearFaults: () => Promise<void>;
-  /** Sends the webhook of a request (again), perhaps forged; tells how it was answered. */
+  /**
+   * Sends the webhook of a request again, optionally forged; returns the response of the gateway.
+   */
   resend: (requestId: string, options: Record<string, unknown>) => Promise<{ status: number }>;
   stop: () => Promise<void>;
 }
 
 interface SandboxOptions {
   dataDir: string;
-  /** How long an image takes, milliseconds. */
+  /** Duration of an image request, milliseconds. */
   latencyMs?: number;
   env?: Record<string, string>;
 }

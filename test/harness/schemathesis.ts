@@ -1,4 +1,7 @@
-/** Schemathesis, from PyPI into `.cache/`: it reads the served description and tries to prove it wrong. */
+/**
+ * Runs Schemathesis, from PyPI in `.cache/`: it reads the OpenAPI document and sends requests that
+ * could violate it.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
@@ -12,7 +15,7 @@ const version = '4.32.5';
 const directory = fileURLToPath(new URL(`../../.cache/schemathesis-${version}`, import.meta.url));
 const executable = `${directory}/bin/schemathesis`;
 
-/** Installs it when it is missing. */
+/** Installs Schemathesis if it is missing. */
 export async function installSchemathesis(): Promise<void> {
   if (existsSync(executable)) return;
   await run('python3', ['-m', 'venv', directory]);
@@ -20,19 +23,23 @@ export async function installSchemathesis(): Promise<void> {
 }
 
 /**
- * What a valid request may be refused with: the key, the object or the Idempotency-Key was made up.
- * Anything else, a 400 first of all, says that the description takes more than the API does.
+ * Status codes with which a valid request may be refused, because its key, object or
+ * Idempotency-Key does not exist. Any other refusal, such as a 400, means that the document allows
+ * more than the API accepts.
  */
 const expected = ['2xx', '401', '403', '404', '409', '422'];
 
-/** What a request that the description does not allow may be refused with. */
+/** Status codes with which an invalid request may be refused. */
 const refused = ['4xx'];
 
-/** Lists the ids of endpoints and of their estimates, which take the same body. */
+/** Lists the ids of endpoints and of their estimates, which have the same body. */
 const estimated = (...names: string[]): string[] =>
   names.flatMap((operation) => [operation, `${operation}Estimate`]);
 
-/** Operations with rules that no JSON schema tells: what they may answer too, and why. */
+/**
+ * Operations with rules that JSON schema cannot express: further allowed status codes, and the
+ * reason.
+ */
 const untold = [
   {
     why: 'the models are the operator’s, and some fields depend on others',
@@ -123,9 +130,9 @@ function configuration(): string {
   });
   return [
     `[checks.positive_data_acceptance]\n${rule(expected)}`,
-    // A list with more items than it may have can be larger than a body may be.
+    // A list with more items than allowed can be larger than the limit of a body.
     `[checks.negative_data_rejection]\n${rule(refused)}`,
-    // NUL cannot be kept by Postgres and is refused everywhere; no schema says so of every text.
+    // Postgres cannot store NUL, so every text rejects it, and the schemas do not repeat that.
     '[generation]\nallow-x00 = false',
     ...exceptions,
     '# a stream that does not end\n[[operations]]\ninclude-operation-id = "streamJobs"\nenabled = false',
@@ -141,7 +148,7 @@ interface Wanted {
   seed: string;
 }
 
-/** Runs it; `failed` when it found anything, `report` says what. */
+/** Runs Schemathesis; `failed` is true if it found a violation, `report` lists them. */
 export async function runSchemathesis(
   wanted: Wanted,
 ): Promise<{ failed: boolean; report: string }> {
@@ -168,7 +175,7 @@ export async function runSchemathesis(
     '--no-color',
   ];
   try {
-    // It writes a cache of its own where it stands.
+    // Schemathesis writes a cache to its working directory.
     const { stdout } = await run(executable, args, { cwd: directory, maxBuffer: 64 * 1024 * 1024 });
     return { failed: false, report: stdout };
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * Studio jobs whose activities a test gives: the real workflow code on the run's Temporal server, and for each job
- * plain functions that answer as the test wants and keep what they were called with.
+ * Runs Studio jobs with activities that a test provides: the real workflow code on the run’s
+ * Temporal server, and plain functions that return what the test needs and record their inputs.
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
@@ -38,67 +38,67 @@ import { installTestRuntime } from './runtime.ts';
 
 type Name = Exclude<keyof Activities, 'stopDelivery'>;
 
-/** What a job's activities do; those that are left out do what they do on a good day. */
+/** The activities that a test provides; the others succeed. */
 export type Script = { [Verb in Name]?: Activities[Verb] };
 
-/** A call of an activity: `where` is `local`, or the queue it came by. */
+/** A call of an activity: `where` is `local`, or the name of its task queue. */
 export interface ActivityCall {
   name: Name;
   where: string;
   input: unknown;
 }
 
-/** How a job's workflow ended. */
+/** The end of a job’s workflow. */
 export interface JobEnd {
-  /** What it returned; null when it failed or was canceled. */
+  /** The result; null if the workflow failed or was canceled. */
   outcome: JobOutcome | null;
-  /** The failure's type, `CANCELED` for a workflow that ended as canceled. */
+  /** The type and message of the failure; type `CANCELED` for a canceled workflow. */
   failure: { type: string; message: string } | null;
-  /** The steps in order: `submit` for a local one, else `submit on fal`. */
+  /** The steps in order: `submit` for a local activity, `submit on fal` for a queued one. */
   steps: string[];
   progress: JobProgress;
-  /** Current Details. */
+  /** The Current Details of the workflow. */
   details: string;
   provider: string | undefined;
   requests: string[] | undefined;
   errorCode: string | undefined;
 }
 
-/** A job that runs. */
+/** A running job. */
 export interface ScriptedJob {
   plan: JobPlan;
   handle: WorkflowHandle;
   calls: ActivityCall[];
-  /** Ends when the activity was called so many times. */
+  /** Resolves when the activity was called this many times. */
   called: (name: Name, times?: number) => Promise<void>;
-  /** The provider notifies of an operation of a call; of the one that it made by default. */
+  /** Sends a provider notification for a call; by default about its accepted provider operation. */
   notify: (operationId?: string, callIndex?: number) => Promise<void>;
-  /** The inputs that an activity was called with. */
+  /** Returns the inputs of an activity’s calls. */
   inputsOf: <Verb extends Name>(name: Verb) => Parameters<Activities[Verb]>[0][];
-  /** Waits for the end. Its Current Details may then tell of nothing that is still to come. */
+  /** Waits for the end, and checks that Current Details mention no future step. */
   end: () => Promise<JobEnd>;
 }
 
-/** Where scripted jobs run. */
+/** The environment of scripted jobs. */
 export interface ScriptedJobs {
-  /** A route by one of the two providers that there are workers for. */
+  /** Returns a route by one of the two providers that have workers. */
   route: (provider: 'fal' | 'openai', changes?: Partial<CallRoute>) => CallRoute;
-  /** Where webhooks are attempted. */
+  /** The task queue of webhook deliveries. */
   webhookQueue: string;
-  /** A call that is asked after a moment. */
+  /** Returns a planned call whose first check comes after a moment. */
   call: (changes?: Partial<PlannedCall>) => PlannedCall;
   start: (script?: Script, changes?: Partial<JobPlan>) => Promise<ScriptedJob>;
-  /** All jobs that were started. */
+  /** All started jobs. */
   jobs: ScriptedJob[];
   close: () => Promise<void>;
 }
 
-/** Words of what is going on, or still to come: not of a job that has ended. */
+/** Phrases about current or future steps, which an ended job must not show. */
 const unfinished =
   /next check|submitting|waiting|works on it|reserving|assembling|charging|releasing|canceling/;
 const balance = { posted: 0, reserved: 0, available: 0 };
 
-/** An artifact of a call. */
+/** Returns an artifact of a call. */
 export function artifactOf(callIndex: number): StoredArtifact {
   return {
     storageKey: `o/j/${callIndex}-0.png`,
@@ -112,12 +112,12 @@ export function artifactOf(callIndex: number): StoredArtifact {
   };
 }
 
-/** What a call delivers. */
+/** Returns the outputs of a call. */
 export function outputsOf(callIndex: number): CallOutputs {
   return { callIndex, artifacts: [artifactOf(callIndex)], data: null, delivered: 1, error: null };
 }
 
-/** What activities do on a good day. */
+/** Activities that succeed. */
 const goodDay: { [Verb in Name]: Activities[Verb] } = {
   reserve: async () => ({
     verdict: 'reserved',
@@ -148,7 +148,9 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
   attemptDelivery: async () => {},
 };
 
-/** Connects to the run's Temporal server and starts workers; close it in `afterAll`. */
+/**
+ * Connects to the run’s Temporal server and starts workers; the test calls `close` in `afterAll`.
+ */
 export async function startScriptedJobs(): Promise<ScriptedJobs> {
   installTestRuntime(createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'));
   const env = await TestWorkflowEnvironment.createFromExistingServer({
@@ -159,7 +161,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
   const prefix = `${randomUUID().slice(0, 8)}-`;
   const scripts = new Map<string, { script: Script; calls: ActivityCall[]; news: EventEmitter }>();
 
-  /** The activity of that name of whichever job calls it. */
+  /** Returns the activity of this name for the job that calls it. */
   function activity(name: Name): (input: unknown) => Promise<unknown> {
     return async (input) => {
       const { isLocal, taskQueue, workflowExecution } = Context.current().info;
@@ -308,7 +310,10 @@ async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
   };
 }
 
-/** Answers in turn: a function is called, an error thrown, a value returned; the last is repeated. */
+/**
+ * Returns a function with one result per call: functions are called, errors thrown, other values
+ * returned; the last repeats.
+ */
 export function inTurn<Input, Outcome>(
   ...answers: (Outcome | Error | ((input: Input) => Promise<Outcome>))[]
 ): (input: Input) => Promise<Outcome> {

@@ -24,9 +24,9 @@ declare module 'vitest' {
   }
 }
 
-/** Starts the servers; returns what stops them. */
+/** Starts the servers; returns a function that stops them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // The test processes and their children inherit it.
+  // The test processes and their children inherit these variables.
   Object.assign(process.env, compileCache);
   const executable = await findTemporalCli();
   const [postgres, temporal] = await Promise.all([
@@ -37,12 +37,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
       durable: false,
     }),
     startTemporal({ dataDir: null, port: await freePort(), uiPort: null, executable }),
-    // Built once here; every test process finds it in the cache.
+    // Builds the cached bundle once for all test processes.
     loadWorkflowBundle(),
     promisify(execFile)(process.execPath, ['console/build.ts']),
   ]);
   await migrate(postgres.url);
-  // A template may have no connections while it is copied; this makes sure that nobody tries.
+  // Postgres copies a template only without open connections, so this forbids them.
   const admin = new Client({ connectionString: postgres.url.replace(/\/[^/]*$/, '/postgres') });
   await admin.connect();
   await admin.query(
@@ -51,7 +51,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await admin.end();
   project.provide('templateDatabaseUrl', postgres.url);
   project.provide('temporalAddress', temporal.address);
-  // A shared gateway ends with its vitest worker, without a chance to remove its files.
+  // A shared gateway ends with its vitest worker, before it can remove its files.
   const directory = await mkdtemp(join(tmpdir(), 'gateway-tests-'));
   project.provide('directory', directory);
   return async () => {

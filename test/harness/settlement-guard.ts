@@ -1,10 +1,10 @@
 /**
- * A guard inside the database of a test: no transaction may end with a Studio job that is charged and not
- * completed, or completed and not charged, or ended and still reserved. It looks when a transaction commits,
- * so two transactions that would heal each other are seen as well, and the first of them fails.
+ * A database trigger for tests: no transaction may end with a Studio job that is charged and not
+ * completed, completed and not charged, or ended and still reserved. The check runs at each commit,
+ * so it also finds a pair of transactions that are correct only together: the first of them fails.
  */
 
-/** Installs it; `query` runs a statement in the database. */
+/** Installs the trigger; `query` runs a statement in the database. */
 export async function guardSettlements(query: (text: string) => Promise<unknown>): Promise<void> {
   await query(`CREATE FUNCTION guard_settlement() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE

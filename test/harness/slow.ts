@@ -1,15 +1,16 @@
 /**
- * What only `npm run test:all` runs, which CI does: a quarter of the files and most of the work. They start processes,
- * servers, browsers or tools by the dozen, or walk matrices of thousands of cases. A file that is named on the
- * command line always runs.
+ * Test files that only `npm run test:all` and CI run: a quarter of the files and most of the work.
+ * They start dozens of processes, servers, browsers or tools, or test thousands of cases. A file
+ * that is named on the command line always runs.
  */
 
-/** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
+/** True under `npm run test:all`, where tests of a part of a matrix test all of it. */
 export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
 export const slowFiles = [
-  // Tools of others: Prometheus, browsers, schemathesis, clients packed and installed from npm and PyPI.
+  // Third-party tools: Prometheus, browsers, schemathesis, clients packed and installed from npm
+  // and PyPI.
   'test/api/schemathesis.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/python.test.ts',
@@ -19,7 +20,7 @@ export const slowFiles = [
   'test/console/operator.test.ts',
   'test/deploy/alerts.test.ts',
   'test/docs/snippets.test.ts',
-  // Processes that are started, killed and started again; outages and clocks.
+  // Tests that start, kill and restart processes, stop servers or shift clocks.
   'test/api/canaries.test.ts',
   'test/api/crash.test.ts',
   'test/api/keyed-requests.test.ts',
@@ -36,7 +37,8 @@ export const slowFiles = [
   'test/runbooks/servers.test.ts',
   'test/telemetry/metrics.test.ts',
   'test/telemetry/tracing.test.ts',
-  // The servers of `npm start`, installed and started on their own; builds of before and after.
+  // Tests that install and start the servers of `npm start`, and tests of builds before and after a
+  // change.
   'test/stack/bootstrap.test.ts',
   'test/stack/local-stack.test.ts',
   'test/stack/postgres.test.ts',
@@ -46,7 +48,7 @@ export const slowFiles = [
   'test/workflows/payload-encryption.test.ts',
   'test/workflows/record.test.ts',
   'test/workflows/replay-command.test.ts',
-  // Measurements, wide bodies, and the sandbox’s own media.
+  // Measurements, wide bodies, and the sandbox’s media.
   'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
@@ -57,8 +59,8 @@ export const slowFiles = [
 ];
 
 /**
- * Of a matrix, what the row at this place has to do with: a fifth of the columns, others for the next row,
- * so that every row meets some columns and every column some rows; all of them under `npm run test:all`.
+ * Returns a fifth of the columns of a matrix, different ones for the next row, so that each row and
+ * each column is tested; all columns under `npm run test:all`.
  */
 export const portion = <T>(columns: readonly T[], row: number): readonly T[] =>
   columns.filter((_, column) => isWhole || (column + row) % 5 === 0);

@@ -1,18 +1,18 @@
-/** The rows of a job's timeline, as the Temporal UI draws them from its history. */
+/** Reads the rows of a job’s timeline, as the Temporal UI draws them from its history. */
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Client } from '@temporalio/client';
 
-/** One row. */
+/** A row of the timeline. */
 export interface TimelineRow {
   /** `local` steps ended in their first attempt; `activity` rows show attempts; and what came from outside. */
   kind: 'local' | 'activity' | 'signal' | 'timer' | 'child';
   name: string;
   summary: string | null;
-  /** What the step returned; undefined unless it ended well. */
+  /** The result of the step; undefined unless it succeeded. */
   result: unknown;
 }
 
-/** Waits for the end of the job's workflow, however it ends, and reads its rows in order. */
+/** Waits until the job’s workflow has ended in any way, and returns its rows in order. */
 export async function timelineOf(client: Client, jobId: string): Promise<TimelineRow[]> {
   const handle = client.workflow.getHandle(jobId);
   await handle.result().catch(() => {});
@@ -57,7 +57,7 @@ function decode(
   return payload ? defaultPayloadConverter.fromPayload(payload) : undefined;
 }
 
-/** The rows in one word each; timers, which the UI draws within the waits, are left out. */
+/** Returns one word for each row, without timers, which the UI draws inside the waits. */
 export function wordsOf(rows: readonly TimelineRow[]): string[] {
   return rows
     .filter(({ kind }) => kind !== 'timer')

@@ -1,13 +1,15 @@
-/** Waiting for what comes by itself. */
+/** Waits for conditions. */
 import { vi } from 'vitest';
 
-/** For what never comes; no measure of how quick it should. */
+/** The limit for conditions that are never met, milliseconds; it does not measure speed. */
 const hangMs = 60_000;
 
-/** Asks again and again until the answer is a truthy value, and returns that. @throws after a minute. */
+/**
+ * Calls a function repeatedly until its result is truthy, and returns that. @throws after a minute
+ */
 export const until = <T>(check: () => T | Promise<T>) =>
   vi.waitUntil(check, { timeout: hangMs, interval: 10 });
 
-/** Checks again and again until it holds; unlike `expect.poll`, also in tests that run side by side. */
+/** Repeats a check until it passes; unlike `expect.poll`, it also works in concurrent tests. */
 export const untilHolds = (check: () => unknown) =>
   vi.waitFor(check, { timeout: hangMs, interval: 40 });

@@ -1,4 +1,4 @@
-/** A caller's server that takes webhooks, and misbehaves when told to. */
+/** A caller’s server that receives webhooks, and fails as the test configures. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,10 +6,10 @@ import { buffer } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { untilHolds } from './until.ts';
 
-/** What arrived. */
+/** A received webhook. */
 export interface ReceivedWebhook {
   headers: Record<string, string>;
-  /** As it came: signatures are over these bytes. */
+  /** The raw body, over which the signature is computed. */
   text: string;
   body: { type: string; timestamp: string; data: ReceivedJob };
 }
@@ -28,20 +28,23 @@ type Reply = (response: ServerResponse, count: number) => void;
 /** A running receiver. */
 export interface WebhookReceiver {
   origin: string;
-  /** A URL of its own; `reply` answers the nth webhook there (from 1), with 204 when absent. */
+  /**
+   * Returns a separate URL; `reply` responds to the nth webhook there (from 1), with 204 by
+   * default.
+   */
   at: (path: string, reply?: Reply) => string;
   received: (path: string) => ReceivedWebhook[];
-  /** Waits until so many have arrived at a path, and returns them. */
+  /** Waits until this many webhooks have arrived at a path, and returns them. */
   untilReceived: (path: string, count?: number) => Promise<ReceivedWebhook[]>;
   /** Stops listening; `up` listens on the same port again. */
   down: () => Promise<void>;
   up: () => Promise<void>;
-  /** The same receiver, with paths below this one. */
+  /** Returns this receiver with paths below this one. */
   below: (parent: string) => WebhookReceiver;
   close: () => void;
 }
 
-/** Starts it on a free port. */
+/** Starts a receiver on a free port. */
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const replies = new Map<string, Reply>();
   const arrived = new Map<string, ReceivedWebhook[]>();
