@@ -1,4 +1,7 @@
-/** What is installed is what was chosen: exact versions, checksums, and none that is known to be broken. */
+/**
+ * Dependencies are exactly those that were chosen: exact versions, checksums, and no version with a
+ * known fault.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 

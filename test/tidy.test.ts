@@ -1,4 +1,4 @@
-/** The project's own rules, executed: style that is not executed decays (docs/architecture.md). */
+/** Checks the project’s own rules of style (docs/architecture.md). */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Input tokens of a chat: every field that is sent counts, so that no usage report above the bound is honest. */
+/**
+ * Input tokens of a chat: the count includes every field that is sent, so a usage report above the
+ * limit is false.
+ */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { ChatBody } from '../../chat/chat-body.ts';

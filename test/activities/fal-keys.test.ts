@@ -1,6 +1,7 @@
 /**
- * The keys of fal's webhook signatures are fetched from elsewhere: that place may hang, fail or change its
- * keys. Nobody waits long for it, no key outlives its time, and what may be genuine is never called forged.
+ * The keys of fal’s webhook signatures are fetched from a server that can hang, fail or replace its
+ * keys. Notifications wait only briefly for it, keys expire, and a notification that may be genuine
+ * is never rejected as forged.
  */
 import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { once } from 'node:events';

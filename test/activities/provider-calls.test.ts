@@ -1,6 +1,6 @@
 /**
- * One attempt of submit, store or cancel (activities/): records in a real Postgres, which can be
- * out of reach, and a provider of the test's own.
+ * One attempt of submit, store or cancel (activities/), with records in a real Postgres that can be
+ * unreachable, and a scripted provider.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';

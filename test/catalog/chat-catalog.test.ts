@@ -1,4 +1,4 @@
-/** Look-ups over chat models, and what an operator may change. */
+/** Searches for chat models, and the settings with which an operator changes them. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The committed catalog: what callers are promised of every row. */
+/** The committed catalog: the properties that callers can expect of every row. */
 import { stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { chatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';

@@ -1,4 +1,6 @@
-/** How the sources become rows: which of them wins, and what is left out. */
+/**
+ * The sources of the chat catalog become rows: the priority of the sources, and the omitted models.
+ */
 import { describe, expect, it } from 'vitest';
 import { buildChatRows } from '../../dev/catalog/chat-rows.ts';
 import type { ChatSources, LitellmModel, PiModel } from '../../dev/catalog/chat-sources.ts';

@@ -1,4 +1,6 @@
-/** Makers' names of Studio models: each leads to a row, and the page for callers has the same table. */
+/**
+ * Makers’ names of Studio models: each leads to a row, and the callers’ page has the same table.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { editModels, imageModels } from '../../catalog/image-models.ts';

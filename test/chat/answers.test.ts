@@ -1,4 +1,7 @@
-/** Parts of answers on which clients rely: codes of errors, ids, stop sequences, counts, and what a model cannot read. */
+/**
+ * Parts of responses on which clients depend: error codes, ids, stop sequences, counts, and
+ * unsupported inputs.
+ */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

@@ -1,5 +1,6 @@
 /**
- * An organization whose chats go through several processes at once pays for each once, and for no more than it has.
+ * An organization with chats in several processes at once is charged for each once, and never above
+ * its balance.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { creditsFromMicro } from '../../domain/credits.ts';

@@ -1,4 +1,7 @@
-/** Callers who disconnect: from the moment at which the provider responded with a success status, the input is charged. */
+/**
+ * Callers that disconnect: once the provider has responded with a success status, the input is
+ * charged.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';

@@ -1,6 +1,7 @@
 /**
- * How chats end when something goes wrong: callers who leave, readers who do not read, upstreams that
- * break off, keep silent about usage or lie, and an API that dies. Each ends in exactly one settlement.
+ * Chats that end with a failure: callers that disconnect, readers that do not read, upstreams that
+ * break off, report no usage or false usage, and an API that is killed. Each chat ends in exactly
+ * one settlement.
  */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';

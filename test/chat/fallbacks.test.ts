@@ -1,6 +1,7 @@
 /**
- * `models`: the next model is called when the one before certainly did nothing. One reservation covers the
- * dearest, what answered is charged, and nothing is ever paid twice.
+ * `models`: the next model is called if the one before certainly did nothing. One reservation
+ * covers the most expensive model, the model that responded is charged, and no chat is charged
+ * twice.
  */
 import OpenAI from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';

@@ -1,7 +1,7 @@
 /**
- * Chat under what production does to it (reliability §3.6): silence, readers of a byte a second, callers
- * who leave in the middle, an API that is killed with many streams open, upstreams that end too early or
- * talk nonsense about usage. Each ends in one settlement within its reservation.
+ * Chat under production conditions (reliability §3.6): silence, readers at one byte a second,
+ * callers that disconnect, an API that is killed with many open streams, upstreams that end too
+ * early or report invalid usage. Each chat ends in one settlement within its reservation.
  */
 import { knownProviders } from '../../providers/registry.ts';
 import { once } from 'node:events';

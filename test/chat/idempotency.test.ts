@@ -1,4 +1,4 @@
-/** Idempotency-Key on chat: one key, one chat that is paid for; its answer is given again. */
+/** Idempotency-Key on chat: one key is one chat, charged once, and its response is repeated. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';

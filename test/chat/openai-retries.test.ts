@@ -1,4 +1,4 @@
-/** What the official clients make of our errors: which they try again, when, and what that costs. */
+/** Errors of the gateway in the official clients: the retries, their delays, and their charges. */
 import Anthropic, { AuthenticationError, PermissionDeniedError } from '@anthropic-ai/sdk';
 import OpenAI, {
   APIConnectionTimeoutError,

@@ -1,6 +1,7 @@
 /**
- * Postgres is away for longer than chats live without it. When it is back, the sweeper may be there before the
- * process that the chats ran in: nothing of a living process may be lost to it.
+ * Postgres is unreachable for longer than a chat’s time limit without it. When Postgres is back,
+ * the sweeper can come before the process of the chats, and must not settle chats of a running
+ * process.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** Prompt caching: the mark reaches Anthropic; cached tokens have their own price and are shown everywhere. */
+/**
+ * Prompt caching: the cache mark reaches Anthropic, and cached tokens have their own price and
+ * appear in every usage report.
+ */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** A chat over a socket of its own, for tests that read slowly, hang up or look at every byte. */
+/** Sends a chat over a raw socket, for tests that read slowly, disconnect or inspect every byte. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import type { TestCaller } from '../harness/gateway.ts';

@@ -1,4 +1,6 @@
-/** Messages and tool calls that a client sends back as it received them, with every maker's own fields in them. */
+/**
+ * Messages and tool calls that a client sends back unchanged, including the fields of each maker.
+ */
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources';
 import { afterEach, describe, expect, it } from 'vitest';

@@ -1,4 +1,6 @@
-/** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
+/**
+ * POST /api/v1/chat: the gateway’s own format (spec §2.2–2.4), its refusals, and its reservations.
+ */
 import { describe, expect, it } from 'vitest';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';

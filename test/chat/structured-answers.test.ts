@@ -1,4 +1,7 @@
-/** Structured answers of models with Anthropic's protocol: by the model's own format, or by a tool that it must call. */
+/**
+ * Structured answers of models with Anthropic’s protocol, by the model’s own format or by a forced
+ * tool call.
+ */
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

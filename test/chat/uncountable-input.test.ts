@@ -1,6 +1,6 @@
 /**
- * Inputs that only the provider can count: documents and pictures. An estimate is reserved, and the provider's count is charged
- * as far as the balance pays; the rest is the loss of the operator.
+ * Documents and images, which only the provider can count. An estimate is reserved, and the
+ * provider’s count is charged up to the balance; the operator bears the rest.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';

@@ -1,4 +1,4 @@
-/** What `studio` sends and how it takes answers, where a server must misbehave on purpose. */
+/** Requests and responses of `studio`, with servers that fail on purpose. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** Runs the `studio` command as a process of its own, as a user would. */
+/** Runs the `studio` command as a separate process, as a user does. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '../../dev/stack/node-service.ts';

@@ -1,4 +1,6 @@
-/** The generated files of clients/ fit the API's description, and the packages fit the project. */
+/**
+ * The generated files of clients/ match the OpenAPI document, and the packages match the project.
+ */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';

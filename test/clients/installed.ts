@@ -1,4 +1,4 @@
-/** The clients as their users get them: packed, and installed into a folder of their own. */
+/** Packs the clients and installs them into a new folder, as users do. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packPython, packTypescript } from '../../dev/clients/pack.ts';

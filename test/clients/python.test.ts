@@ -1,4 +1,4 @@
-/** The Python client, packed and installed, against a gateway; program.py is a user's program. */
+/** The Python client, packed and installed, with a gateway; program.py is a user’s program. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

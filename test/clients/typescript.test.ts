@@ -1,4 +1,4 @@
-/** The TypeScript client, packed and installed, against a gateway. */
+/** The TypeScript client, packed and installed, with a gateway. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-/** What callers see of their account: usage, keys, webhooks, models; each a flow in a real browser. */
+/** The account pages of callers (usage, keys, webhooks, models) in a real browser. */
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** What callers do in the console: sign in, make things and see each step, chat, look at jobs. */
+/** The pages of callers in a real browser: sign-in, generation with each step, chat, jobs. */
 import type { Browser, Page, Request } from 'playwright-core';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** What operators do in the console: settle what hangs, with a reason that is written down. */
+/** The pages of operators in a real browser: they settle stuck jobs with a recorded reason. */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';

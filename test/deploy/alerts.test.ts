@@ -1,4 +1,7 @@
-/** Every alert fires over metrics that were recorded for it, and is quiet before; Prometheus' own promtool evaluates the rules. */
+/**
+ * Every alert fires for metrics that were recorded for it, and not before; Prometheus’ own promtool
+ * evaluates the rules.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * The deployment files against the code: what an engine would find out at the worst moment. Their formats
- * are checked by `sh deploy/check.sh`.
+ * Compares the deployment files with the code, so that errors appear before a deployment. `sh
+ * deploy/check.sh` checks their formats.
  */
 import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
 import { execFile, execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** An alert that wakes somebody names the page that says what to do, and the page knows the alert. */
+/** Each alert links to the page with its steps, and the page names the alert. */
 import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';

@@ -1,4 +1,4 @@
-/** The fenced blocks of the documents. */
+/** Reads the fenced blocks of the documents. */
 import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 

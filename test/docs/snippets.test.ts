@@ -1,7 +1,7 @@
 /**
- * Everything in README.md and docs/ that a reader would copy is run here, in the order of its page, as
- * one terminal would run it. What a block is said to print (the `json` or `text` block behind it) is
- * what it has to print; `…` stands for anything.
+ * Runs every block of README.md and docs/ that a reader can copy, in the order of its page, in one
+ * terminal for each page. The `json` or `text` block after a block is its expected output; `…`
+ * matches any text.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

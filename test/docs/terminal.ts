@@ -1,4 +1,4 @@
-/** A terminal as the documents mean it, in which their commands are run. */
+/** A terminal that runs the commands of the documents. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

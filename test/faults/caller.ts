@@ -1,4 +1,6 @@
-/** A caller as the documentation asks for one: it repeats what failed, under one Idempotency-Key. */
+/**
+ * A caller as the documentation recommends: it repeats failed requests under one Idempotency-Key.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A request to make until it has an answer that stays. */

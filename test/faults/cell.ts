@@ -1,6 +1,6 @@
 /**
- * One column of the crash matrix: jobs of several kinds come to one point, one process is killed
- * there, and everything the project promises is checked once it is back.
+ * One column of the crash matrix: jobs of several kinds reach one point, one process is killed
+ * there, and all promises of the project are checked after its restart.
  */
 import { knownProviders } from '../../providers/registry.ts';
 import { randomUUID } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
- * Clocks an hour off on the API and the worker, not on Postgres (reliability.md, F7): windows, expiry and
- * money go by the database's clock; webhooks that look too old are refused, and jobs end by asking instead.
- * Runs with `FAULTS=all`.
+ * Clocks of the API and the worker are an hour off, the clock of Postgres is not (reliability.md,
+ * F7): windows, expiry and money use the database’s clock; provider notifications that look too old
+ * are rejected, and jobs end by polling. Runs with `FAULTS=all`.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** Where the processes of a fault test report the points they come to, and wait to be let go. */
+/**
+ * A server to which the processes of a fault test report the points they reach, and where they
+ * wait.
+ */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

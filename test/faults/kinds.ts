@@ -1,4 +1,4 @@
-/** One request of each Studio kind, with inputs that the stack can read. */
+/** One request of each Studio kind, with inputs that the sandbox can read. */
 
 /** Addresses of inputs. */
 export interface Inputs {

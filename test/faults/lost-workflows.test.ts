@@ -1,6 +1,6 @@
 /**
- * Workflows that end without settling, or start again after it: terminated, timed out, reset, or
- * forgotten by a server that lost its database. Nothing stays reserved, nothing is paid twice.
+ * Workflows that end without a settlement or start again after it: terminated, timed out, reset, or
+ * lost with the database of Temporal. No reservation stays open, and no job is charged twice.
  */
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';

@@ -1,6 +1,7 @@
 /**
- * `npm run dev -- faults`: the crash matrix. Every victim is killed at every point for every kind; all
- * kinds of a victim and a point run together. Prints a table; what was run is kept for `--resume`.
+ * `npm run dev -- faults`: the crash matrix. It kills each process at each point for each kind of
+ * job; all kinds of a process and a point run together. It prints a table, and keeps results for
+ * `--resume`.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

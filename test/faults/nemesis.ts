@@ -1,7 +1,7 @@
 /**
- * Random kills under load: for minutes, every few seconds some process of the gateway, its database, its
- * engine or its provider is killed or frozen, while callers ask for jobs of every kind. Then everything
- * is started again, and everything promised is checked (reliability.md, F2).
+ * Random kills under load: every few seconds, a process of the gateway, Postgres, Temporal or the
+ * sandbox is killed or frozen while callers request jobs of every kind. Then all processes start
+ * again, and all promises are checked (reliability.md, F2).
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * What the gateway needs goes away and comes back: the processes live on, callers are told 503 with
- * Retry-After, nothing accepted is lost. `FAULTS=all` adds what takes longer (docs/faults.md).
+ * Servers that the gateway needs stop and return: its processes keep running, callers receive 503
+ * with Retry-After, and no accepted job is lost. `FAULTS=all` adds the slow tests (docs/faults.md).
  */
 import { execFileSync } from 'node:child_process';
 import { chownSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';

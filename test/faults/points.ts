@@ -1,7 +1,7 @@
 /**
- * The ten moments at which something may die, and how a process of the tests stops at them. The
- * product has no hook for this: the entry points beside this file start the real processes and wrap
- * the methods of their open services, so nothing of it can be switched on in production.
+ * The ten points at which a process can be killed. The product has no hook for them: the entry
+ * points in this folder start the real processes and wrap the methods of their services, so
+ * production has no switch for it.
  */
 import { ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';

@@ -1,7 +1,7 @@
 /**
- * One database is restored to an earlier time, and the other lives on: what docs/backup.md says of each job, with APIs and
- * workers stopped meanwhile, and with workers that live through it. Nobody is charged twice, nothing stays reserved, and the
- * audit stays clean.
+ * One database is restored to an earlier time, and the other keeps its state: jobs end as
+ * docs/backup.md describes, with APIs and workers stopped meanwhile, and with running workers. No
+ * job is charged twice, no reservation stays open, and the audit finds nothing.
  */
 import { execFile } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';

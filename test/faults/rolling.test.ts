@@ -1,6 +1,6 @@
 /**
- * Two APIs and two workers under load, replaced one after the other with SIGTERM, as a deployment
- * does: nobody who asks a ready API is told 5xx, no job is lost. Runs with `FAULTS=all`.
+ * Two APIs and two workers under load are replaced one after the other with SIGTERM, as in a
+ * deployment: no ready API responds with 5xx, and no job is lost. Runs with `FAULTS=all`.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,7 @@
-/** Preloaded by processes of the fault tests: their clock is `CLOCK_SHIFT_MS` ahead of everybody else's. */
+/**
+ * Shifts the clock of a process of the fault tests by `CLOCK_SHIFT_MS`; the process preloads this
+ * file.
+ */
 const shiftMs = Number(process.env['CLOCK_SHIFT_MS']);
 const RealDate = Date;
 const now = (): number => RealDate.now() + shiftMs;

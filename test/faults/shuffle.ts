@@ -1,4 +1,4 @@
-/** The same order, and the same chances, for the same seed. */
+/** Random order and random numbers that are the same for the same seed. */
 
 /** Mulberry32: a small generator of numbers in [0, 1) that a seed repeats. */
 export function randomOf(seed: number): () => number {

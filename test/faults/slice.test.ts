@@ -1,7 +1,7 @@
 /**
- * A slice of the crash matrix (docs/faults.md), another one every day: one column in which the worker
- * dies, one of another victim, four kinds each.
- * `FAULT_DAY=<n>` repeats the slice of a day.
+ * A slice of the crash matrix (docs/faults.md), a different one every day: one column in which the
+ * worker is killed, one with another process, four kinds each. `FAULT_DAY=<n>` repeats the slice of
+ * a day.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { comesTo, runColumn, victims, type Victim } from './cell.ts';

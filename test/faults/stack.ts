@@ -1,6 +1,6 @@
 /**
- * A whole gateway in processes of its own, each of which can be killed, frozen and started again on
- * the same port with the same data: Postgres, Temporal, the sandbox, APIs and workers.
+ * A complete gateway in separate processes (Postgres, Temporal, the sandbox, APIs and workers),
+ * each of which can be killed, frozen and restarted on the same port with the same data.
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * A batch of moves is the same as its moves one by one: the same answers, rows and audit, whatever
- * repeats, refusals, strangers' ids and organizations meet in it.
+ * A batch of moves has the same effect as its moves one by one: the same results, rows and audit,
+ * for all repeated moves, refusals, foreign ids and organizations in it.
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** Budgets of keys: what is reserved and charged in a period is never more than its limit, also in races. */
+/**
+ * Budgets of keys: the reserved and charged credits of a period never exceed its limit, also under
+ * parallel requests.
+ */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';

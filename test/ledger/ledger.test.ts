@@ -1,4 +1,7 @@
-/** The ledger under random moves, races and repetition: never overspent, never settled twice. */
+/**
+ * The ledger under random moves, parallel moves and repetition: never overspent, never settled
+ * twice.
+ */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';

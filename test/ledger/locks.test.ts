@@ -1,6 +1,7 @@
 /**
- * Every move of money is decided under the lock of its account: another transaction holds the account, spends
- * its credits, and commits. A move that was sent meanwhile must wait, and must be decided by the new balance.
+ * Each move of money is decided under the lock of its account: another transaction holds the
+ * account, spends its credits, and commits. A move that was sent meanwhile must wait, and must see
+ * the new balance.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';

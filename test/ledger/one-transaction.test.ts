@@ -1,4 +1,6 @@
-/** Charge, status and result are one transaction: the database itself refuses anything else here. */
+/**
+ * Charge, status and result are one transaction: in this test, the database rejects anything else.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';

@@ -1,4 +1,4 @@
-/** The edges of the six-hour window: what goes back goes back to the window it came from. */
+/** The edges of the six-hour window: released credits return to the window of their reservation. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';

@@ -1,6 +1,6 @@
 /**
- * The guard of foreign URLs. Canary listeners on the loopback addresses must see no connection, however
- * a URL is spelled and wherever it comes from. Addresses elsewhere are only ever checked, never fetched.
+ * The guard of foreign URLs. Canary listeners on the loopback addresses must see no connection, for
+ * any spelling and any source of a URL. Other addresses are checked but never fetched.
  */
 import type { LookupAddress } from 'node:dns';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** What keeps a process from starting is said in one sentence, and the process ends. */
+/** A process that cannot start prints one sentence and ends. */
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * The pages below docs/runbooks/ about a gateway whose servers are well: what each is about is broken first, its
- * symptom and its alerts are seen, then the page's own commands put it right.
+ * The runbooks about a gateway whose servers work: each test causes the problem, checks its symptom
+ * and its alerts, and solves it with the page’s own commands.
  */
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,7 @@
 /**
- * What the rehearsals share: a gateway of real processes, a page whose commands are run as they stand on it, and the
- * alerts that lead to it, evaluated by Prometheus' own promtool over the metrics of these processes.
+ * Shared parts of the runbook tests: a gateway of real processes, a page whose commands are run
+ * unchanged, and its alerts, which Prometheus’ own promtool evaluates over the metrics of these
+ * processes.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

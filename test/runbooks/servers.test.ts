@@ -1,6 +1,6 @@
 /**
- * The pages below docs/runbooks/ about workflow code, Postgres and Temporal: each is broken first, its symptom and
- * its alerts are seen, then the page's own commands put it right.
+ * The runbooks about workflow code, Postgres and Temporal: each test causes the problem, checks its
+ * symptom and its alerts, and solves it with the page’s own commands.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What was acknowledged survives `kill -9`. */
+/** The sandbox keeps acknowledged requests through `kill -9`. */
 import { once } from 'node:events';
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The vendor's own client must be satisfied by the sandbox, and its media must be real. */
+/** The vendor’s own client works with the sandbox, and the sandbox’s media are real. */
 import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';

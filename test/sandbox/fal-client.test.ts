@@ -1,4 +1,4 @@
-/** The vendor's own client must be satisfied by the sandbox. */
+/** The vendor’s own client works with the sandbox. */
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** Each fault misbehaves in its one way, and only so. */
+/** Each fault of the sandbox causes exactly its documented failure. */
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {

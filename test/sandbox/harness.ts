@@ -1,4 +1,4 @@
-/** A real sandbox process, a real webhook receiver and the few requests every test makes. */
+/** Starts a sandbox process and a webhook receiver, and sends the requests that most tests need. */
 import { createHash, createPublicKey, verify, type JsonWebKey } from 'node:crypto';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

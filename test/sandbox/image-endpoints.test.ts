@@ -1,4 +1,4 @@
-/** Every image endpoint gives pictures of the promised number, size and format. */
+/** Every image endpoint returns the documented number, size and format of images. */
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startSandbox, stopSandbox, type MadeFile, type SandboxProcess } from './harness.ts';

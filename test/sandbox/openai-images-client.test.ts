@@ -1,4 +1,4 @@
-/** The vendor's own client must be satisfied by the sandbox's images, and they must be real. */
+/** The vendor’s own client works with the sandbox’s image endpoints, and the images are real. */
 import OpenAI, {
   APIError,
   AuthenticationError,

@@ -1,4 +1,4 @@
-/** The benchmark's profile: one small picture for everything, and limits still checked. */
+/** The profile of the benchmark: one small image for all requests, with the usual validation. */
 import sharp from 'sharp';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';

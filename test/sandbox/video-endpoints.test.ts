@@ -1,4 +1,4 @@
-/** Every video endpoint gives a real H.264 MP4 of the promised size and length. */
+/** Every video endpoint returns a real H.264 MP4 of the documented size and length. */
 import { ALL_FORMATS, BufferSource, Input } from 'mediabunny';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

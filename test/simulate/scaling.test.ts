@@ -1,4 +1,7 @@
-/** docs/scaling.md: its tables are those of the simulation, whose constants docs/performance.md has. */
+/**
+ * docs/scaling.md contains the tables of the simulation, whose constants are in
+ * docs/performance.md.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** `npm run temporal`: Temporal's own command line, against the server that is configured. */
+/** `npm run temporal`: Temporal’s own CLI with the configured server. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, inject, it } from 'vitest';

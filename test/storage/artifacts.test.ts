@@ -1,4 +1,4 @@
-/** What is recorded of an artifact is true of the bytes that are stored, also where an attempt came before. */
+/** The record of an artifact matches its stored bytes, also after an earlier attempt. */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

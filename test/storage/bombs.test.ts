@@ -1,7 +1,7 @@
 /**
- * Pictures and films that were made to burst: small files that claim, or unpack to, far more. They are
- * looked at where they come in, as a provider's result and as a caller's input, and must cost neither
- * memory nor time.
+ * Decompression bombs: small images and videos that claim, or expand to, a huge size. The gateway
+ * checks a provider’s result and a caller’s input on arrival, and they must use neither memory nor
+ * time.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

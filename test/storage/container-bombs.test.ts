@@ -1,4 +1,7 @@
-/** Video and sound files that keep a parser busy or fill its memory: the event loop serves others meanwhile. */
+/**
+ * Video and sound files that keep a parser busy or fill its memory; the event loop continues to
+ * serve requests.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** One contract, run over every storage driver: the port promises nothing that a driver does not keep. */
+/** One contract for all storage drivers: each driver fulfils every promise of the port. */
 import { randomBytes } from 'node:crypto';
 import { access, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** A gateway on an S3 store: results, uploads and inputs go past the API, straight to the store. */
+/**
+ * A gateway with an S3 store: callers exchange results, uploads and inputs with the store directly,
+ * not through the API.
+ */
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';

@@ -1,4 +1,4 @@
-/** A spool file that is refused is gone: nothing makes it after it was removed. */
+/** A spool file is not created again after its removal. */
 import { pbkdf2 } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';

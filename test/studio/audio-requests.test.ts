@@ -1,4 +1,7 @@
-/** Every limit of the audio requests at its ends and beyond; what a plan costs and sends. */
+/**
+ * Each limit of the audio requests at its ends and beyond; the price and the provider input of a
+ * plan.
+ */
 import { describe, expect, it } from 'vitest';
 import { audioModels } from '../../catalog/audio-models.ts';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';

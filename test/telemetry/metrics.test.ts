@@ -1,4 +1,4 @@
-/** Metrics, probes and log lines of real processes: an API without workers and a worker beside it. */
+/** Metrics, probes and log lines of real processes: an API without workers, and a worker. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';

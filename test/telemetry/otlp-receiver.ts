@@ -1,4 +1,4 @@
-/** A real, little OTLP/HTTP receiver: it keeps the spans of the JSON encoding. */
+/** A small OTLP/HTTP receiver that keeps the spans of the JSON encoding. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

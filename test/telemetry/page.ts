@@ -1,4 +1,4 @@
-/** Reading a page of metrics (https://prometheus.io/docs/instrumenting/exposition_formats/). */
+/** Reads a page of metrics (https://prometheus.io/docs/instrumenting/exposition_formats/). */
 
 /** One value of a metric. */
 export interface Sample {

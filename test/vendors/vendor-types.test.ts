@@ -1,6 +1,7 @@
 /**
- * What the gateway sends to providers, and what the sandbox responds, has the types that the vendors publish: the bodies
- * are written to a TypeScript file, with the type of their endpoint, and the compiler checks the file.
+ * Requests of the gateway to providers and responses of the sandbox have the types that the vendors
+ * publish: the bodies are written to a TypeScript file with the types of their endpoints, and the
+ * compiler checks it.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';

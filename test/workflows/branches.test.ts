@@ -1,6 +1,6 @@
 /**
- * Every branch of a Studio job (workflows/studio-job.ts, provider-call.ts, steps.ts), by activities that the test
- * gives: what they are called with, where they run, how the job ends; and every history that this makes replays.
+ * Every branch of a Studio job (workflows/studio-job.ts, provider-call.ts, steps.ts), with scripted
+ * activities: their inputs, where they run, the end of the job; and each recorded history replays.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

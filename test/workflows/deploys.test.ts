@@ -1,4 +1,7 @@
-/** Deploys: jobs that began on one version end on another, or where they began; a reset pays nothing. */
+/**
+ * Deployments: jobs that began on one version end on another, or on their own; a reset charges
+ * nothing.
+ */
 import { randomUUID } from 'node:crypto';
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';

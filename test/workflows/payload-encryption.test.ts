@@ -1,4 +1,4 @@
-/** With payload keys set, Temporal keeps nothing that can be read, and everything still works. */
+/** With payload keys, Temporal stores nothing readable, and all features still work. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

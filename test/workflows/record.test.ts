@@ -1,4 +1,7 @@
-/** `npm run dev -- record-histories`: runs each way a job can end and writes its history down. */
+/**
+ * `npm run dev -- record-histories`: runs a job for each possible end and writes its history to a
+ * file.
+ */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';

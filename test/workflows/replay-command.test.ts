@@ -1,4 +1,6 @@
-/** `npm run replay`: says whether recorded jobs still run, and exactly where one does not. */
+/**
+ * `npm run replay`: reports whether recorded jobs still replay, and the exact place of a failure.
+ */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
