@@ -260,7 +260,7 @@ describe('the request to the upstream', () => {
     });
   });
 
-  it('asks for usage in streams, by the provider’s field', async () => {
+  it('requests usage in streams, by the provider’s field', async () => {
     for (const model of ['gpt-4o', 'mistral-large-2512']) {
       await collect(
         await client.chat.completions.create({

@@ -72,7 +72,7 @@ describe.each([
     expect(response).toMatchObject({ creditsConsumed: row.charged / 1e6 });
   });
 
-  it('charges what the same chat costs at /v1/chat/completions', async () => {
+  it('charges as much as the same chat at /v1/chat/completions', async () => {
     await newClient();
     await client.responses.create({ model, instructions: 'Be brief.', input: 'the same chat' });
     await settledChatOf(gateway, caller);

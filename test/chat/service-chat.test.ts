@@ -252,7 +252,7 @@ describe('the reservation of a chat', () => {
     expect(await gateway.sandbox.chatRequests('unaffordable')).toEqual([]);
   });
 
-  it('without max_tokens covers what the balance can pay, and the upstream receives that limit', async () => {
+  it('without max_tokens covers as much as the balance can pay, and the upstream receives that limit', async () => {
     const caller = await gateway.newCaller({ credits: 0.105 });
     const answer = await chat({ model: 'gpt-4o', messages: say('[[words:500]] poor') }, caller);
     expect(answer.status).toBe(200);

@@ -214,7 +214,7 @@ describe('an audit of 10,000 forged rows', () => {
 });
 
 describe('the auditor of a worker', () => {
-  it('counts and logs what it finds', async () => {
+  it('counts and logs its findings', async () => {
     const metrics = createMetrics();
     const state = createStateMetrics(metrics);
     const logger = createLogger('test', 'silent');
