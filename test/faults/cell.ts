@@ -170,7 +170,7 @@ export async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[
     `SELECT j.id, j.request_id AS tag, j.status, r.state,
        NOT EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
          AND c.state <> 'accepted' AND c.provider = 'fal') AS accepted,
-       ARRAY(SELECT e.kind FROM ledger_entry e WHERE e.reservation_id = j.id ORDER BY e.sequence)
+       ARRAY(SELECT e.kind::text FROM ledger_entry e WHERE e.reservation_id = j.id ORDER BY e.sequence)
          AS entries
      FROM job j JOIN reservation r ON r.id = j.id WHERE j.request_id = ANY($1)`,
     [tags],

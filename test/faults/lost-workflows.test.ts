@@ -55,7 +55,7 @@ interface JobState {
 
 async function stateOf(jobId: string): Promise<JobState | undefined> {
   const [job] = await stack.query<JobState>(
-    `SELECT j.status, r.state, j.error->>'code' AS code, ARRAY(SELECT e.kind FROM ledger_entry e
+    `SELECT j.status, r.state, j.error->>'code' AS code, ARRAY(SELECT e.kind::text FROM ledger_entry e
        WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries
      FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = $1`,
     [jobId],

@@ -52,7 +52,7 @@ interface JobState {
 }
 async function stateOf(jobId: string): Promise<JobState | null> {
   const [job] = await stack.query<JobState>(
-    `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind FROM ledger_entry e
+    `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind::text FROM ledger_entry e
        WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries FROM job j WHERE id = $1`,
     [jobId],
   );

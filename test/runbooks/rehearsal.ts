@@ -91,7 +91,7 @@ function callsOf(stack: FaultStack) {
   };
   const stateOf = async (jobId: string): Promise<JobState | undefined> => {
     const [job] = await stack.query<JobState>(
-      `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind FROM ledger_entry e
+      `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind::text FROM ledger_entry e
          WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries FROM job j WHERE id = $1`,
       [jobId],
     );
@@ -167,10 +167,11 @@ function callsOf(stack: FaultStack) {
       stack.query(
         `WITH aged AS (UPDATE reservation SET created_at = created_at - $1::interval
            WHERE state = 'reserved' RETURNING budget_id, amount, created_at)
-         SELECT budget_write(array_agg((budget_id, (at AT TIME ZONE 'UTC')::date, spent)::budget_spend)) FROM (
+         INSERT INTO budget_spend AS b SELECT budget_id, (at AT TIME ZONE 'UTC')::date, sum(spent) FROM (
            SELECT budget_id, created_at + $1::interval AS at, -amount AS spent FROM aged
            UNION ALL SELECT budget_id, created_at, amount FROM aged) AS moved
-         WHERE budget_id IS NOT NULL`,
+         WHERE budget_id IS NOT NULL GROUP BY 1, 2
+         ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent`,
         [by],
       ),
     /** Ends a process as a deploy does, and starts it again. */
