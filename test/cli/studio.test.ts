@@ -252,7 +252,7 @@ describe('studio admin', () => {
       admin(['reverify', jobId, ...why]),
     ]);
     expect(stuck.stdout).toMatch(/job_.* call 1 waits: fal was paused .* by olga: ticket 7$/m);
-    expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.]+ +[\d.]+$/m);
+    expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.-]+ +[\d.-]+$/m);
     expect([unknown, notifications].map(({ stdout }) => stdout)).toEqual(
       Array.from({ length: 2 }, () => '(none)\n'),
     );
