@@ -64,7 +64,8 @@ describe('organizations', () => {
       { ...rest, organizationId, status: 'suspended' },
     ]);
     await write(`/organizations/${organizationId}/activate`);
-    const [first] = (await read('/organizations?limit=1')).data;
+    const [first] = (await read(`/organizations?limit=1&name=${encodeURIComponent('Größe & Co')}`))
+      .data;
     expect(first).toEqual({ organizationId, ...rest });
     const one = await gateway.call<AdminBody>(`/api/admin/v1/organizations/${organizationId}`, {
       key: adminKey,
@@ -80,19 +81,20 @@ describe('organizations', () => {
   });
 
   it('are listed in pages', async () => {
-    await newOrganization();
-    await newOrganization();
-    const all = (await read<AdminBody['data']>('/organizations')).data;
+    const name = `Paged ${Date.now()}`;
+    for (let count = 0; count < 5; count += 1) await newOrganization({ name });
+    const filter = `name=${encodeURIComponent(name)}`;
+    const all = (await read<AdminBody['data']>(`/organizations?${filter}`)).data;
     const seen: string[] = [];
     for (let cursor: string | null = ''; cursor !== null;) {
       const page: ListBody<AdminBody['data']> = await read(
-        `/organizations?limit=2${cursor && `&cursor=${cursor}`}`,
+        `/organizations?${filter}&limit=2${cursor && `&cursor=${cursor}`}`,
       );
       seen.push(...page.data.map((organization) => organization.organizationId));
       cursor = page.nextCursor;
     }
     expect(seen).toEqual(all.map((organization) => organization.organizationId));
-    expect(new Set(seen).size).toBe(seen.length);
+    expect(new Set(seen).size).toBe(5);
   });
 });
 
@@ -293,7 +295,7 @@ describe('jobs', () => {
     ]);
     expect((await read(`/jobs?status=canceled&${mine}`)).data).toMatchObject([{ jobId }]);
     expect((await read(`/reservations?${mine}`)).data).toEqual([]);
-    expect((await read(`/jobs?limit=1&type=musicGenerate`)).data).toEqual([]);
+    expect((await read(`/jobs?limit=1&type=musicGenerate&${mine}`)).data).toEqual([]);
   });
 });
 

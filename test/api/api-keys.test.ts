@@ -424,7 +424,8 @@ describe('revoking a key during simultaneous key creations', () => {
     const caller = await newCaller();
     const thief = await create(caller.key, { name: 'stolen' });
     const [shown, ...attempts] = await whileLocked<unknown>(caller.memberId, async () => {
-      const heirs = Array.from({ length: 4 }, (_, index) =>
+      // Fewer than the connections that one organization may use.
+      const heirs = Array.from({ length: 3 }, (_, index) =>
         create(thief.body.key, { name: `heir ${index}` }),
       );
       await until(async () => (await waitingForLocks()) === heirs.length);
@@ -433,10 +434,10 @@ describe('revoking a key during simultaneous key creations', () => {
       await until(async () => (await waitingForLocks()) === heirs.length + 1);
       return [revoked, ...heirs];
     });
-    expect(attempts.map((answer) => (answer as Answer).status)).toEqual([200, 200, 200, 200]);
+    expect(attempts.map((answer) => (answer as Answer).status)).toEqual([200, 200, 200]);
     // After the response to the revocation, the list is final.
     expect(await list(caller.key)).toEqual(shown);
-    expect(shown).toHaveLength(5);
+    expect(shown).toHaveLength(4);
     expect((await create(thief.body.key, { name: 'late' })).status).toBe(401);
   });
 });

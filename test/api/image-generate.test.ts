@@ -128,7 +128,7 @@ describe('bad input', () => {
   });
 
   it('is rejected when it is too large, has another type, is compressed, or has an unknown path', async () => {
-    expect((await bad(`{"prompt":"${'x'.repeat(2_000_000)}"}`)).status).toBe(413);
+    expect((await bad(`{"prompt":"${'x'.repeat(3_000_000)}"}`)).status).toBe(413);
     expect((await bad('prompt=a', { 'content-type': 'text/plain' })).status).toBe(415);
     expect((await bad('{}', { 'content-encoding': 'gzip' })).status).toBe(415);
     expect((await gateway.call('/api/v1/studio/image/paint', { body: {} })).status).toBe(404);

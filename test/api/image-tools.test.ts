@@ -404,16 +404,19 @@ describe('inputs that are stored files', () => {
       expect(answer.body.data).toMatchObject({ width: 200, height: 120 });
     }
     const stranger = await gateway.newCaller({ credits: 100 });
-    for (const imageUrl of [fileId, publicUrl]) {
-      const answer = await gateway.call<ToolBody>('/api/v1/studio/image/upscale', {
+    const upscaled = (imageUrl: string) =>
+      gateway.call<ToolBody>('/api/v1/studio/image/upscale', {
         key: stranger.key,
         body: { imageUrl },
       });
-      expect(answer.body).toMatchObject({
+    for (const imageUrl of [fileId, publicUrl.replace(/\?.*/, '')]) {
+      expect((await upscaled(imageUrl)).body).toMatchObject({
         error: 'INVALID_INPUT_URL',
         details: [{ path: 'imageUrl' }],
       });
     }
+    // A signed URL opens for anyone who has it.
+    expect((await upscaled(publicUrl)).body.data).toMatchObject({ width: 200, height: 120 });
     const film = await gateway.call<ToolBody>('/api/v1/studio/video/upscale', {
       body: { videoUrl: fileId },
     });

@@ -101,7 +101,7 @@ describe('the list of models', () => {
     expect(gemini).toEqual({
       id: 'gemini-2.5-pro',
       name: 'Gemini 2.5 Pro',
-      cost: { input: 1.875, output: 15 },
+      cost: { input: 1.875, output: 15, cachedInput: 0.1875 },
       limit: { context: 1_048_576, output: 65_536 },
       reasoning: true,
       supportsImages: true,

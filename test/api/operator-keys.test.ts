@@ -46,7 +46,7 @@ describe('the key of an operator', () => {
     const admin = await ask('/operator', gateway.config.ADMIN_API_KEY);
     expect(admin.body.data).toEqual({ operatorId: null, name: null });
     const list = await ask<Operator[]>('/operators', key);
-    expect(list.body.data).toEqual([{ ...shown, lastUsedAt: expect.any(String) }]);
+    expect(list.body.data).toContainEqual({ ...shown, lastUsedAt: expect.any(String) });
     const rows = JSON.stringify(await gateway.database.query('SELECT * FROM operator'));
     expect(rows).not.toContain(key.slice(12));
     expect(await actionsOn(shown.operatorId ?? '')).toEqual([
@@ -68,7 +68,8 @@ describe('the key of an operator', () => {
     const paused = await ask('/providers/fal/pause', key, { actor: 'somebody else', reason });
     expect(paused.body.data.paused).toMatchObject({ actor: 'rita', reason });
     await ask('/providers/fal/resume', key, { reason });
-    expect(await actionsOn('fal')).toEqual([
+    // Other files pause fal too.
+    expect((await actionsOn('fal')).slice(-2)).toEqual([
       { action: 'provider.paused', actor: 'rita', reason },
       { action: 'provider.resumed', actor: 'rita', reason },
     ]);

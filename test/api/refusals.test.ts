@@ -21,7 +21,7 @@ const studio: Row[] = [
     'image/upscale',
     { scaleFactor: 3 },
     'imageUrl',
-    'is required: an http(s) URL, or the id of an uploaded file',
+    'is required: an http(s) URL, the id of an uploaded file, or a data URL of up to 1 MB',
   ],
   [
     'image/upscale',
@@ -208,7 +208,7 @@ describe('a query', () => {
     [
       '/api/v1/usage?after=2026-11-22',
       'after',
-      'must be an ISO 8601 date and time, such as 2026-01-31T12:00:00Z (received "2026-11-22")',
+      'must be a date and time with its time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00 (received "2026-11-22")',
     ],
     [
       '/api/v1/studio/jobs?status=done',

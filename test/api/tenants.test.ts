@@ -89,6 +89,9 @@ const generateFrom = (imageUrls: string): Attempt => ({
   body: { prompt: 'a tall tree', imageUrls },
 });
 
+/** Removes the signature, with which the URL of a file opens for anyone. */
+const unsigned = (url: string): string => url.replace(/\?.*/, '');
+
 /** Requests on an object, made from its ids. */
 const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'look at a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs/${job}` }),
@@ -130,22 +133,22 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
     body: { limit: { credits: 1, per: 'day' } },
   }),
   'use an upload by its id': ({ upload }) => generateFrom(upload),
-  'use an upload by its URL': ({ uploadUrl }) => generateFrom(uploadUrl),
-  'use a result by its URL': ({ resultUrl }) => generateFrom(resultUrl),
+  'use an upload by its unsigned URL': ({ uploadUrl }) => generateFrom(unsigned(uploadUrl)),
+  'use a result by its unsigned URL': ({ resultUrl }) => generateFrom(unsigned(resultUrl)),
   'edit a result': ({ resultUrl }) => ({
     method: 'POST',
     path: '/api/v1/studio/image/edit',
-    body: { prompt: 'a taller tree', imageUrls: resultUrl },
+    body: { prompt: 'a taller tree', imageUrls: unsigned(resultUrl) },
   }),
   'enlarge a result': ({ resultUrl }) => ({
     method: 'POST',
     path: '/api/v1/studio/image/upscale',
-    body: { imageUrl: resultUrl },
+    body: { imageUrl: unsigned(resultUrl) },
   }),
   'batch over a result': ({ resultUrl }) => ({
     method: 'POST',
     path: '/api/v1/studio/image/batch',
-    body: { imageUrls: [resultUrl], operation: 'upscale' },
+    body: { imageUrls: [unsigned(resultUrl)], operation: 'upscale' },
   }),
   'transcribe an upload': ({ upload }) => ({
     method: 'POST',
@@ -328,7 +331,7 @@ describe('in the same organization', () => {
       'cancel a job that waits': 403,
       'delete the media of a job': 403,
       'delete an upload': 403,
-      'use a result by its URL': 403,
+      'use a result by its unsigned URL': 403,
       'rotate a key': 403,
       'limit a key': 403,
     });
@@ -349,7 +352,7 @@ describe('in the same organization', () => {
       'look at a job',
       'wait for a job',
       'listen to a job',
-      'use a result by its URL',
+      'use a result by its unsigned URL',
     ]) {
       expect(await answered(attempts[what]?.(theirs) as Attempt, owner.key)).toMatchObject({
         status: 200,

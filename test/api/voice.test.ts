@@ -70,12 +70,15 @@ describe('POST /studio/voiceover/generate', () => {
     const [call] = await gateway.database.query<{ provider_request_id: string }>(
       `SELECT provider_request_id FROM provider_call WHERE job_id = '${accepted.body.data.jobId}'`,
     );
-    const { typedSearchAttributes } = await gateway.api.client.workflow
-      .getHandle(accepted.body.data.jobId)
-      .describe();
-    expect(typedSearchAttributes.get(searchAttributes.providerRequestId)).toEqual([
-      call?.provider_request_id,
-    ]);
+    // Temporal indexes a search attribute a moment after the workflow has set it.
+    await expect
+      .poll(async () => {
+        const { typedSearchAttributes } = await gateway.api.client.workflow
+          .getHandle(accepted.body.data.jobId)
+          .describe();
+        return typedSearchAttributes.get(searchAttributes.providerRequestId);
+      })
+      .toEqual([call?.provider_request_id]);
   });
 });
 

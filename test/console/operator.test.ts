@@ -151,7 +151,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByLabel('Name', { exact: true }).fill('Paul');
     await page.getByRole('dialog').getByLabel('Reason').fill('joins the team');
     await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
-    await page.getByText(/^gk_oper_/).waitFor();
+    await page.locator('[data-secret]').waitFor();
     await page.getByRole('button', { name: 'I have copied it' }).click();
     const paul = page.locator('[data-operator]').filter({ hasText: 'Paul' });
     await paul.getByRole('button', { name: 'Revoke' }).click();
