@@ -160,7 +160,7 @@ describe('studio keys and usage', () => {
     const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
     const tagged = await mine('jobs --tag team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
-    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +0 +done +1 .*  fal /m);
+    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +1 +done +1 .*  fal /m);
     const listed = await mine('files list --kind artifact');
     expect(listed.stdout).toContain(tree);
     expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
@@ -283,7 +283,7 @@ describe('studio admin', () => {
       new RegExp(`^organization +Test \\(${other.organizationId}, active\\)$`, 'm'),
       /^credits +3\.9 reserved, 3\.9 charged: charged$/m,
       /^request body +\{"model":"nano-banana","prompt":"a lighthouse"\}$/m,
-      /^submit +0 +done +1 .* 0\.\d+ +fal /m,
+      /^submit +1 +done +1 .* 0\.\d+ +fal /m,
       /^Calls to providers\n/m,
       /^1?\d .* charge +-3\.9 +-3\.9$/m,
       /^Next\n- Nothing: it is settled\.$/m,

@@ -44,7 +44,12 @@ const untold = [
   {
     why: 'the models are the operator’s, and some fields depend on others',
     statuses: ['400'],
-    operations: [...estimated('chat', 'chatCompletions'), 'createMessage', 'createResponse'],
+    operations: [
+      ...estimated('chat', 'chatCompletions'),
+      'createMessage',
+      'countMessageTokens',
+      'createResponse',
+    ],
   },
   {
     why: 'a URL has to be readable, a file to exist; a parameter may be another model’s',
