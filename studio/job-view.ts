@@ -174,12 +174,16 @@ export function createJobView(deps: {
       requestId: job.request_id,
       ...links(job),
     }),
-    /** Makes the `credits` block. */
-    credits: (job: JobRecord): CreditsBlock => ({
-      used: creditsFromMicro(job.charged ?? 0),
-      cost: creditsFromMicro(costOf(job)),
-      remaining: creditsFromMicro(job.available),
-    }),
+    credits: creditsBlockOf,
+  };
+}
+
+/** Makes the `credits` block. */
+function creditsBlockOf(job: JobRecord): CreditsBlock {
+  return {
+    used: creditsFromMicro(job.charged ?? 0),
+    cost: creditsFromMicro(costOf(job)),
+    remaining: creditsFromMicro(job.available),
   };
 }
 
