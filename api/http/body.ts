@@ -47,6 +47,8 @@ export async function readBody(
       count?.(chunk);
     });
   } catch (error) {
+    // The bytes that were read are dropped.
+    ctx.state.releaseBytes('body');
     // The rest of the body is not read, so the connection cannot be used again. If the client
     // should retry, the rest is read first: many clients see the response only after they have sent
     // everything.

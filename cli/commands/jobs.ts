@@ -2,7 +2,16 @@
 import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
-import { cellsOf, listIn, cellOf, table, list, type Columns, type Fields } from '../output.ts';
+import {
+  numberOf,
+  cellsOf,
+  listIn,
+  cellOf,
+  table,
+  list,
+  type Columns,
+  type Fields,
+} from '../output.ts';
 import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
@@ -16,7 +25,7 @@ const oneJob = z.looseObject({ data: jobResource });
 
 const stepColumns = {
   step: 'name',
-  call: 'call',
+  call: numberOf('call'),
   state: 'state',
   attempts: 'attempts',
   started: 'startedAt',
