@@ -74,7 +74,10 @@ const untold = [
   {
     why: 'a webhookUrl has to be one that may be called',
     statuses: ['400'],
-    operations: estimated('voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'),
+    operations: [
+      ...estimated('voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'),
+      'testWebhook',
+    ],
   },
   {
     why: 'models by their makers’ names, what only some of them take, files that have to be pictures or sound',
