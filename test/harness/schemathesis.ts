@@ -74,10 +74,7 @@ const untold = [
   {
     why: 'a webhookUrl has to be one that may be called',
     statuses: ['400'],
-    operations: [
-      ...estimated('voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'),
-      'testWebhook',
-    ],
+    operations: estimated('voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'),
   },
   {
     why: 'models by their makers’ names, what only some of them take, files that have to be pictures or sound',
@@ -103,6 +100,11 @@ const untold = [
       'listJobs',
       'listModels',
     ],
+  },
+  {
+    why: 'the model belongs to another capability',
+    statuses: ['400'],
+    operations: ['listStudioModels'],
   },
   {
     why: 'a new organization has no credits',
