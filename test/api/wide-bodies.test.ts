@@ -385,7 +385,7 @@ describe('body bytes in flight', () => {
     const held = Array.from({ length: 4 }, () => hold(greedy.key, some, true));
     await Promise.all(held.map(({ taken }) => taken));
     expect(await hold(greedy.key, some).status).toBeOneOf([429, 'cut']);
-    const others = hold(other.key, some);
+    const others = hold(other.key, megabyte);
     await others.taken;
     for (const each of [...held, others]) each.end();
     expect(await Promise.all([...held, others].map(({ status }) => status))).toEqual([
