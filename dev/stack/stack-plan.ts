@@ -114,7 +114,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
  * to 100 MB without need.
  */
 function youngGeneration({ NODE_OPTIONS: given }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return { NODE_OPTIONS: [given, '--max-semi-space-size=4'].filter(Boolean).join(' ') };
+  return { NODE_OPTIONS: [given, '--max-semi-space-size=8'].filter(Boolean).join(' ') };
 }
 
 /** On one machine, the metrics of the worker are on the port after those of the API. */
