@@ -50,6 +50,7 @@ export const errorTable = {
   MEDIA_DELETED: lasting(410, 'The media of this job were deleted by their owner.'),
   REQUEST_TIMEOUT: passing(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: lasting(409, 'The job has already ended.'),
+  JOB_NOT_REFUNDABLE: lasting(409, 'The job has no charged credits that are not refunded yet.'),
   JOB_NOT_DONE: passing(409, 'The job has not ended yet.'),
   KEY_ALREADY_CREATED: lasting(
     409,

@@ -73,6 +73,7 @@ export const jobRow = z.object({
   billing_state: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),
   charged: z.number().nullable(),
+  refunded: z.number(),
   available: z.number(),
 });
 

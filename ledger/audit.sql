@@ -20,6 +20,12 @@ SELECT 'a reservation and its settle entry disagree', r.id FROM reservation r
   WHERE (r.state = 'reserved') <> (s.sequence IS NULL) OR -s.reserved_change <> r.amount
     OR (s.kind = 'charge') <> (r.state = 'charged') OR -s.posted_change <> coalesce(r.charged, 0)
 UNION ALL
+SELECT 'a reservation and its refund entries disagree', id FROM (
+    SELECT id, -refunded AS refunded FROM reservation WHERE refunded IS NOT NULL
+    UNION ALL
+    SELECT reservation_id, posted_change FROM ledger_entry WHERE kind = 'refund') AS refunds
+  GROUP BY id HAVING sum(refunded) <> 0
+UNION ALL
 SELECT 'entries do not chain', organization_id || ':' || sequence FROM (
     SELECT *, lag(posted_after, 1, 0::bigint) OVER chain AS posted_before,
       lag(reserved_after, 1, 0::bigint) OVER chain AS reserved_before

@@ -183,6 +183,7 @@ export const invariantNames: readonly string[] = [
   'account differs from the sum of its entries',
   'reserved credits differ from the open reservations',
   'a reservation and its settle entry disagree',
+  'a reservation and its refund entries disagree',
   'entries do not chain',
   'window use differs from its reservations',
   'budget use differs from its reservations and chats',

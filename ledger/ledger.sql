@@ -1,4 +1,4 @@
--- The ledger: every move of money. reserve → charge | release, and grants.
+-- The ledger: every move of money. reserve → charge | release, refunds of charges, and grants.
 --
 -- ledger_apply takes a batch of moves: one round trip, one commit, an answer per move. Each move is
 -- decided in memory by the function of its verb, under the locks of the accounts; then each table
@@ -118,6 +118,39 @@ BEGIN
   END IF;
 END $$;
 
+-- Refunds {organizationId, id, refundId, amount?, actor, reason}: gives credits of a charged
+-- reservation back; without `amount`, all that are not refunded yet. The six-hour window and the
+-- budget of the key do not change, because the work was done.
+CREATE FUNCTION decide_refund(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  refund_key text := 'refund:' || r.id || ':' || (move->>'refundId');
+  repeated ledger_entry; refundable bigint; change bigint;
+BEGIN
+  SELECT * INTO repeated FROM ledger_entry e
+    WHERE e.organization_id = a.organization_id AND e.idempotency_key = refund_key;
+  -- A repeated move is decided by the refunds before its entry.
+  refundable := r.charged - (SELECT coalesce(sum(e.posted_change), 0) FROM ledger_entry e
+    WHERE e.reservation_id = r.id AND e.kind = 'refund'
+      AND (repeated.sequence IS NULL OR e.sequence < repeated.sequence));
+  change := coalesce((move->>'amount')::bigint, refundable);
+  IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
+    answer := '{"verdict": "not_reserved"}';
+  ELSIF repeated.posted_change <> change THEN
+    answer := '{"verdict": "mismatch"}';
+  ELSIF repeated.sequence IS NULL AND (change BETWEEN 1 AND refundable) IS NOT TRUE THEN
+    answer := json_build_object('verdict', 'not_refundable', 'state', r.state,
+      'charged', coalesce(r.charged, 0), 'refunded', coalesce(r.refunded, 0));
+  ELSE
+    IF repeated.sequence IS NULL THEN
+      a.posted := a.posted + change; r.refunded := coalesce(r.refunded, 0) + change;
+      key := refund_key; kind := 'refund';
+    END IF;
+    answer := json_build_object('verdict', 'refunded', 'repeated', key IS NULL, 'amount', change,
+      'refunded', r.refunded, 'balance', ledger_balance(a));
+  END IF;
+END $$;
+
 -- {organizationId, id, amount, actor, reason}: adds credits, or takes unreserved ones back.
 CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
@@ -188,6 +221,7 @@ BEGIN
     d := CASE m.verb
       WHEN 'reserve' THEN decide_reserve(a, m.found, m.move, budget)
       WHEN 'settle' THEN decide_settle(a, m.found, m.move, budget)
+      WHEN 'refund' THEN decide_refund(a, m.found, m.move)
       WHEN 'grant' THEN decide_grant(a, m.found, m.move)
     END;
     answers[m.position] := d.answer;
@@ -199,7 +233,7 @@ BEGIN
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
         m.move->>'actor', m.move->>'reason', clock_timestamp())::ledger_entry;
       IF m.verb = 'reserve' THEN d.r.budget_id := m.budget_id; END IF;
-      IF (d.r).budget_id IS NOT NULL THEN
+      IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
         moved := moved || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
           (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;
       END IF;
@@ -216,8 +250,8 @@ BEGIN
   -- Reservations are written before the entries, which refer to them.
   INSERT INTO reservation AS w SELECT * FROM unnest(reservations)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
-      settled_at = excluded.settled_at, charged = excluded.charged, model = excluded.model,
-      provider = excluded.provider, input_tokens = excluded.input_tokens,
+      settled_at = excluded.settled_at, charged = excluded.charged, refunded = excluded.refunded,
+      model = excluded.model, provider = excluded.provider, input_tokens = excluded.input_tokens,
       output_tokens = excluded.output_tokens, cached_input_tokens = excluded.cached_input_tokens,
       cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
       counted_by = excluded.counted_by,

@@ -1,7 +1,7 @@
 /**
- * The ledger: reserve → charge | release, and grants. Postgres decides each move under the lock of
- * the organization's account. A move is idempotent by its id, and shares its round trip with other
- * moves of the same moment (group commit; design §5).
+ * The ledger: reserve → charge | release, refunds and grants. Postgres decides each move under the
+ * lock of the organization's account. A move is idempotent by its id, and shares its round trip
+ * with other moves of the same moment (group commit; design §5).
  */
 import { z } from 'zod';
 import { sql } from 'slonik';
@@ -62,6 +62,42 @@ export interface Settle {
   };
 }
 
+/** Refund of credits that a reservation was charged. */
+interface Refund {
+  organizationId: string;
+  /** Id of the reservation. */
+  id: string;
+  /** Idempotency id of this refund among those of the reservation. */
+  refundId: string;
+  /** Micro-credits to give back; absent: all that are not refunded yet. */
+  amountMicro?: number | undefined;
+  actor: string;
+  reason: string;
+}
+
+/** Schema of a refund's result; amounts in micro-credits. */
+const refundVerdict = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.literal('refunded'),
+    repeated: z.boolean(),
+    /** Amount of this refund. */
+    amount: z.number(),
+    /** Sum of all refunds of the reservation. */
+    refunded: z.number(),
+    balance,
+  }),
+  z.object({
+    /** Refusal because less than the amount was charged and is not refunded yet. */
+    verdict: z.literal('not_refundable'),
+    state: z.enum(['reserved', 'charged', 'released']),
+    charged: z.number(),
+    refunded: z.number(),
+  }),
+  z.object({ verdict: z.literal('mismatch') }),
+]);
+/** Result of a refund. */
+export type RefundVerdict = z.infer<typeof refundVerdict>;
+
 /** Grant of credits; a negative amount takes unreserved credits back. */
 interface Grant {
   organizationId: string;
@@ -99,6 +135,9 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
       const moved = { verb: 'settle', amount: amountMicro, ...settle };
       return move(job ? { ...moved, job: jobOf(job) } : moved, settleVerdict);
     },
+    /** Gives credits back. @throws AssertionError if there is no such reservation */
+    refund: ({ amountMicro, ...refund }: Refund): Promise<RefundVerdict> =>
+      move({ verb: 'refund', amount: amountMicro ?? null, ...refund }, refundVerdict),
     grant: ({ amountMicro, ...grant }: Grant): Promise<GrantVerdict> =>
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
   };
@@ -161,7 +200,7 @@ export function createLedgerMoves(
 /** Schema of an entry; amounts in micro-credits. */
 const ledgerEntry = z.object({
   sequence: z.number(),
-  kind: z.enum(['grant', 'reserve', 'charge', 'release']),
+  kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
   reservationId: z.string().nullable(),
   postedChange: z.number(),
   reservedChange: z.number(),
@@ -222,7 +261,8 @@ export function createLedgerReads(pool: DatabasePool) {
       pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
         WHERE organization_id = (SELECT organization_id FROM reservation WHERE id = ${reservationId})
-          AND idempotency_key IN (${`reserve:${reservationId}`}, ${`settle:${reservationId}`})
+          AND (idempotency_key IN (${`reserve:${reservationId}`}, ${`settle:${reservationId}`})
+            OR kind = 'refund' AND reservation_id = ${reservationId})
         ORDER BY sequence`),
     /** Lists open reservations, oldest first. */
     openReservations({

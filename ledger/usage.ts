@@ -20,7 +20,9 @@ const usageRecord = z.object({
   type: z.string(),
   model: z.string().nullable(),
   status: z.enum(['reserved', 'charged', 'released']),
-  chargedMicro: z.number(),
+  /** Charge, less refunds. */
+  netMicro: z.number(),
+  refundedMicro: z.number(),
   inputTokens: z.number().nullable(),
   outputTokens: z.number().nullable(),
   cachedInputTokens: z.number().nullable(),
@@ -87,14 +89,15 @@ export function createUsageReads(pool: DatabasePool) {
     /** Reads the record of a chat; null if the organization has no such chat. */
     async chat(organizationId: string, id: string): Promise<UsageRecord | null> {
       return pool.maybeOne(sql.type(usageRecord)`
-        SELECT id, type, model, status, charged AS "chargedMicro", ${recordColumns}
+        SELECT ${recordColumns}
         FROM (${kinds.chat} WHERE x.id = ${id} AND x.organization_id = ${organizationId}) AS found`);
     },
   };
 }
 
-/** Columns of a record after its charge, in the statements of `kinds`. */
-const recordColumns = sql.fragment`input_tokens AS "inputTokens", output_tokens AS "outputTokens",
+/** Columns of a record, in the statements of `kinds`. */
+const recordColumns = sql.fragment`id, type, model, status, net AS "netMicro",
+  refunded AS "refundedMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
@@ -110,8 +113,7 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
     (records) =>
       sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
   );
-  return sql.fragment`SELECT id, type, model, status, charged AS "chargedMicro",
-      ${recordColumns}
+  return sql.fragment`SELECT ${recordColumns}
     FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }
@@ -128,7 +130,8 @@ interface Records extends UsageFilter {
   bounds?: FragmentSqlToken[];
 }
 
-const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS charged`;
+const ofReservation = sql.fragment`r.state AS status,
+  coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded`;
 
 /** Columns of each kind of record; both kinds have the same. */
 const kinds = {
@@ -140,13 +143,13 @@ const kinds = {
   chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
       x.input_tokens, x.output_tokens, x.cached_input_tokens, x.cache_write_tokens,
       x.reasoning_tokens, x.request_id, NULL AS job_id, x.metadata
-      FROM reservation x JOIN LATERAL (SELECT x.state, x.charged) r ON x.kind = 'chat'`,
+      FROM reservation x JOIN LATERAL (SELECT x.state, x.charged, x.refunded) r ON x.kind = 'chat'`,
 };
 
 /**
  * Builds a statement for each kind of record in the filter. All have the columns id, created_at,
- * key_id, type, model, status, charged (micro-credits), the tokens of a chat, request_id, job_id,
- * metadata.
+ * key_id, type, model, status, net and refunded (micro-credits), the tokens of a chat, request_id,
+ * job_id, metadata.
  */
 function usageRecords(
   organizationId: string,
@@ -167,8 +170,8 @@ export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`
 
 const sums = z.object({
   requests: z.number(),
-  /** Charge in micro-credits. */
-  chargedMicro: z.number(),
+  /** Charges, less refunds, in micro-credits. */
+  netMicro: z.number(),
   inputTokens: z.number(),
   outputTokens: z.number(),
 });
@@ -208,7 +211,7 @@ export function createSumUsage(pool: DatabasePool) {
     const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
     return pool.any(sql.type(usageSum)`
       SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
-        sum(charged)::bigint AS "chargedMicro",
+        sum(net)::bigint AS "netMicro",
         coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
         coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
       FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);

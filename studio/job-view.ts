@@ -86,6 +86,9 @@ export const jobSchema = z
       state: z.enum(['reserved', 'charged', 'released']),
       reserved: z.number(),
       charged: z.number(),
+      refunded: z
+        .number()
+        .meta({ description: 'Part of `charged` that an operator has given back.' }),
     }),
     metadata: z
       .record(z.string(), z.string())
@@ -181,7 +184,7 @@ export function createJobView(deps: {
 /** Makes the `credits` block. */
 function creditsBlockOf(job: JobRecord): CreditsBlock {
   return {
-    used: creditsFromMicro(job.charged ?? 0),
+    used: creditsFromMicro((job.charged ?? 0) - job.refunded),
     cost: creditsFromMicro(costOf(job)),
     remaining: creditsFromMicro(job.available),
   };
@@ -217,11 +220,13 @@ export function promptLineOf({ prompt, text, inputs, title }: JobRecord['request
   return line.length > promptLineMax ? `${line.slice(0, promptLineMax - 1)}…` : line;
 }
 
-function billingOf(job: JobRecord): JobResource['billing'] {
+/** Returns the state of a job's reservation and its amounts in credits. */
+export function billingOf(job: JobRecord): JobResource['billing'] {
   return {
     state: job.billing_state,
     reserved: creditsFromMicro(job.reserved),
     charged: creditsFromMicro(job.charged ?? 0),
+    refunded: creditsFromMicro(job.refunded),
   };
 }
 

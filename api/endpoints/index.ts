@@ -12,6 +12,7 @@ import { ledger } from './admin/ledger.ts';
 import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { providers } from './admin/providers.ts';
+import { refunds } from './admin/refunds.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { users } from './admin/users.ts';
 import { webhooks } from './admin/webhooks.ts';
@@ -72,6 +73,7 @@ export const endpoints: readonly Endpoint[] = [
   ...ledger,
   ...jobs,
   ...jobStory,
+  ...refunds,
   ...webhooks,
   ...outcomes,
   ...providers,

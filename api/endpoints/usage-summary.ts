@@ -46,7 +46,7 @@ const query = z.strictObject({
 
 const sums = {
   requests: z.int().meta({ description: 'Jobs and chats, including those that were not charged.' }),
-  credits: z.number().meta({ description: 'Credits charged.' }),
+  credits: z.number().meta({ description: 'Credits charged, less refunds.' }),
   inputTokens: z.int(),
   outputTokens: z.int(),
 };
@@ -132,18 +132,18 @@ function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | unde
 type Sums = Omit<UsageSum, 'keys'>;
 
 function totalOf(rows: readonly UsageSum[]): Sums {
-  const total = { requests: 0, chargedMicro: 0, inputTokens: 0, outputTokens: 0 };
+  const total = { requests: 0, netMicro: 0, inputTokens: 0, outputTokens: 0 };
   for (const row of rows) {
     total.requests += row.requests;
-    total.chargedMicro += row.chargedMicro;
+    total.netMicro += row.netMicro;
     total.inputTokens += row.inputTokens;
     total.outputTokens += row.outputTokens;
   }
   return total;
 }
 
-function sumsOf({ chargedMicro, requests, inputTokens, outputTokens }: Sums) {
-  return { requests, credits: creditsFromMicro(chargedMicro), inputTokens, outputTokens };
+function sumsOf({ netMicro, requests, inputTokens, outputTokens }: Sums) {
+  return { requests, credits: creditsFromMicro(netMicro), inputTokens, outputTokens };
 }
 
 function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {

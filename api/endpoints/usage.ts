@@ -34,9 +34,13 @@ export const usageRecord = z
     type: z.string().meta({ description: '`chat`, or the type of the Studio job.' }),
     model: z.string().nullable(),
     status: z.enum(['reserved', 'charged', 'released']),
-    credits: z
+    credits: z.number().meta({
+      description: 'Credits charged, less refunds; 0 if the status is `reserved` or `released`.',
+    }),
+    refunded: z
       .number()
-      .meta({ description: 'Credits charged; 0 if the status is `reserved` or `released`.' }),
+      .optional()
+      .meta({ description: 'Credits refunded; absent if there are none.' }),
     inputTokens: z.int().optional(),
     outputTokens: z.int().optional(),
     cachedInputTokens: z.int().optional().meta({
@@ -140,7 +144,8 @@ export function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
     type: record.type,
     model: record.model,
     status: record.status,
-    credits: creditsFromMicro(record.chargedMicro),
+    credits: creditsFromMicro(record.netMicro),
+    ...(record.refundedMicro > 0 && { refunded: creditsFromMicro(record.refundedMicro) }),
     ...(record.inputTokens !== null && { inputTokens: record.inputTokens }),
     ...(record.outputTokens !== null && { outputTokens: record.outputTokens }),
     ...(cachedInputTokens && { cachedInputTokens }),

@@ -70,7 +70,7 @@ export function whyOf(facts: JobFacts): string {
       const of = charged === job.reserved ? '' : ` of ${reserved} reserved`;
       const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
       const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${detoursOf(facts)}${webhookText(facts)}.`;
+      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${detoursOf(facts)}${webhookText(facts)}${refundText(facts)}.`;
     }
     case 'canceled': {
       const cancel = facts.actions.find(({ action }) => action === 'job.cancel_asked');
@@ -140,6 +140,14 @@ function webhookText({ webhook, attempts }: JobFacts): string {
   const response = last?.status ?? last?.error ?? 'no response yet';
   const state = webhook.state === 'delivering' ? 'is still being delivered' : 'was not delivered';
   return `; its webhook ${state} (${webhook.attempts} attempts, the last: ${response})`;
+}
+
+/** Describes the refund of a job, with the operator who made the last one. */
+function refundText({ job, actions }: JobFacts): string {
+  if (job.refunded === 0) return '';
+  const action = actions.find((each) => each.action === 'job.refunded');
+  const by = action ? ` by ${action.actor} (${action.reason})` : '';
+  return `; ${credits(job.refunded)} refunded${by}`;
 }
 
 /**

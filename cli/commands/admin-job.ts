@@ -48,7 +48,7 @@ const head: Columns = {
   status: 'status',
   phase: 'phase',
   credits: (job) =>
-    `${cellOf(job, 'billing.reserved')} reserved, ${cellOf(job, 'billing.charged')} charged: ${cellOf(job, 'billing.state')}`,
+    `${cellOf(job, 'billing.reserved')} reserved, ${cellOf(job, 'billing.charged')} charged, ${cellOf(job, 'billing.refunded')} refunded: ${cellOf(job, 'billing.state')}`,
   workflow: (job) => {
     const state = cellOf(job, 'workflow.status') ?? cellOf(job, 'workflow.state');
     return `${state} ${cellOf(job, 'workflow.url') ?? cellOf(job, 'workflow.workflowId')}`;

@@ -152,6 +152,24 @@ function addCreditCommands(admin: Command): void {
         }),
     });
   }
+  addWrite<{ id: string; credits?: number }>({
+    command: admin
+      .command('refund <jobId>')
+      .description('give charged credits of a job back; a repeated --id has no effect')
+      .requiredOption('--id <id>', 'for example the number of the ticket')
+      .option('--credits <credits>', 'amount (default: all that are not refunded yet)', numeric),
+    path: (jobId) => `/jobs/${jobId}/refunds`,
+    body: ({ id, credits }) => ({ id, credits }),
+    bare: true,
+    text: (refund) => {
+      const amount = cellOf(refund, 'credits');
+      return list({
+        refunded: refund['repeated'] === true ? `${amount} already before` : amount,
+        'refunded in total': cellOf(refund, 'refunded'),
+        available: cellOf(refund, 'available'),
+      });
+    },
+  });
   addWrite({
     command: admin
       .command('window <organizationId> <credits>')

@@ -46,7 +46,8 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
     x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
     c.started_at, c.call_states, c.queue_position, (x.plan->>'typicalSeconds')::float8 AS typical_seconds,
-    r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
+    r.state AS billing_state, r.amount AS reserved, r.charged,
+    coalesce(r.refunded, 0) AS refunded, a.posted - a.reserved AS available
   FROM job x
     JOIN reservation r ON r.id = x.id
     JOIN account a ON a.organization_id = x.organization_id

@@ -114,7 +114,8 @@ CREATE INDEX idempotency_claim_age ON idempotency_claim (created_at);
 CREATE DOMAIN micro AS bigint CHECK (VALUE >= 0);
 CREATE DOMAIN reservation_kind AS text CHECK (VALUE IN ('studio', 'chat'));
 CREATE DOMAIN reservation_state AS text CHECK (VALUE IN ('reserved', 'charged', 'released'));
-CREATE DOMAIN entry_kind AS text CHECK (VALUE IN ('grant', 'reserve', 'charge', 'release'));
+CREATE DOMAIN entry_kind AS text
+  CHECK (VALUE IN ('grant', 'reserve', 'charge', 'release', 'refund'));
 CREATE DOMAIN chat_counter AS text CHECK (VALUE IN ('provider', 'gateway'));
 
 CREATE TABLE account (
@@ -134,6 +135,8 @@ CREATE TABLE reservation (
   kind reservation_kind NOT NULL,
   amount micro NOT NULL,
   charged micro,
+  -- Part of `charged` that operators gave back, in micro-credits; null if nothing was refunded.
+  refunded micro,
   state reservation_state NOT NULL DEFAULT 'reserved',
   reason text,
   window_started_at timestamptz,
@@ -169,7 +172,8 @@ CREATE TABLE reservation (
   loss_micro micro,
   -- A chat may cost more than its reservation, because the provider may count more tokens.
   CHECK ((state = 'reserved') = (settled_at IS NULL) AND (state = 'charged') = (charged IS NOT NULL)
-    AND (kind = 'chat') = (key_id IS NOT NULL) AND (kind = 'chat' OR charged <= amount))
+    AND (kind = 'chat') = (key_id IS NOT NULL) AND (kind = 'chat' OR charged <= amount)
+    AND coalesce(refunded, 0) <= coalesce(charged, 0))
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
 CREATE INDEX chat_of_organization ON reservation (organization_id, created_at DESC, id DESC)
@@ -193,6 +197,7 @@ CREATE TABLE ledger_entry (
   PRIMARY KEY (organization_id, sequence),
   UNIQUE (organization_id, idempotency_key)
 );
+CREATE INDEX ledger_refund ON ledger_entry (reservation_id) WHERE kind = 'refund';
 
 -- Micro-credits reserved and charged of a budget, by the UTC day on which the job or chat began.
 -- Rows exist for keys without a limit too, so that a later limit counts the whole period.

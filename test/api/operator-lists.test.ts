@@ -68,6 +68,6 @@ it('lists the ledger of an organization by kind', async () => {
     (await read(`/organizations/${organizationId}/ledger`, query)).body.data;
   expect((await entries({})).map(({ kind }) => kind)).toEqual(['charge', 'reserve', 'grant']);
   expect(await entries({ kind: 'charge' })).toMatchObject([{ reservationId: jobId }]);
-  const wrong = await read(`/organizations/${organizationId}/ledger`, { kind: 'refund' });
+  const wrong = await read(`/organizations/${organizationId}/ledger`, { kind: 'gift' });
   expect(wrong.body.error).toBe('INVALID_REQUEST');
 });

@@ -227,13 +227,22 @@ describe('studio admin', () => {
     expect(open.stdout).toBe('(none)\n');
     expect(window.stdout).toContain('3.9 of 40.5 used');
     expect(audit).toMatchObject({ status: 0, stdout: 'clean\n' });
+    const jobId = /job_[0-9a-f]{32}/.exec(jobs.stdout)?.[0] ?? '';
+    const refund = ['refund', jobId, '--id', 'ticket-7', '--credits', '1', ...why];
+    expect((await admin(refund)).stdout).toMatch(
+      /^refunded +1\nrefunded in total +1\navailable +17.1$/m,
+    );
+    expect((await admin(refund)).stdout).toMatch(/^refunded +1 already before$/m);
+    expect((await admin(['why', jobId])).stdout).toContain(
+      '; 1 credits refunded by olga (ticket 7)',
+    );
     await admin(['org', 'suspend', organizationId, ...why]);
     expect((await as(ann)('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
     await admin(['org', 'activate', organizationId, ...why]);
     await admin(['key', 'revoke', key['keyId'] ?? '', ...why]);
     expect((await as(ann)('usage')).stderr).toBe('studio: Unauthorized\n');
     const actions = await admin(['actions', '--org', organizationId]);
-    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(11);
   });
 
   it('manages jobs and providers', async () => {
@@ -281,7 +290,7 @@ describe('studio admin', () => {
     expect(story.stdout.startsWith(sentence.stdout)).toBe(true);
     for (const line of [
       new RegExp(`^organization +Test \\(${other.organizationId}, active\\)$`, 'm'),
-      /^credits +3\.9 reserved, 3\.9 charged: charged$/m,
+      /^credits +3\.9 reserved, 3\.9 charged, 0 refunded: charged$/m,
       /^request body +\{"model":"nano-banana","prompt":"a lighthouse"\}$/m,
       /^submit +1 +done +1 .* 0\.\d+ +fal /m,
       /^Calls to providers\n/m,

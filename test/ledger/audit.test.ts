@@ -79,6 +79,8 @@ const damage: Record<string, string> = {
   'reserved credits differ from the open reservations': 'UPDATE account SET reserved = 1',
   'a reservation and its settle entry disagree': `UPDATE reservation SET charged = charged - 1
     WHERE state = 'charged'`,
+  'a reservation and its refund entries disagree': `UPDATE reservation SET refunded = 1
+    WHERE state = 'charged'`,
   'entries do not chain':
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
   'window use differs from its reservations': 'UPDATE account SET window_used = window_used + 1',

@@ -10,17 +10,22 @@ import { defineEndpoint, section } from '../endpoint.ts';
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
+/** Schema of the id that makes a move of credits idempotent. */
+export const moveId = z
+  .string()
+  .max(100)
+  .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters');
+/** Schema of an amount in credits. */
+export const creditAmount = z.number().positive().max(1_000_000_000);
+/** Response headers of an idempotent move. */
+export const repeatHeaders = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+
 const creditsRequest = z.strictObject({
   ...authority,
-  id: z
-    .string()
-    .max(100)
-    .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
-    .meta({
-      description:
-        'Unique id of the grant or take-back; a repeat with the same id moves no credits.',
-    }),
-  credits: z.number().positive().max(1_000_000_000),
+  id: moveId.meta({
+    description: 'Unique id of the grant or take-back; a repeat with the same id moves no credits.',
+  }),
+  credits: creditAmount,
 });
 /**
  * Declares an endpoint that moves credits. Grants and take-backs share one set of ids, so an id
@@ -39,7 +44,7 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     answers: {
       200: {
         description: 'The credits are moved; `available` is the new available balance.',
-        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
+        headers: repeatHeaders,
       },
     },
     errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],

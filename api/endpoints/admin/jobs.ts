@@ -5,10 +5,9 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
-import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError, errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { jobSchema, promptLineOf } from '../../../studio/job-view.ts';
+import { billingOf, jobSchema, promptLineOf } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { withNames } from '../../identity/organizations.ts';
@@ -33,7 +32,6 @@ import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['open', 'completed', 'failed', 'canceled']);
-const billingState = z.enum(['reserved', 'charged', 'released']);
 
 const jobLine = z
   .object({
@@ -48,7 +46,7 @@ const jobLine = z
     status,
     verifying: z.boolean(),
     errorCode: z.string().nullable(),
-    billing: z.object({ state: billingState, reserved: z.number(), charged: z.number() }),
+    billing: jobSchema.shape.billing,
     createdAt: time,
     deadlineAt: time,
     completedAt: time.nullable(),
@@ -67,11 +65,7 @@ function lineView(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationNa
     status: job.status,
     verifying: job.verifying,
     errorCode: job.error?.code ?? null,
-    billing: {
-      state: job.billing_state,
-      reserved: creditsFromMicro(job.reserved),
-      charged: creditsFromMicro(job.charged ?? 0),
-    },
+    billing: billingOf(job),
     createdAt: isoTime(job.created_at),
     deadlineAt: isoTime(job.deadline_at),
     completedAt: isoTime(job.completed_at),
@@ -81,7 +75,7 @@ function lineView(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationNa
 const stateSchema = jobLine
   .pick({ jobId: true, organizationId: true, status: true, verifying: true, errorCode: true })
   .extend({
-    billing: billingState,
+    billing: jobSchema.shape.billing.shape.state,
     findings: z.array(
       z.object({
         callIndex: z.int(),

@@ -15,7 +15,7 @@ const params = z.object({ organizationId: pathId('organization') });
 export const entrySchema = z
   .object({
     sequence: z.int(),
-    kind: z.enum(['grant', 'reserve', 'charge', 'release']),
+    kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
     reservationId: z.string().nullable(),
     postedChange: z.number(),
     reservedChange: z.number(),

@@ -10,7 +10,7 @@ import { Panel } from './panel.tsx';
 
 type Entry = OperatorSchemas['LedgerEntry'];
 
-const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release'];
+const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release', 'refund'];
 const number = (title: string) => ({ title, isNumber: true });
 const columns = [
   number('Entry'),

@@ -1,0 +1,154 @@
+/** Refunds of charged jobs by operators, and every place that shows them. */
+import { afterEach, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+
+const gateway = useGateway();
+afterEach(async () => expect(await gateway.database.audit()).toEqual([]));
+const by = { actor: 'olga', reason: 'ticket 7' };
+
+interface Refund {
+  success: boolean;
+  repeated: boolean;
+  credits: number;
+  refunded: number;
+  available: number;
+  error: string;
+  message: string;
+  details: { path: string }[];
+}
+interface Line {
+  kind: string;
+  reservationId: string;
+  postedChange: number;
+  action: string;
+  details: object;
+  actor: string;
+}
+interface Story {
+  why: string;
+  billing: object;
+  ledger: Line[];
+  actions: Line[];
+}
+
+const refund = (jobId: string, body: object) =>
+  gateway.call<Refund>(`/api/admin/v1/jobs/${jobId}/refunds`, {
+    key: gateway.config.ADMIN_API_KEY,
+    body: { ...by, ...body },
+  });
+const readAsOperator = async <Data>(path: string) =>
+  (
+    await gateway.call<{ data: Data }>(`/api/admin/v1${path}`, {
+      key: gateway.config.ADMIN_API_KEY,
+    })
+  ).body.data;
+
+async function makeJob(prompt: string) {
+  const caller = await gateway.newCaller({ credits: 10, windowCredits: 50 });
+  const accepted = await gateway.call('/api/v1/studio/image/generate', {
+    key: caller.key,
+    body: { prompt, async: true },
+  });
+  const { jobId } = accepted.body.data;
+  await gateway.untilDone(jobId, caller.key);
+  const read = async <Body>(path: string) =>
+    (await gateway.call<Body>(`/api/v1${path}`, { key: caller.key })).body;
+  return { ...caller, jobId, read };
+}
+
+it('refunds a part and then the rest, and every view of the job shows it', async () => {
+  const { jobId, organizationId, read } = await makeJob('a lighthouse');
+  const part = await refund(jobId, { id: 'ticket-7', credits: 1.5 });
+  expect(part.status).toBe(200);
+  expect(part.body).toEqual({
+    success: true,
+    repeated: false,
+    credits: 1.5,
+    refunded: 1.5,
+    available: 7.6,
+  });
+  const { data, credits } = await read<{ data: object; credits: object }>(`/studio/jobs/${jobId}`);
+  const billing = { state: 'charged', reserved: 3.9, charged: 3.9, refunded: 1.5 };
+  expect(data).toMatchObject({ status: 'completed', billing });
+  expect(credits).toEqual({ used: 2.4, cost: 3.9, remaining: 7.6 });
+  const usage = await read<{ usage: object[]; window: object }>('/usage');
+  expect(usage).toMatchObject({
+    usage: [{ id: jobId, status: 'charged', credits: 2.4, refunded: 1.5 }],
+    window: { used: 3.9 },
+  });
+  expect(await read('/usage/summary')).toMatchObject({ total: { requests: 1, credits: 2.4 } });
+
+  const rest = await refund(jobId, { id: 'ticket-8' });
+  expect(rest.body).toMatchObject({ credits: 2.4, refunded: 3.9, available: 10 });
+  const entries = await readAsOperator<Line[]>(
+    `/organizations/${organizationId}/ledger?kind=refund`,
+  );
+  expect(entries).toMatchObject([
+    { reservationId: jobId, postedChange: 2.4, ...by },
+    { reservationId: jobId, postedChange: 1.5, ...by },
+  ]);
+  const story = await readAsOperator<Story>(`/jobs/${jobId}`);
+  expect(story.why).toMatch(/; 3\.9 credits refunded by olga \(ticket 7\)\.$/);
+  expect(story.billing).toEqual({ ...billing, refunded: 3.9 });
+  expect(story.ledger.map(({ kind }) => kind)).toEqual(['reserve', 'charge', 'refund', 'refund']);
+  expect(story.actions).toMatchObject([
+    { action: 'job.refunded', details: { id: 'ticket-8', credits: 2.4 }, ...by },
+    { action: 'job.refunded', details: { id: 'ticket-7', credits: 1.5 }, ...by },
+  ]);
+  const [line] = await readAsOperator<Story[]>(`/jobs?search=${jobId}`);
+  expect(line?.billing).toEqual({ ...billing, refunded: 3.9 });
+});
+
+it('refunds once per id, and records the action once', async () => {
+  const { jobId, organizationId } = await makeJob('a pier');
+  const racing = await Promise.all(
+    Array.from({ length: 8 }, () => refund(jobId, { id: 'ticket-7', credits: 1 })),
+  );
+  for (const { body } of racing) expect(body).toMatchObject({ refunded: 1, available: 7.1 });
+  const again = await refund(jobId, { id: 'ticket-7', credits: 1 });
+  expect(again.body.repeated).toBe(true);
+  expect(again.headers.get('idempotent-replayed')).toBe('true');
+  for (const credits of [2, undefined]) {
+    const other = await refund(jobId, { id: 'ticket-7', credits });
+    expect(`${other.status} ${other.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
+  }
+  const actions = await readAsOperator<Line[]>(`/actions?organizationId=${organizationId}`);
+  expect(actions.filter(({ action }) => action === 'job.refunded')).toHaveLength(1);
+});
+
+it('never refunds more than the charge when many refunds arrive at the same time', async () => {
+  const { jobId } = await makeJob('a weir');
+  const racing = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => refund(jobId, { id: `ticket-${index}`, credits: 1 })),
+  );
+  expect(racing.filter(({ status }) => status === 200)).toHaveLength(3);
+  const tooMuch = await refund(jobId, { id: 'ticket-a', credits: 1.25 });
+  expect(tooMuch.status).toBe(400);
+  expect(tooMuch.body).toMatchObject({
+    error: 'INVALID_REQUEST',
+    message:
+      'credits: must be at most 0.9, the charged credits that are not refunded yet (received 1.25)',
+    details: [{ path: 'credits' }],
+  });
+  await refund(jobId, { id: 'ticket-b' });
+  const nothing = await refund(jobId, { id: 'ticket-c' });
+  expect(nothing.status).toBe(409);
+  expect(nothing.body).toMatchObject({
+    error: 'JOB_NOT_REFUNDABLE',
+    message:
+      'Only charged credits can be refunded: the job is charged, 3.9 credits were charged and 3.9 refunded.',
+    charged: 3.9,
+    refunded: 3.9,
+  });
+});
+
+it('refuses to refund a released job, and amounts that are not positive', async () => {
+  const { jobId } = await makeJob('[[fail:422]] a lighthouse');
+  const released = await refund(jobId, { id: 'ticket-7' });
+  expect(released.status).toBe(409);
+  expect(released.body).toMatchObject({ error: 'JOB_NOT_REFUNDABLE', state: 'released' });
+  for (const credits of [0, -1, '1', 1e30]) {
+    const wrong = await refund(jobId, { id: 'ticket-7', credits });
+    expect(wrong.body).toMatchObject({ error: 'INVALID_REQUEST', details: [{ path: 'credits' }] });
+  }
+});
