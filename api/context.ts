@@ -3,9 +3,24 @@ import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
-import type { ErrorShape } from './middleware/errors.ts';
-import type { ByteKind, HeldBytes } from './middleware/byte-limits.ts';
+import type { ErrorShape } from './http/error-bodies.ts';
 import type { ExceededBound } from '../platform/byte-budget.ts';
+
+/**
+ * Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay.
+ */
+export type ByteKind = 'body' | 'spool' | 'keptText';
+
+/** Bytes to count for a request. */
+export interface HeldBytes {
+  kind: ByteKind;
+  bytes: number;
+  /**
+   * Owner of the budget; absent: the organization of the request, or the client's address if the
+   * route needs no key.
+   */
+  owner?: string;
+}
 
 /** State of a request; authentication sets `caller`, or `operator` on operators' routes. */
 export interface RequestState {

@@ -14,7 +14,7 @@ import {
   settleVerdict,
   type SettleVerdict,
 } from '../jobs/ledger-verdicts.ts';
-import { createLedgerMoves } from '../ledger/ledger.ts';
+import { createLedgerMoves } from '../ledger/ledger-moves.ts';
 import { createBatcher } from '../platform/batch.ts';
 
 /** Idempotency-Key, and the token of the request that holds it. */

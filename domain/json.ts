@@ -1,3 +1,6 @@
+/** JSON values, and rows as JSON responses show them. */
+import { creditsFromMicro } from './credits.ts';
+
 /**
  * A value that JSON represents without loss, as sent to providers, to Temporal and to JSON columns.
  */
@@ -32,20 +35,34 @@ export function isoTime(timeMs: number | null): string | null {
   return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
-/** A record with its times as responses contain them: `seenAtMs` becomes `seenAt`. */
-type IsoTimes<Row> = {
-  [
-    Name in keyof Row as Name extends `${infer Noun}AtMs` ? `${Noun}At` : Name
-  ]: Name extends `${string}AtMs` ? string | Extract<Row[Name], null> : Row[Name];
+/** A row in the units of responses. */
+type Response<Row> = {
+  [Name in keyof Row as ResponseName<Name>]: Name extends `${string}AtMs`
+    ? string | Extract<Row[Name], null>
+    : Row[Name];
 };
+/** Name of a row's field in responses: `seenAt` for `seenAtMs`, `charged` for `chargedMicro`. */
+export type ResponseName<Name> = Name extends `${infer Noun}AtMs`
+  ? `${Noun}At`
+  : Name extends `${infer Noun}Micro`
+    ? Noun
+    : Name;
 
-/** Converts every `…AtMs` field of a record (Unix ms or null) to `…At` in ISO 8601. */
-export function isoTimes<Row extends object>(row: Row): IsoTimes<Row> {
-  const fields = Object.entries(row).map(([name, value]: [string, unknown]) =>
-    name.endsWith('AtMs') && (typeof value === 'number' || value === null)
-      ? [name.slice(0, -'Ms'.length), isoTime(value)]
-      : [name, value],
-  );
+/**
+ * Converts a row to the units of responses: `…AtMs` (Unix ms) to `…At` in ISO 8601, and `…Micro`
+ * (micro-credits) to credits. Null stays null.
+ */
+export function toResponse<Row extends object>(row: Row): Response<Row> {
+  const fields = Object.entries(row).map(([name, value]: [string, unknown]) => {
+    const noun = responseName(name);
+    if (typeof value !== 'number' || noun === name) return [noun, value];
+    return [noun, name.endsWith('Micro') ? creditsFromMicro(value) : isoTime(value)];
+  });
   // oxlint-disable-next-line no-unsafe-type-assertion -- the type of `fromEntries` does not contain the names of the entries
-  return Object.fromEntries(fields) as IsoTimes<Row>;
+  return Object.fromEntries(fields) as Response<Row>;
+}
+
+/** Returns the name of a row's field in responses. */
+export function responseName(name: string): string {
+  return name.replace(/(?<=At)Ms$|Micro$/, '');
 }

@@ -5,10 +5,10 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { Client } from 'pg';
 import type { DatabasePool } from '../platform/database.ts';
 import { digestOf } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
+import { findViolations, invariantNames, type Finding } from './invariants.ts';
 
 /** Submit that a provider accepted, according to the provider's log. */
 export interface WitnessedSubmit {
@@ -167,96 +167,4 @@ function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
   }
   const subjects = [...seen].filter(([, times]) => times > 1).map(([name]) => name);
   return { name: twice, examined: seen.size, subjects };
-}
-
-/** Broken promise, and the id of the row that breaks it. */
-interface Finding {
-  finding: string;
-  subject: string;
-}
-
-/**
- * Names of all checks in Postgres, so that a clean report lists them: those of the view
- * `ledger_audit`, and those beyond the ledger.
- */
-export const invariantNames: readonly string[] = [
-  'account differs from the sum of its entries',
-  'reserved credits differ from the open reservations',
-  'a reservation and its settle entry disagree',
-  'a reservation and its refund entries disagree',
-  'entries do not chain',
-  'window use differs from its reservations',
-  'budget use differs from its reservations and chats',
-  "a job or chat counts in another budget than its key's",
-  'a job and its reservation disagree',
-  'a completed job has no artifact',
-  'a reservation was not reserved exactly once',
-  'a reservation was settled more than once',
-  'an open Studio reservation has no open job',
-  'an open reservation waits for the sweeper for too long',
-  'the outputs of a job differ from its artifacts',
-  'a job that was not paid for has artifacts',
-];
-
-/**
- * Statement that selects the violations. A reservation that has been due for 15 minutes is one,
- * because it shows that no sweeper runs.
- */
-const violations = `
-  SELECT finding, subject FROM ledger_audit
-  UNION ALL
-  SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
-    LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
-    GROUP BY r.id, r.amount HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
-  UNION ALL
-  SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
-    WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
-  UNION ALL
-  SELECT 'an open Studio reservation has no open job', r.id FROM reservation r
-    WHERE r.kind = 'studio' AND r.state = 'reserved'
-      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'open')
-  UNION ALL
-  SELECT 'an open reservation waits for the sweeper for too long', r.id FROM reservation r
-    WHERE r.state = 'reserved' AND r.expires_at < clock_timestamp() - interval '15 minutes'
-  UNION ALL
-  SELECT 'the outputs of a job differ from its artifacts', j.id FROM job j
-    CROSS JOIN LATERAL (
-      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
-      FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(output),
-        LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256',
-          (output->>'sizeBytes')::bigint)
-          AS f(fact)) listed
-    CROSS JOIN LATERAL (
-      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
-      FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(fact)
-      WHERE a.job_id = j.id) kept
-    WHERE j.status = 'completed' AND listed.facts <> kept.facts
-  UNION ALL
-  SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
-    FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
-
-/** Time limit of the statement, which reads all rows of a large ledger. */
-const timeoutMs = 15 * 60_000;
-
-/**
- * Returns the violations of all promises, by a connection with a snapshot and a time limit of its
- * own.
- */
-export async function findViolations(databaseUrl: string): Promise<Finding[]> {
-  const client = new Client({
-    connectionString: databaseUrl,
-    connectionTimeoutMillis: 5000,
-    statement_timeout: timeoutMs,
-    query_timeout: timeoutMs,
-  });
-  // Without a listener, an error of the idle connection would end the process.
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const { rows } = await client.query<Finding>(violations);
-    return rows;
-  } finally {
-    await client.end();
-  }
 }

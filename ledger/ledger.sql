@@ -303,10 +303,10 @@ BEGIN
       JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
     INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
-      SELECT f.storage_key, m->>'id', m->>'organizationId', f.content_type, f.size_bytes, f.sha256
+      SELECT f."storageKey", m->>'id', m->>'organizationId', f."contentType", f."sizeBytes", f.sha256
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
         jsonb_to_recordset(m->'job'->'artifacts') AS f(
-          storage_key text, content_type text, size_bytes bigint, sha256 text)
+          "storageKey" text, "contentType" text, "sizeBytes" bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
   PERFORM pg_notify('studio_job', (CASE

@@ -55,18 +55,18 @@ const storedRow = z.object({ deliveries: z.number(), state: z.string() });
 const inboxNotification = z.object({
   provider: z.string(),
   jobId: z.string(),
-  callIndex: z.number(),
+  callIndex: z.int(),
   operationId: z.string(),
 });
 /** Verified notification. */
 type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** Schema of a stored notification; times are Unix ms. */
-const keptNotification = inboxNotification.extend({
+export const keptNotification = inboxNotification.extend({
   /** `received`: not signaled yet; `delivered`: signaled; `late`: its workflow had ended. */
   state: z.enum(['received', 'delivered', 'late']),
   /** Number of times that the provider has sent the notification. */
-  deliveries: z.number(),
+  deliveries: z.int(),
   receivedAtMs: z.number(),
 });
 /** Stored notification. */

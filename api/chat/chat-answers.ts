@@ -21,7 +21,7 @@ import {
   type EventStream,
 } from '../http/event-stream.ts';
 import type { Context } from '../context.ts';
-import type { Hold } from '../idempotency/claims.ts';
+import type { Hold } from '../idempotency/holds.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 
 /** Chat request with its context. */

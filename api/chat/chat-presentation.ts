@@ -4,7 +4,7 @@ import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
-import { openaiError } from '../middleware/errors.ts';
+import { openaiError } from '../http/error-bodies.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
 /** Chat and request that a presentation formats. */

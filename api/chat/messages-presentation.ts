@@ -1,7 +1,7 @@
 /** Formats chats as Anthropic's Messages API does: messages, and streams of their events. */
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
-import { anthropicError } from '../middleware/errors.ts';
+import { anthropicError } from '../http/error-bodies.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 import { callsOf, firstOf, textOf } from './first-choice.ts';
 import { MessageEvents, messageEvent } from './message-events.ts';

@@ -1,7 +1,7 @@
 /** Formats chats as OpenAI's Responses API does: responses, and streams of their events. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
-import { openaiCodeOf, openaiError } from '../middleware/errors.ts';
+import { openaiCodeOf, openaiError } from '../http/error-bodies.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import { isoTimes } from '../../domain/json.ts';
+import { toResponse } from '../../domain/json.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
 import { listedWebhook } from './caller-webhooks.ts';
 import { time } from './fields.ts';
@@ -53,7 +53,7 @@ async function showTarget(
   return {
     url,
     lowBalanceCredits: lowBalanceMicro === null ? null : creditsFromMicro(lowBalanceMicro),
-    notices: newest.map(isoTimes),
+    notices: newest.map(toResponse),
   };
 }
 

@@ -1,35 +1,16 @@
-/**
- * /api/v1/api-keys: the API keys of the authenticated user (spec §4.3); /api/v1/key: the key of the
- * request.
- */
-import type { ParameterizedContext } from 'koa';
-import { sql } from 'slonik';
+/** /api/v1/api-keys: the API keys of the authenticated user (spec §4.3). */
 import { z } from 'zod';
-import { GatewayError, assert } from '../../domain/errors.ts';
+import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { keyBudget } from '../../jobs/ledger-verdicts.ts';
-import {
-  claimKey,
-  finishClaim,
-  idempotencyHeader,
-  idempotencyKeyOf,
-} from '../idempotency/claims.ts';
-import { type Caller, role } from '../identity/access.ts';
-import {
-  keyExpiry,
-  keyLimit,
-  keyMeta,
-  listedKey,
-  keyModels,
-  keyName,
-  keyScopes,
-  unixMs,
-  budgetSchema,
-  budgetView,
-} from '../identity/key-fields.ts';
-import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
+import { claimInTransaction } from '../idempotency/claims.ts';
+import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
+import type { Caller } from '../identity/access.ts';
+import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../identity/key-fields.ts';
+import { pastExpiry } from '../identity/key-verdicts.ts';
+import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
+import { newKey, newKeyFields, shownOnce } from './new-key.ts';
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
@@ -39,35 +20,10 @@ const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 const refusesViewers = 'A viewer may not create keys.';
 
-/** Schema of a new key, with its secret. */
-export const newKey = keyMeta.extend({
-  key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
-});
-
-/** Fields of a request for a new key. */
-export const wantedKey = {
-  name: keyName,
-  expiresAt: keyExpiry.nullish(),
-  scopes: keyScopes.optional(),
-  allowedModels: keyModels.optional(),
-  limit: keyLimit.optional(),
-};
 const rotation = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
   expiresAt: keyExpiry.nullish(),
 });
-
-/**
- * Returns the response for a new key, and forbids caches to store it, because it contains the
- * secret.
- */
-export function shownOnce(
-  ctx: ParameterizedContext,
-  { key, meta }: NewKey,
-): z.infer<typeof newKey> {
-  ctx.set('Cache-Control', 'no-store');
-  return { key, ...meta };
-}
 
 /**
  * Checks that an expiry is in the future, by the clock of the database.
@@ -76,20 +32,6 @@ export function shownOnce(
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
-
-const ownRow = z.object({
-  meta: keyMeta,
-  organization: z.string(),
-  budget: keyBudget.nullable(),
-});
-
-const ownKey = keyMeta.extend({
-  organizationId: z.string(),
-  organizationName: z.string(),
-  userId: z.string(),
-  role,
-  budget: budgetSchema,
-});
 
 /** Endpoints on API keys. */
 export const apiKeys = section('API keys', {
@@ -113,32 +55,26 @@ export const apiKeys = section('API keys', {
       'the same Idempotency-Key creates no second key: it fails with the id of the first key.',
     request: {
       headers: idempotencyHeader,
-      body: z.strictObject(wantedKey),
+      body: z.strictObject(newKeyFields),
       example: { name: 'my laptop' },
     },
     answer: newKey,
     answers: { 200: 'The key. It is shown only once.' },
     errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
-    async handle({ ctx, caller, body }, { pool, config, keys }) {
+    async handle({ ctx, caller, body }, { pool, config }) {
       const { expiresAt, ...rest } = body;
       const { memberId, organizationId, keyId: makerKeyId } = caller;
       requireFuture(caller, expiresAt);
       const keyId = newId('key');
       const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
-      const idempotencyKey = idempotencyKeyOf(ctx);
-      if (idempotencyKey === null) return shownOnce(ctx, await keys.create(requested));
-      // The secret is not stored, so the response to a repeated request cannot contain it: it has
-      // the id of the key.
+      // The secret is not stored, so a repeated request fails with the id of the key.
       const identity = { memberId, ...body };
-      const request = { organizationId, idempotencyKey, path: '/api-keys', body: identity };
+      const request = { organizationId, path: '/api-keys', body: identity, subjectId: keyId };
       const made = await pool.transaction(async (connection) => {
-        const claim = await claimKey(connection, { ...request, subjectId: keyId });
-        if (claim.state === 'done') {
-          throw new GatewayError('KEY_ALREADY_CREATED', undefined, {
-            body: { keyId: claim.subjectId },
-          });
+        const earlierId = await claimInTransaction(connection, ctx, request);
+        if (earlierId !== null) {
+          throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlierId } });
         }
-        await finishClaim(connection, claim.name);
         return createKeys(connection, config.KEY_PEPPER).create(requested);
       });
       return shownOnce(ctx, made);
@@ -207,30 +143,6 @@ export const apiKeys = section('API keys', {
     async handle({ caller, params: { keyId } }, { keys }) {
       await keys.revoke(keyId, caller.memberId);
       return { success: true as const, keyId };
-    },
-  }),
-
-  getKey: defineEndpoint({
-    route: 'GET /api/v1/key',
-    scope: 'any',
-    summary: 'Get the API key of the request: its owner, scopes and remaining limit',
-    answer: ownKey,
-    answers: { 200: 'The key.' },
-    async handle({ caller }, { pool }) {
-      const { keyId, memberId, organizationId, role: roleOfUser } = caller;
-      const row = await pool.maybeOne(sql.type(ownRow)`
-        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
-        FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
-      assert(row, 'an authenticated key exists');
-      const { meta, organization: organizationName, budget } = row;
-      return {
-        ...meta,
-        organizationId,
-        organizationName,
-        userId: memberId,
-        role: roleOfUser,
-        budget: budgetView(budget),
-      };
     },
   }),
 });

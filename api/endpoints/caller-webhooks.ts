@@ -11,21 +11,21 @@ import {
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTimes } from '../../domain/json.ts';
+import { toResponse } from '../../domain/json.ts';
 import { scopeOf } from '../../studio/capability.ts';
 import { findCapability } from '../../studio/registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../middleware/authenticate.ts';
-import { answerOf, found, foundPage, idField, oneOf, pageOf } from './fields.ts';
+import { responseSchema, found, foundPage, idField, oneOf, pageOf } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
 const attemptsShownMax = 50;
 
-const deliverySchema = answerOf(webhookAttempt).meta({ id: 'WebhookDelivery' });
+const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
 /** Schema of a webhook without its attempts. */
-export const webhookLine = answerOf(webhookRecord)
+export const webhookLine = responseSchema(webhookRecord)
   .omit({ organizationId: true })
   .extend({ url: z.url() });
 
@@ -44,7 +44,7 @@ export async function showWebhook(
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
   const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
-  return webhookSchema.parse({ ...isoTimes(webhook), deliveries: attempts.map(isoTimes) });
+  return webhookSchema.parse({ ...toResponse(webhook), deliveries: attempts.map(toResponse) });
 }
 
 /** Schema of a webhook in a list, with the result of its last attempt. */
@@ -137,7 +137,7 @@ export const callerWebhooks = section('Webhooks', {
       return foundPage(rows, {
         limit,
         cursor: 'jobId',
-        show: (row) => listedWebhook.parse(isoTimes(row)),
+        show: (row) => listedWebhook.parse(toResponse(row)),
       });
     },
   }),

@@ -8,9 +8,10 @@ import {
   servicePresentation,
   type Presentation,
 } from '../chat/chat-presentation.ts';
-import { idempotencyHeader } from '../idempotency/claims.ts';
+import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { found, oneOf } from './fields.ts';
-import { defineEndpoint, ownAnswer, section, type AnswerParts } from './endpoint.ts';
+import type { AnswerParts } from './description.ts';
+import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
 
 const tokenUsage = z
   .object({

@@ -9,40 +9,15 @@ import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { RequestState } from '../context.ts';
-import type { Caller, RateBucket, Scope } from '../identity/access.ts';
+import type { Caller } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
-import type { ErrorShape } from '../middleware/errors.ts';
-
-/** Schemas that parse and describe the parts of a request. */
-export interface RequestParts {
-  /** Path parameters. If one is malformed, the response is the first 404 of `errors`. */
-  params?: z.ZodObject;
-  query?: z.ZodObject;
-  /** Headers, only for the description: `handle` parses them itself. */
-  headers?: z.ZodObject;
-  /** JSON body. */
-  body?: z.ZodType;
-  /** Set if the request may have no body; then `{}` is parsed. */
-  bodyIsOptional?: true;
-  /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
-  bodyBytesMax?: number;
-  /** Example of a valid body. */
-  example?: object;
-  /** Bodies by media type, only for the description: `handle` reads them itself. */
-  content?: Record<string, { schema: z.ZodType; example?: unknown }>;
-}
-
-/** Description of the responses with one status. */
-export interface AnswerParts {
-  description: string;
-  /** Schema of the body; if absent, the endpoint's `answer`. */
-  schema?: z.ZodType;
-  /** Media type; if absent, application/json. */
-  type?: string;
-  /** Schema of one server-sent event, if the response can be a stream. */
-  event?: z.ZodType;
-  headers?: z.ZodObject;
-}
+import type {
+  AnswerParts,
+  EndpointDescription,
+  EndpointScope,
+  EndpointTraits,
+  RequestParts,
+} from './description.ts';
 
 /** `answer` of an endpoint whose `handle` sets the response on the context itself. */
 export const ownAnswer = z.void();
@@ -66,25 +41,11 @@ export interface Call<Parts extends RequestParts = RequestParts> {
   body: Parsed<Parts['body']>;
 }
 
-interface Definition<Parts extends RequestParts, Answer> {
+interface Definition<Parts extends RequestParts, Answer> extends EndpointTraits {
   /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /**
-   * Scope that the API key needs; absent: an operator's key; `any`: every key; `open`: no key, or
-   * `handle` checks access.
-   */
-  scope?: Scope | 'admin' | 'open' | 'any';
-  /** Error message for viewers, if they may not use the endpoint. */
-  refusesViewers?: string;
-  /** Rate limit of the key in which the request counts; if absent, `requests`. */
-  bucket?: RateBucket;
-  /** Format of error responses; if absent, the service's own. */
-  errorShape?: ErrorShape;
-  /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
-  takesXApiKey?: true;
-  /** Summary in the OpenAPI description. Only endpoints with an id (`section`) are described. */
-  summary?: string;
-  description?: string;
+  /** Absent: `admin`. With `open`, `handle` may check the access itself. */
+  scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
@@ -96,20 +57,8 @@ interface Definition<Parts extends RequestParts, Answer> {
 }
 
 /** Endpoint without the types of its request and response. */
-export interface Endpoint extends Omit<
-  Definition<RequestParts, unknown>,
-  'route' | 'scope' | 'request' | 'answers' | 'errors'
-> {
-  method: string;
-  path: string;
-  /** `operationId` and tag in the description. */
-  id?: string;
-  tag?: string;
-  scope: Scope | 'admin' | 'open' | 'any';
-  request: RequestParts;
-  answers: Record<number, AnswerParts>;
-  /** All error codes of the endpoint. */
-  errors: readonly ErrorCode[];
+export interface Endpoint extends EndpointDescription {
+  handle: Definition<RequestParts, unknown>['handle'];
 }
 
 /** Adds the id and the tag of the OpenAPI description to endpoints. */
@@ -162,9 +111,4 @@ export function defineEndpoint<Parts extends RequestParts, Answer>(
   const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(described) };
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Endpoint;
-}
-
-/** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
-export function describedPath({ path }: Pick<Endpoint, 'path'>): string {
-  return path.replaceAll(/[:*](\w+)/g, '{$1}');
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idForm, type IdKind } from '../../domain/ids.ts';
+import { responseName, type ResponseName } from '../../domain/json.ts';
 import { plainText } from '../identity/key-fields.ts';
 import { metadataFilter } from '../http/metadata.ts';
 
@@ -45,30 +46,24 @@ export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 /** Time in a response, ISO 8601. */
 export const time = z.iso.datetime();
 
-type AnswerShape<Shape> = {
-  [
-    Name in keyof Shape as Name extends `${infer Noun}AtMs` ? `${Noun}At` : Name
-  ]: Name extends `${string}AtMs`
+type ResponseShape<Shape> = {
+  [Name in keyof Shape as ResponseName<Name>]: Name extends `${string}AtMs`
     ? Shape[Name] extends z.ZodNullable
       ? z.ZodNullable<typeof time>
       : typeof time
     : Shape[Name];
 };
 
-/**
- * Makes the schema of a response from the schema of a row: each `…AtMs` becomes an `…At`, as
- * `isoTimes` converts it.
- */
-export function answerOf<Shape extends Record<string, z.ZodType>>(
+/** Makes the schema of a response from the schema of a row that `toResponse` converts. */
+export function responseSchema<Shape extends Record<string, z.ZodType>>(
   row: z.ZodObject<Shape>,
-): z.ZodObject<AnswerShape<Shape>> {
-  const fields = Object.entries(row.shape).map(([name, field]) =>
-    name.endsWith('AtMs')
-      ? [name.slice(0, -'Ms'.length), field instanceof z.ZodNullable ? time.nullable() : time]
-      : [name, field],
-  );
+): z.ZodObject<ResponseShape<Shape>> {
+  const fields = Object.entries(row.shape).map(([name, field]) => {
+    const isoField = field instanceof z.ZodNullable ? time.nullable() : time;
+    return [responseName(name), name.endsWith('AtMs') ? isoField : field];
+  });
   // oxlint-disable-next-line no-unsafe-type-assertion -- the type of `fromEntries` does not contain the names
-  return z.object(Object.fromEntries(fields)) as z.ZodObject<AnswerShape<Shape>>;
+  return z.object(Object.fromEntries(fields)) as z.ZodObject<ResponseShape<Shape>>;
 }
 
 /** Makes the schema of a response with one item. */

@@ -5,6 +5,7 @@
 import { operators } from './admin/operators.ts';
 import { credits } from './admin/credits.ts';
 import { docs, operatorsDocs } from './docs.ts';
+import { jobActions } from './admin/job-actions.ts';
 import { jobStory } from './admin/job-story.ts';
 import { jobs } from './admin/jobs.ts';
 import { keys } from './admin/keys.ts';
@@ -29,6 +30,7 @@ import { providerNotifications } from './provider-notifications.ts';
 import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
+import { ownKey } from './own-key.ts';
 import type { Endpoint } from './endpoint.ts';
 import { pricing } from './pricing.ts';
 import { sessions } from './session.ts';
@@ -63,6 +65,7 @@ export const endpoints: readonly Endpoint[] = [
   ...uploadUrls,
   ...storedFiles,
   ...apiKeys,
+  ...ownKey,
   ...sessions,
   ...usage,
   ...usageSummary,
@@ -72,6 +75,7 @@ export const endpoints: readonly Endpoint[] = [
   ...credits,
   ...ledger,
   ...jobs,
+  ...jobActions,
   ...jobStory,
   ...refunds,
   ...webhooks,

@@ -5,7 +5,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTime, isoTimes } from '../../domain/json.ts';
+import { isoTime, toResponse } from '../../domain/json.ts';
 import { bearerKey } from '../middleware/authenticate.ts';
 import { pathId, time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
@@ -144,7 +144,7 @@ export const sessions = section('Console', {
     summary: 'List the console sessions of your API keys, newest first',
     answer: z.object({ sessions: z.array(listedSession) }),
     async handle({ caller }, { keySessions }) {
-      return { sessions: (await keySessions.list(caller.memberId)).map(isoTimes) };
+      return { sessions: (await keySessions.list(caller.memberId)).map(toResponse) };
     },
   }),
 

@@ -7,13 +7,14 @@ import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
 import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { idempotencyHeader } from '../idempotency/claims.ts';
+import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { metadataFields } from '../http/metadata.ts';
 import { estimateRequest, submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
-import { defineEndpoint, section, type AnswerParts, type Endpoint } from './endpoint.ts';
+import type { AnswerParts } from './description.ts';
+import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
 
 /** Error codes of Studio requests (spec §7, design §4, §5). */
 export const studioErrors: readonly ErrorCode[] = [

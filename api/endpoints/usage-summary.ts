@@ -1,7 +1,7 @@
 /** GET /api/v1/usage/summary: sums of usage by day, model, key, type and tags, as JSON or CSV. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { UsageGroup, UsageSum } from '../../ledger/usage.ts';
+import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';

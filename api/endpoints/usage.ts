@@ -3,7 +3,7 @@
  * design §5).
  */
 import { z } from 'zod';
-import type { UsagePage, UsageRecord } from '../../ledger/usage.ts';
+import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';

@@ -7,12 +7,8 @@ import { z } from 'zod';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
 import { assert } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import {
-  claimKey,
-  finishClaim,
-  idempotencyHeader,
-  idempotencyKeyOf,
-} from '../idempotency/claims.ts';
+import { claimInTransaction } from '../idempotency/claims.ts';
+import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
@@ -91,15 +87,10 @@ export const webhookSecret = section('Webhooks', {
       },
     },
     async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
-      const idempotencyKey = idempotencyKeyOf(ctx);
+      const path = '/webhooks/secret/rotate';
+      const request = { organizationId, path, body, subjectId: 'webhook-secret' };
       const repeated = await pool.transaction(async (connection) => {
-        if (idempotencyKey !== null) {
-          const path = '/webhooks/secret/rotate';
-          const request = { organizationId, idempotencyKey, path, body };
-          const claim = await claimKey(connection, { ...request, subjectId: 'webhook-secret' });
-          if (claim.state === 'done') return true;
-          await finishClaim(connection, claim.name);
-        }
+        if ((await claimInTransaction(connection, ctx, request)) !== null) return true;
         const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
         await secrets.rotate(organizationId, body.overlapSeconds * 1000);
         return false;

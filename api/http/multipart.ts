@@ -3,7 +3,7 @@ import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busb
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { RequestFiles } from '../../storage/inputs/carried-files.ts';
 import type { Context } from '../context.ts';
-import { idempotencyKeyOf } from '../idempotency/claims.ts';
+import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
 import { filesMs, watchArrival } from './arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 

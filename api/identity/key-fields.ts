@@ -1,8 +1,7 @@
 /** Fields of requests about API keys (spec §4.3), shared by the routes of callers and operators. */
 import { z } from 'zod';
 import { charactersOf } from '../../domain/field-messages.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/json.ts';
+import { toResponse } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 
@@ -94,14 +93,9 @@ export const budgetSchema = z
 /** Shows a budget in credits; amounts of `key_budget` are micro-credits. */
 export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
   if (!budget) return null;
-  const { limit, used, per, resetsAtMs } = budget;
-  return {
-    limit: creditsFromMicro(limit),
-    per,
-    used: creditsFromMicro(used),
-    remaining: creditsFromMicro(Math.max(0, limit - used)),
-    resetsAt: isoTime(resetsAtMs),
-  };
+  const { limit: limitMicro, used: usedMicro, per, resetsAtMs } = budget;
+  const remainingMicro = Math.max(0, limitMicro - usedMicro);
+  return toResponse({ limitMicro, per, usedMicro, remainingMicro, resetsAtMs });
 }
 
 /** Key in a list. */

@@ -6,8 +6,9 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-const callersPrefix = 'gk_live_';
-const operatorsPrefix = 'gk_oper_';
+const apiKeyPrefix = 'gk_live_';
+/** Prefix of operators' keys, as long as that of API keys. */
+export const operatorKeyPrefix = 'gk_oper_';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const form = /^(gk_(?:live|oper)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
 
@@ -22,16 +23,7 @@ function base62(value: bigint, length: number): string {
 }
 
 /** Makes a secret key, which is shown once and never stored. */
-export function newApiKey(): string {
-  return newKey(callersPrefix);
-}
-
-/** Makes a secret key of an operator, which is shown once and never stored. */
-export function newOperatorKey(): string {
-  return newKey(operatorsPrefix);
-}
-
-function newKey(prefix: string): string {
+export function newApiKey(prefix = apiKeyPrefix): string {
   // 43 base62 digits hold all 256 random bits.
   const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
   return `${prefix}${body}${checksum(prefix, body)}`;
@@ -41,20 +33,10 @@ function checksum(prefix: string, body: string): string {
   return base62(BigInt(crc32(prefix + body)), 6);
 }
 
-/** Returns whether a text has the format and checksum of an API key. */
-export function isApiKey(text: string): boolean {
-  return prefixOf(text) === callersPrefix;
-}
-
-/** Returns whether a text has the format and checksum of an operator's key. */
-export function isOperatorKey(text: string): boolean {
-  return prefixOf(text) === operatorsPrefix;
-}
-
-/** Returns the prefix of a key; null if the format or the checksum is wrong. */
-function prefixOf(text: string): string | null {
-  const [, prefix = '', body = '', sum] = form.exec(text) ?? [];
-  return sum !== undefined && checksum(prefix, body) === sum ? prefix : null;
+/** Returns whether a text is a key with this prefix and a correct checksum. */
+export function isApiKey(text: string, expected = apiKeyPrefix): boolean {
+  const [, prefix, body = '', sum] = form.exec(text) ?? [];
+  return prefix === expected && checksum(prefix, body) === sum;
 }
 
 /** Returns the MAC that is stored and looked up: HMAC-SHA256 of the key with the pepper, as hex. */
@@ -64,5 +46,5 @@ export function macOfKey(key: string, pepper: string): string {
 
 /** Returns the first characters of a key, which are shown in lists. */
 export function prefixOfKey(key: string): string {
-  return key.slice(0, callersPrefix.length + 4);
+  return key.slice(0, apiKeyPrefix.length + 4);
 }

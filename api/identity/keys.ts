@@ -5,13 +5,14 @@
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { microFromCredits } from '../../domain/credits.ts';
-import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
+import { GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes, type Scope } from './access.ts';
 import { budgetView, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
+import { accepted, keyVerdict, type Accepted } from './key-verdicts.ts';
 
 /** Highest number of keys of a user (spec §8). */
 const keysPerUserMax = 10;
@@ -62,30 +63,7 @@ interface LimitRequest {
   limit: KeyLimit | null;
 }
 
-const verdict = z.discriminatedUnion('verdict', [
-  z.object({
-    verdict: z.enum(['created', 'set']),
-    organizationId: z.string(),
-    meta: keyMeta,
-    /** Expiry of the old key, in milliseconds since 1970, if the verdict is of a rotation. */
-    oldExpiresAt: z.number().optional(),
-  }),
-  z.object({ verdict: z.literal('exceeds_maker'), field: z.string() }),
-  z.object({
-    verdict: z.enum([
-      'quota_reached',
-      'expiry_past',
-      'no_member',
-      'not_found',
-      'already_replaced',
-      'maker_gone',
-    ]),
-  }),
-]);
-type Verdict = z.infer<typeof verdict>;
-type Accepted = Extract<Verdict, { verdict: 'created' | 'set' }>;
-
-const answerRow = z.object({ answer: verdict });
+const answerRow = z.object({ answer: keyVerdict });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
@@ -166,41 +144,6 @@ async function decide(connection: CommonQueryMethods, call: FragmentSqlToken): P
 
 function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
   return limit ? { micro: microFromCredits(limit.credits), per: limit.per } : null;
-}
-
-/** Returns the record of the new key, or throws the error for the verdict of the database. */
-function accepted(answer: Verdict): Accepted {
-  switch (answer.verdict) {
-    case 'created':
-    case 'set':
-      return answer;
-    case 'quota_reached':
-      throw new GatewayError('KEY_QUOTA_REACHED');
-    case 'expiry_past':
-      throw pastExpiry();
-    case 'exceeds_maker':
-      throw new GatewayError(
-        'FORBIDDEN',
-        `A key must not have more permissions than the key that creates it: ${answer.field} exceeds them.`,
-      );
-    case 'no_member':
-      throw new GatewayError('NOT_FOUND', 'No such user.');
-    case 'not_found':
-      throw new GatewayError('NOT_FOUND', 'No such API key.');
-    case 'already_replaced':
-      throw new GatewayError('KEY_ALREADY_REPLACED');
-    case 'maker_gone':
-      // The key of the request was revoked or has expired after its admission.
-      throw new GatewayError('Unauthorized');
-    default:
-      return answer satisfies never;
-  }
-}
-
-/** Makes the error for an expiry that is not in the future. */
-export function pastExpiry(): GatewayError {
-  const message = 'must be in the future';
-  return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }
 
 /** Creates an API key outside of a request, such as for a demo stack; without `scopes`, it has all scopes. */

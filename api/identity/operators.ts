@@ -1,14 +1,13 @@
 /**
  * Operators: users with the deployment's admin key, or with an operator's key, which can be revoked
- * individually; and the append-only record of their actions.
+ * individually.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { JsonObject } from '../../domain/json.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
-import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
+import { isApiKey, macOfKey, newApiKey, operatorKeyPrefix, prefixOfKey } from './key-format.ts';
 import type { Session } from './sessions.ts';
 import { command } from '../../platform/database.ts';
 
@@ -60,7 +59,7 @@ export function createFindOperator(
   return {
     async byKey(key: string | undefined): Promise<Operator | null> {
       if (isSecret(key, adminKey)) return { operatorId: null, name: null };
-      if (key === undefined || !isOperatorKey(key)) return null;
+      if (key === undefined || !isApiKey(key, operatorKeyPrefix)) return null;
       const mac = macOfKey(key, pepper);
       return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
     },
@@ -80,7 +79,7 @@ export async function createOperator(
   name: string,
 ): Promise<{ operatorId: string; key: string }> {
   const operatorId = newId('operator');
-  const key = newOperatorKey();
+  const key = newApiKey(operatorKeyPrefix);
   const { rowCount } = await connection.query(command`
     INSERT INTO operator (id, name, prefix, mac)
       VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
@@ -131,78 +130,4 @@ export async function revokeOperator(
 
 function unknownOperator(): GatewayError {
   return new GatewayError('NOT_FOUND', 'No such operator.');
-}
-
-/** Operator, reason and request of a write. */
-export interface Write {
-  body: { actor: string; reason: string };
-  requestId: string;
-}
-
-interface Action {
-  /** Name of the action, `<noun>.<verb>`, such as `organization.suspended`. */
-  action: string;
-  /** Organization of the action; absent: none. */
-  organizationId?: string | null;
-  /** Id of the subject. */
-  subject: string;
-  /** Arguments of the request, without secrets. */
-  details?: JsonObject;
-  /** Idempotency id of an action that may be requested twice. */
-  actionKey?: string | null;
-}
-
-/** Recorded action. */
-export const recordedAction = z.object({
-  id: z.int(),
-  action: z.string(),
-  actor: z.string(),
-  reason: z.string(),
-  organizationId: z.string().nullable(),
-  subject: z.string(),
-  details: z.record(z.string(), z.json()),
-  requestId: z.string(),
-  createdAtMs: z.number(),
-});
-export type RecordedAction = z.infer<typeof recordedAction>;
-
-/** Records an action; `connection` is the transaction of the change if the change has one. */
-export async function recordAction(
-  connection: CommonQueryMethods,
-  { body: { actor, reason }, requestId }: Write,
-  { action, organizationId = null, subject, details = {}, actionKey = null }: Action,
-): Promise<void> {
-  await connection.query(command`
-    INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
-        action_key)
-      VALUES (${action}, ${actor}, ${reason}, ${organizationId}, ${subject},
-        ${sql.jsonb(details)}, ${requestId}, ${actionKey})
-      ON CONFLICT (action_key) DO NOTHING`);
-}
-
-interface ActionListing {
-  organizationId?: string | undefined;
-  /** Subject of the actions; absent: any. */
-  subject?: string | undefined;
-  /** Id before which actions are listed. */
-  beforeId?: number | undefined;
-  limit: number;
-}
-
-/** Lists recorded actions, newest first. */
-export function listActions(
-  connection: CommonQueryMethods,
-  { organizationId, subject, beforeId, limit }: ActionListing,
-): Promise<readonly RecordedAction[]> {
-  const organization = organizationId ?? null;
-  const subjectId = subject ?? null;
-  const before = beforeId ?? null;
-  return connection.any(sql.type(recordedAction)`
-    SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
-      request_id AS "requestId", created_at AS "createdAtMs"
-    FROM admin_action
-    WHERE (${organization}::text IS NULL OR organization_id = ${organization}::text)
-      AND (${subjectId}::text IS NULL OR subject = ${subjectId}::text)
-      AND (${before}::bigint IS NULL OR id < ${before}::bigint)
-    ORDER BY id DESC LIMIT ${limit}`);
 }

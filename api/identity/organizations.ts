@@ -1,7 +1,7 @@
 /** Organizations and their users: creation, lists and limits for operators. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { accountColumns, accountState } from '../../ledger/usage.ts';
+import { accountColumns, accountState } from '../../ledger/account.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';

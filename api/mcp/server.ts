@@ -1,7 +1,5 @@
 /** MCP server of one request. It has no session, so any process can serve any request. */
-import { buffer } from 'node:stream/consumers';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import {
   CallToolRequestSchema,
   ErrorCode,
@@ -12,26 +10,24 @@ import {
   ReadResourceRequestSchema,
   type CallToolRequest,
   type CallToolResult,
-  type ServerNotification,
-  type ServerRequest,
-  type ContentBlock,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idForm } from '../../domain/ids.ts';
-import type { JobResource } from '../../studio/job-view.ts';
-import type { Composition } from '../composition.ts';
-import type { Caller } from '../identity/access.ts';
-import { type OwnAnswer, type OwnApi, findTool, toolsFor } from './tools.ts';
+import {
+  followJob,
+  jobIdOf,
+  uriOf,
+  uriTemplate,
+  type JobReader,
+  type ToolCallExtra,
+} from './job-results.ts';
+import type { OwnAnswer, OwnApi } from './own-api.ts';
+import { findTool, toolsFor } from './tools.ts';
 
-type Services = Pick<Composition, 'admission' | 'openWaits' | 'reads' | 'storage' | 'view'>;
-type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
-
-interface Conversation {
-  caller: Caller;
+interface Conversation extends JobReader {
   api: OwnApi;
-  services: Services;
 }
 
 const instructions =
@@ -40,13 +36,6 @@ const instructions =
   'cancelJob cancels it. An input is a URL, a data URL of up to 1 MB, or a file that you send with PUT to the ' +
   'uploadUrl of createUploadUrl.';
 
-/** Time between two progress notifications to a waiting client, in milliseconds. */
-const progressIntervalMs = 2000;
-/**
- * Longest wait in milliseconds for a client without progress notifications: most clients time out
- * after a minute.
- */
-const silentWaitMs = 50_000;
 /** Highest number of jobs that are listed as resources. */
 const listedJobs = 20;
 /** Name of the `_meta` entry of a tool call that contains its Idempotency-Key. */
@@ -95,7 +84,7 @@ const findJob = async ({ caller, services }: Conversation, id: string): Promise<
 async function callTool(
   conversation: Conversation,
   { name, arguments: input = {}, _meta }: CallToolRequest['params'],
-  extra: Extra,
+  extra: ToolCallExtra,
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
@@ -143,100 +132,3 @@ function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
   const text = message === '' ? error : `${error}: ${message}`;
   return { content: [{ type: 'text', text }], structuredContent, isError: true };
 }
-
-/**
- * Waits for a job as long as the client waits, and sends progress notifications if the client
- * requested them. The job continues if the client disconnects.
- */
-async function followJob(
-  { caller, services }: Conversation,
-  { jobId, wait }: { jobId: string; wait: boolean },
-  { signal, sendNotification, _meta }: Extra,
-): Promise<CallToolResult> {
-  const { organizationId } = caller;
-  const progressToken = _meta?.progressToken;
-  const waitMaxMs = wait ? (progressToken === undefined ? silentWaitMs : Infinity) : 0;
-  const startedAtMs = performance.now();
-  for (let progress = 0; ; progress += 1) {
-    const waitedMs = performance.now() - startedAtMs;
-    const waitMs = Math.max(
-      0,
-      Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
-    );
-    const job = await services.admission.awaitEnd({ organizationId, jobId }, waitMs);
-    if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
-    const isOver = job.status !== 'open' || signal.aborted || services.admission.isDraining();
-    if (isOver || performance.now() - startedAtMs >= waitMaxMs) return jobResult(job, services);
-    if (progressToken !== undefined) {
-      const message = progressMessage(await services.view.resource(job));
-      // An error is ignored, because the client may have disconnected.
-      await sendNotification({
-        method: 'notifications/progress',
-        params: { progressToken, progress, message },
-      }).catch(() => {});
-    }
-  }
-}
-
-/** Describes the state of a running job. */
-function progressMessage({ jobId, phase, progress }: JobResource): string {
-  const { queuePosition = null, etaSeconds = null } = progress ?? {};
-  const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;
-  const left = etaSeconds === null ? '' : `, usually ${etaSeconds} s more`;
-  return `${jobId} ${phase}${position}${left}`;
-}
-
-/** Largest image that a result contains as base64, in bytes, because clients reject larger ones. */
-const inlineBytesMax = 512 * 1024;
-const inlineCountMax = 4;
-
-/**
- * Makes the tool result of a job in its current state: its resource as JSON, its files as links and
- * small images as base64. If the job failed or was canceled, `isError` is true.
- */
-async function jobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
-  const resource = await view.resource(job);
-  const structuredContent = { ...resource, uri: uriOf(job.id) };
-  if (job.error) {
-    const text = `${job.error.code}: ${job.error.message} (${job.id}; nothing was charged)`;
-    return { content: [{ type: 'text', text }], structuredContent, isError: true };
-  }
-  const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(structuredContent) }];
-  // A result that has expired has no files any more.
-  const artifacts = resource.result ? (job.outputs ?? []).flatMap((each) => each.artifacts) : [];
-  const media = artifacts.filter(({ contentType }) => contentType !== 'application/json');
-  const small = media.filter(
-    ({ contentType, sizeBytes }) => contentType.startsWith('image/') && sizeBytes <= inlineBytesMax,
-  );
-  for (const { storageKey, contentType } of small.slice(0, inlineCountMax)) {
-    const object = await storage.open(storageKey);
-    if (!object) continue;
-    const data = (await buffer(object.stream)).toString('base64');
-    content.push({ type: 'image', data, mimeType: contentType });
-  }
-  for (const { storageKey, contentType, sizeBytes } of media) {
-    content.push({
-      type: 'resource_link',
-      uri: await storage.urlOf(storageKey, linkTtlMs),
-      name: storageKey.slice(storageKey.lastIndexOf('/') + 1),
-      mimeType: contentType,
-      size: sizeBytes,
-    });
-  }
-  return { content, structuredContent };
-}
-
-/** Lifetime of file links in milliseconds, the same as in the resource of a job. */
-const linkTtlMs = 24 * 3_600_000;
-
-const uriStart = 'studio://jobs/';
-
-/** Returns the MCP resource URI of a job. */
-const uriOf = (jobId: string): string => uriStart + jobId;
-
-/** Template of the resource URIs of jobs (RFC 6570). */
-const uriTemplate = `${uriStart}{jobId}`;
-
-/** Returns the job id of a resource URI; undefined if the URI is not of a job. */
-const jobIdOf = (uri: string): string | undefined =>
-  uri.startsWith(uriStart) ? uri.slice(uriStart.length) : undefined;

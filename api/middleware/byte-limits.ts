@@ -4,23 +4,7 @@
  */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededBound } from '../../platform/byte-budget.ts';
-import type { Context, Middleware } from '../context.ts';
-
-/**
- * Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay.
- */
-export type ByteKind = 'body' | 'spool' | 'keptText';
-
-/** Bytes to count for a request. */
-export interface HeldBytes {
-  kind: ByteKind;
-  bytes: number;
-  /**
-   * Owner of the budget; absent: the organization of the request, or the client's address if the
-   * route needs no key.
-   */
-  owner?: string;
-}
+import type { ByteKind, Context, HeldBytes, Middleware } from '../context.ts';
 
 type HoldName = `${ByteKind} ${string}`;
 

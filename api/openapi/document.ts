@@ -6,13 +6,12 @@ import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
-import { errorSchemas } from '../middleware/errors.ts';
+import { errorSchemas } from '../http/error-bodies.ts';
 import {
   describedPath,
-  type Endpoint,
-  ownAnswer,
   type AnswerParts,
-} from '../endpoints/endpoint.ts';
+  type EndpointDescription,
+} from '../endpoints/description.ts';
 import { llmsTextOf } from './llms-text.ts';
 import { webhookDescriptions } from './webhooks.ts';
 
@@ -29,7 +28,7 @@ export type Documents = ReturnType<typeof createDocuments>;
  * Makes the documents of these endpoints for an API at `baseUrl`; each document is generated at its
  * first use.
  */
-export function createDocuments(baseUrl: string, endpoints: readonly Endpoint[]) {
+export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
   const ofOperators = endpoints.filter(({ scope }) => scope === 'admin');
   const ofCallers = endpoints.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
@@ -70,7 +69,7 @@ interface Frame {
   webhooks: Record<string, Record<string, unknown>>;
 }
 
-function buildDocument(endpoints: readonly Endpoint[], frame: Frame): OpenApiDocument {
+function buildDocument(endpoints: readonly EndpointDescription[], frame: Frame): OpenApiDocument {
   const { baseUrl, title, description, key, webhooks } = frame;
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of endpoints) {
@@ -114,14 +113,14 @@ const rateHeaders = z.object({
 });
 
 /** Descriptions of the access to endpoints that need no scope. */
-const unscoped = new Map<Endpoint['scope'], string>([
+const unscoped = new Map<EndpointDescription['scope'], string>([
   ['admin', ''],
   ['open', 'No key needed.'],
   ['any', 'Any key may call this endpoint.'],
 ]);
 
 /** Makes the OpenAPI operation object of an endpoint. */
-function describeEndpoint(endpoint: Endpoint): Record<string, unknown> {
+function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown> {
   const { id, tag, summary, scope, request, answers } = endpoint;
   const access = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
@@ -145,7 +144,7 @@ function describeEndpoint(endpoint: Endpoint): Record<string, unknown> {
   };
 }
 
-function requestBodyOf({ request }: Endpoint): Record<string, unknown> {
+function requestBodyOf({ request }: EndpointDescription): Record<string, unknown> {
   const { body, bodyIsOptional, example, content } = request;
   if (!body && !content) return {};
   const json = body && {
@@ -154,20 +153,26 @@ function requestBodyOf({ request }: Endpoint): Record<string, unknown> {
   return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
 }
 
-function describeAnswer({ scope, answer }: Endpoint, parts: AnswerParts): Record<string, unknown> {
+function describeAnswer(
+  { scope, answer }: EndpointDescription,
+  parts: AnswerParts,
+): Record<string, unknown> {
   const { description, type = 'application/json', schema = answer, event, headers } = parts;
   return {
     description,
     headers:
       scope === 'admin' || scope === 'open' ? headers : rateHeaders.extend(headers?.shape ?? {}),
-    ...(schema !== ownAnswer && {
+    ...(!(schema instanceof z.ZodVoid) && {
       content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
     }),
   };
 }
 
 /** Describes the error responses, one per status; each description lists the error codes. */
-function describeErrors({ errors, errorShape = 'service' }: Endpoint): Record<string, unknown> {
+function describeErrors({
+  errors,
+  errorShape = 'service',
+}: EndpointDescription): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => [

@@ -1,10 +1,10 @@
 /** llms.txt: a description of the API for language models (llmstxt.org). */
-import { describedPath, type Endpoint } from '../endpoints/endpoint.ts';
+import { describedPath, type EndpointDescription } from '../endpoints/description.ts';
 
 /** Returns llms.txt; `prices` are lines of a Markdown list. */
 export function llmsTextOf(
   baseUrl: string,
-  endpoints: readonly Endpoint[],
+  endpoints: readonly EndpointDescription[],
   prices: readonly string[],
 ): string {
   const lines = endpoints.map(

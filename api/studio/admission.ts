@@ -14,7 +14,7 @@ import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
-import type { Hold } from '../idempotency/claims.ts';
+import type { Hold } from '../idempotency/holds.ts';
 import { describeJob } from './planner.ts';
 import type { JobUpdates, JobSubscription } from './job-updates.ts';
 

@@ -7,7 +7,7 @@ import type { ReceivedFile } from '../../storage/inputs/carried-files.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
-import { idempotencyKeyOf } from '../idempotency/claims.ts';
+import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
 import type { ReadingDeps } from './request-reading.ts';
 
 /**

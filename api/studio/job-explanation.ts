@@ -8,7 +8,7 @@ import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf } from '../../domain/json.ts';
-import type { RecordedAction } from '../identity/operators.ts';
+import type { RecordedAction } from '../identity/admin-actions.ts';
 
 /** Records of a job that its explanation is written from. */
 export interface JobFacts {

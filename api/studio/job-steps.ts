@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookRecord } from '../../webhooks/webhooks.ts';
-import { isoTimes } from '../../domain/json.ts';
+import { toResponse } from '../../domain/json.ts';
 
 const time = z.iso.datetime();
 
@@ -46,7 +46,7 @@ export function stepsOf(
     ...endStep(job),
     ...(webhook ? [webhookStep(webhook)] : []),
   ];
-  return withFailure(job, steps).map(isoTimes);
+  return withFailure(job, steps).map(toResponse);
 }
 
 /**

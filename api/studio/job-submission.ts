@@ -9,7 +9,7 @@ import { newId } from '../../domain/ids.ts';
 import { answersLater, type Capability, type DraftCall } from '../../studio/capability.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import type { Hold } from '../idempotency/claims.ts';
+import type { Hold } from '../idempotency/holds.ts';
 import type { JobSubscription } from './job-updates.ts';
 import { completePlan, priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';

@@ -719,6 +719,7 @@ export interface components {
             model: string | null;
             /** @description First line of the prompt or text of the request, at most 140 characters; null if it has none. */
             prompt: string | null;
+            /** @description Provider of the first call. */
             provider: string;
             /** @enum {string} */
             status: "open" | "completed" | "failed" | "canceled";

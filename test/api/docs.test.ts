@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { describedPath } from '../../api/endpoints/endpoint.ts';
+import { describedPath } from '../../api/endpoints/description.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/endpoints.ts';

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { invariantNames } from '../../ledger/audit.ts';
+import { invariantNames } from '../../ledger/invariants.ts';
 
 const root = new URL('../../', import.meta.url);
 const annotations = z.object({ runbook_url: z.string() }).loose();

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPlan } from '../../jobs/job-plan.ts';
-import { findViolations } from '../../ledger/audit.ts';
+import { findViolations } from '../../ledger/invariants.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 let stack: FaultStack;

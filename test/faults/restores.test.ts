@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findViolations } from '../../ledger/audit.ts';
+import { findViolations } from '../../ledger/invariants.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { startStack, type FaultStack } from './stack.ts';
 

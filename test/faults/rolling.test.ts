@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findViolations } from '../../ledger/audit.ts';
+import { findViolations } from '../../ledger/invariants.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const isWhole = process.env['FAULTS'] === 'all';

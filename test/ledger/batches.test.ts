@@ -59,7 +59,7 @@ const studioMove = fc
       return { ...head, kind: 'studio', amount: move.amount, ttlMs: 60_000, ...(isJob && { job }) };
     }
     const completed = to === 'charged';
-    const artifact = { storage_key: id, content_type: 'image/png', size_bytes: 5, sha256: 'abc' };
+    const artifact = { storageKey: id, contentType: 'image/png', sizeBytes: 5, sha256: 'abc' };
     const job = {
       status: completed ? 'completed' : 'failed',
       outputs: completed ? [{ artifacts: [{ storageKey: id }] }] : null,

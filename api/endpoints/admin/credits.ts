@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { throwRefusal } from '../../../ledger/refusals.ts';
 import { authority, exampleAuthority, pathId } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';

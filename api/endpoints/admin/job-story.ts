@@ -6,20 +6,20 @@ import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { isoTime, isoTimes } from '../../../domain/json.ts';
+import { isoTime, toResponse } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
-import { listActions } from '../../identity/operators.ts';
+import { listActions } from '../../identity/admin-actions.ts';
 import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
 import { found, oneOf, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
-import { entrySchema, entryView } from './ledger.ts';
+import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
-import { ownedJob, overseenJob, writeToJob } from './jobs.ts';
+import { ownedJob, overseenJob, writeToJob } from './overseen-job.ts';
 
 const actionsShownMax = 100;
 
@@ -173,15 +173,15 @@ async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
     ...callerView(facts),
     request: job.request,
     steps: stepsOf(job, calls, webhook),
-    calls: calls.map((each) => call.parse(isoTimes(each))),
+    calls: calls.map((each) => call.parse(toResponse(each))),
     refusals: calls.flatMap(({ index, refusals }) =>
-      refusals.map((each) => ({ callIndex: index, ...isoTimes(each) })),
+      refusals.map((each) => ({ callIndex: index, ...toResponse(each) })),
     ),
-    ledger: entries.map(entryView),
-    notifications: notifications.map(isoTimes),
+    ledger: entries.map(toResponse),
+    notifications: notifications.map(toResponse),
     webhook: webhook && (await showWebhook(services.webhooks, webhook)),
     workflow: workflowView(job.id, owner, services.config),
-    actions: actions.map(isoTimes),
+    actions: actions.map(toResponse),
   };
 }
 

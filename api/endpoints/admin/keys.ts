@@ -1,13 +1,13 @@
 /** Operators: API keys of a user: list, create, limit and revoke. */
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
-import { newKey, shownOnce, wantedKey } from '../api-keys.ts';
 import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
+import { newKey, newKeyFields, shownOnce } from '../new-key.ts';
 
 const params = z.object({ userId: pathId('member') });
 
@@ -30,7 +30,7 @@ export const keys = section('API keys', {
     summary: 'Create a key for a user, with any rights',
     request: {
       params,
-      body: z.strictObject({ ...authority, ...wantedKey }),
+      body: z.strictObject({ ...authority, ...newKeyFields }),
       example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
     },
     answer: oneOf(newKey),

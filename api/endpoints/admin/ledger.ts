@@ -1,59 +1,29 @@
 /** Operators: ledger entries, open reservations and the audit. */
 import { z } from 'zod';
 import { subjectsShownMax } from '../../../ledger/audit.ts';
-import type { LedgerEntry, OpenReservation } from '../../../ledger/ledger.ts';
+import { ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
-import { isoTimes } from '../../../domain/json.ts';
+import { toResponse } from '../../../domain/json.ts';
 import { readOrganization } from '../../identity/organizations.ts';
-import { found, foundPage, idField, listOf, pageLimit, pageOf, pathId, time } from '../fields.ts';
+import {
+  found,
+  foundPage,
+  idField,
+  listOf,
+  pageLimit,
+  pageOf,
+  pathId,
+  responseSchema,
+} from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
 /** Schema of a ledger entry; amounts in credits. */
-export const entrySchema = z
-  .object({
-    sequence: z.int(),
-    kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
-    reservationId: z.string().nullable(),
-    postedChange: z.number(),
-    reservedChange: z.number(),
-    postedAfter: z.number(),
-    reservedAfter: z.number(),
-    actor: z.string().nullable(),
-    reason: z.string().nullable(),
-    createdAt: time,
-  })
-  .meta({ id: 'LedgerEntry' });
+export const entrySchema = responseSchema(ledgerEntry).meta({ id: 'LedgerEntry' });
 
-/** Shows a ledger entry in credits. */
-export function entryView(entry: LedgerEntry): z.infer<typeof entrySchema> {
-  return {
-    ...isoTimes(entry),
-    postedChange: creditsFromMicro(entry.postedChange),
-    reservedChange: creditsFromMicro(entry.reservedChange),
-    postedAfter: creditsFromMicro(entry.postedAfter),
-    reservedAfter: creditsFromMicro(entry.reservedAfter),
-  };
-}
-
-const reservationSchema = z
-  .object({
-    id: z.string(),
-    organizationId: z.string(),
-    kind: z.enum(['studio', 'chat']),
-    credits: z.number(),
-    ageSeconds: z.number(),
-    createdAt: time,
-    expiresAt: time,
-    ownerMissingAt: time.nullable(),
-  })
-  .meta({ id: 'Reservation' });
-
-function reservationView({ amount, ...open }: OpenReservation): z.infer<typeof reservationSchema> {
-  return { ...isoTimes(open), credits: creditsFromMicro(amount) };
-}
+const reservationSchema = responseSchema(openReservation).meta({ id: 'Reservation' });
 
 const auditSchema = z.object({
   clean: z.boolean(),
@@ -99,7 +69,7 @@ export const ledger = section('Credits', {
         before: cursor,
         limit: limit + 1,
       });
-      return foundPage(rows, { limit, cursor: 'sequence', show: entryView });
+      return foundPage(rows, { limit, cursor: 'sequence', show: toResponse });
     },
   }),
 
@@ -115,7 +85,7 @@ export const ledger = section('Credits', {
     answer: listOf(reservationSchema),
     async handle({ query: { organizationId, limit } }, { ledgerReads }) {
       const open = await ledgerReads.openReservations({ organizationId, limit });
-      return found(open.map(reservationView));
+      return found(open.map(toResponse));
     },
   }),
 

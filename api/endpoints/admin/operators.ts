@@ -5,14 +5,12 @@
  */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes, isoTime } from '../../../domain/json.ts';
+import { toResponse, isoTime } from '../../../domain/json.ts';
+import { recordAction, listActions, recordedAction } from '../../identity/admin-actions.ts';
 import {
-  recordAction,
-  listActions,
   createOperator,
   listOperators,
   operatorRecord,
-  recordedAction,
   readOperator,
   revokeOperator,
   type Operator,
@@ -20,7 +18,7 @@ import {
 import { macOfKey } from '../../identity/key-format.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import {
-  answerOf,
+  responseSchema,
   authority,
   bareWrite,
   exampleAuthority,
@@ -42,7 +40,7 @@ const sessionPath = '/api/admin/v1/session';
 /** Highest number of operators in a list, more than a deployment is expected to have. */
 const operatorsShownMax = 1000;
 
-const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
+const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
 /**
  * Rejects the key of an operator, so that a stolen key cannot create another.
@@ -55,7 +53,7 @@ function needAdminKey({ operatorId }: Operator): void {
 }
 
 /** Schema of a recorded action of an operator. */
-export const actionSchema = answerOf(recordedAction)
+export const actionSchema = responseSchema(recordedAction)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
 
@@ -80,7 +78,7 @@ const named = section('Operators', {
     summary: 'List operators, newest first',
     answer: listOf(operatorSchema),
     handle: async (_, { pool }) =>
-      found((await listOperators(pool, operatorsShownMax)).map(isoTimes)),
+      found((await listOperators(pool, operatorsShownMax)).map(toResponse)),
   }),
 
   createOperator: defineEndpoint({
@@ -106,7 +104,7 @@ const named = section('Operators', {
         return { ...(await readOperator(connection, operatorId)), key };
       });
       ctx.set('Cache-Control', 'no-store');
-      return found(isoTimes(made));
+      return found(toResponse(made));
     },
   }),
 
@@ -122,7 +120,7 @@ const named = section('Operators', {
         await revokeOperator(connection, operatorId);
         await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
       });
-      return found(isoTimes(await readOperator(pool, operatorId)));
+      return found(toResponse(await readOperator(pool, operatorId)));
     },
   }),
 
@@ -174,7 +172,7 @@ const actions = section('Actions', {
     answer: pageOf(actionSchema),
     async handle({ query: { organizationId, limit, cursor } }, { pool }) {
       const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
-      return foundPage(rows, { limit, cursor: 'id', show: isoTimes });
+      return foundPage(rows, { limit, cursor: 'id', show: toResponse });
     },
   }),
 });

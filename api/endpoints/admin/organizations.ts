@@ -1,7 +1,7 @@
 /** Operators: organizations with their status and their credit limit per six hours. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
-import { isoTimes } from '../../../domain/json.ts';
+import { toResponse } from '../../../domain/json.ts';
 import { organizationStatus as status } from '../../identity/access.ts';
 import {
   createOrganization,
@@ -11,7 +11,7 @@ import {
   setWindowLimit,
   type OrganizationRecord,
 } from '../../identity/organizations.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { plainText } from '../../identity/key-fields.ts';
 import {
   authority,
@@ -43,7 +43,7 @@ const organization = z
   .meta({ id: 'Organization' });
 
 function organizationView(record: OrganizationRecord): z.infer<typeof organization> {
-  return organization.parse({ ...isoTimes(record), ...accountView(record) });
+  return organization.parse({ ...toResponse(record), ...accountView(record) });
 }
 
 const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>

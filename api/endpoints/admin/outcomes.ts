@@ -2,10 +2,20 @@
 import { z } from 'zod';
 import type { UnknownOutcome } from '../../../jobs/records/call-outcomes.ts';
 import type { StuckLine } from '../../../jobs/records/stuck-jobs.ts';
+import { keptNotification } from '../../../providers/notifications.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
-import { isoTime, isoTimes } from '../../../domain/json.ts';
+import { isoTime, toResponse } from '../../../domain/json.ts';
 import { withNames } from '../../identity/organizations.ts';
-import { found, foundPage, idField, listOf, pageLimit, pageOf, time } from '../fields.ts';
+import {
+  found,
+  foundPage,
+  idField,
+  listOf,
+  pageLimit,
+  pageOf,
+  responseSchema,
+  time,
+} from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const stuckSchema = z
@@ -25,7 +35,7 @@ const stuckSchema = z
   .meta({ id: 'StuckWork' });
 
 function stuckView(line: StuckLine & { organizationName: string }): z.infer<typeof stuckSchema> {
-  const { reserved, owner: workflow, ...rest } = isoTimes(line);
+  const { reserved, owner: workflow, ...rest } = toResponse(line);
   return stuckSchema.parse({ ...rest, credits: creditsFromMicro(reserved), workflow });
 }
 
@@ -60,22 +70,14 @@ function unknownView(
     ...rest,
     credits: creditsFromMicro(reserved),
     releasedAt: isoTime(completedAtMs),
-    calls: calls.map(isoTimes),
+    calls: calls.map(toResponse),
   };
 }
 
-/** Schema of a provider's notification of a call. */
-export const notificationSchema = z
-  .object({
-    provider: z.string(),
-    jobId: z.string(),
-    callIndex: z.int(),
-    operationId: z.string(),
-    state: z.enum(['received', 'delivered', 'late']),
-    deliveries: z.int(),
-    receivedAt: time,
-  })
-  .meta({ id: 'ProviderNotification' });
+/** Schema of a provider notification. */
+export const notificationSchema = responseSchema(keptNotification).meta({
+  id: 'ProviderNotification',
+});
 
 /** Endpoints that list stuck jobs, unknown outcomes and notifications. */
 export const outcomes = section('Outcomes', {
@@ -132,6 +134,6 @@ export const outcomes = section('Outcomes', {
     },
     answer: listOf(notificationSchema),
     handle: async ({ query: { state, limit } }, { inbox }) =>
-      found((await inbox.list({ state, limit })).map(isoTimes)),
+      found((await inbox.list({ state, limit })).map(toResponse)),
   }),
 });

@@ -10,7 +10,7 @@ import {
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 

@@ -4,11 +4,11 @@ import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { received } from '../../../domain/field-messages.ts';
 import type { RefundVerdict } from '../../../ledger/ledger.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { authority, exampleAuthority } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { creditAmount, moveId, repeatHeaders } from './credits.ts';
-import { overseenJob, recordedOf, writeToJob } from './jobs.ts';
+import { overseenJob, recordedOf, writeToJob } from './overseen-job.ts';
 
 /** Endpoint that gives charged credits of a job back. */
 export const refunds = section('Jobs', {

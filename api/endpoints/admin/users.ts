@@ -1,6 +1,6 @@
 /** Operators: users of an organization. */
 import { z } from 'zod';
-import { isoTimes } from '../../../domain/json.ts';
+import { toResponse } from '../../../domain/json.ts';
 import { role } from '../../identity/access.ts';
 import {
   createMember,
@@ -9,15 +9,23 @@ import {
   readMember,
   readOrganization,
 } from '../../identity/organizations.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { plainText } from '../../identity/key-fields.ts';
-import { answerOf, authority, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
+import {
+  responseSchema,
+  authority,
+  exampleAuthority,
+  found,
+  listOf,
+  oneOf,
+  pathId,
+} from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
-const user = answerOf(memberRecord).meta({ id: 'User' });
+const user = responseSchema(memberRecord).meta({ id: 'User' });
 
 /** Highest number of users in a list; the oldest are listed. */
 const usersShownMax = 1000;
@@ -46,7 +54,7 @@ export const users = section('Organizations', {
         });
         return made;
       });
-      return found(isoTimes(await readMember(pool, userId)));
+      return found(toResponse(await readMember(pool, userId)));
     },
   }),
 
@@ -59,7 +67,7 @@ export const users = section('Organizations', {
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
       const members = await listMembers(pool, organizationId, usersShownMax);
-      return found(members.map(isoTimes));
+      return found(members.map(toResponse));
     },
   }),
 });

@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/json.ts';
-import { recordAction } from '../../identity/operators.ts';
+import { toResponse } from '../../../domain/json.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
 import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import {
@@ -14,7 +14,7 @@ import {
   webhookOf,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { overseenJob, recordedOf, writeToJob } from './jobs.ts';
+import { overseenJob, recordedOf, writeToJob } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -22,7 +22,7 @@ const ownedWebhook = listedWebhook
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedWebhook' });
 
-const ownedView = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
+const ownedView = (row: ListedWebhook) => ownedWebhook.parse(toResponse(row));
 
 /** Endpoints on the webhooks of jobs. */
 export const webhooks = section('Webhooks', {

@@ -4,7 +4,7 @@ import { countInput } from '../../../chat/input-count.ts';
 import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
-import { idempotencyHeader } from '../../idempotency/claims.ts';
+import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
 import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
 import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
 

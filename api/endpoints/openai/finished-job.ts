@@ -12,12 +12,13 @@ import type { StoredArtifact } from '../../../jobs/job-plan.ts';
 import type { Capability } from '../../../studio/capability.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { idempotencyKeyOf } from '../../idempotency/claims.ts';
+import { idempotencyKeyOf } from '../../idempotency/idempotency-key.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { gatewayErrorOf, openaiError } from '../../middleware/errors.ts';
+import { openaiError } from '../../http/error-bodies.ts';
+import { gatewayErrorOf } from '../../middleware/errors.ts';
 import { type RequestReader, startJob } from '../../studio/job-submission.ts';
 import type { ReadRequest } from '../../studio/request-reading.ts';
-import type { AnswerParts } from '../endpoint.ts';
+import type { AnswerParts } from '../description.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
 
 /** Error codes of requests that wait for their job. */

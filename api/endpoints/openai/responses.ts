@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { answerChat } from '../../chat/chat-answers.ts';
 import { responsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequest } from '../../chat/responses-request.ts';
-import { idempotencyHeader } from '../../idempotency/claims.ts';
+import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
 import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { inTheirWords } from './finished-job.ts';

@@ -44,7 +44,7 @@ function messageOf(talk: Conversation, fields: object) {
 }
 
 /** Makes the whole answer. */
-export function answerOf(talk: Conversation, script: Script) {
+export function responseSchema(talk: Conversation, script: Script) {
   const text = script.pieces.join('');
   const { reasoning, usage } = script;
   return messageOf(talk, {

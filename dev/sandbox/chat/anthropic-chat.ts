@@ -1,6 +1,6 @@
 /** Anthropic's Messages API in the sandbox. Source: the types of `@anthropic-ai/sdk`, Anthropic's API reference. */
 import { z } from 'zod';
-import { answerOf, wordingOf } from './anthropic-answers.ts';
+import { responseSchema, wordingOf } from './anthropic-answers.ts';
 import type { PromptCache } from './prompt-cache.ts';
 import type { Conversation, Told } from './script.ts';
 
@@ -256,7 +256,7 @@ export function readAnthropic(body: unknown, cache: PromptCache): Told | string 
   return {
     talk,
     stream: request.stream ?? false,
-    answer: (script) => answerOf(talk, script),
+    answer: (script) => responseSchema(talk, script),
     wording: (script) => wordingOf(talk, script),
   };
 }

@@ -49,7 +49,7 @@ function head(model: string, object: string) {
 }
 
 /** Makes the whole answer. */
-export function answerOf({ talk, choices, signs }: OpenaiTalk, script: Script) {
+export function responseSchema({ talk, choices, signs }: OpenaiTalk, script: Script) {
   const toolCalls = toolCallsOf(script, signs);
   const usage = usageOf(script, choices);
   const text = script.pieces.join('');

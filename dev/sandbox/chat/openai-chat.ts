@@ -3,7 +3,7 @@
  * with what it alone requires. Sources: the types of the `openai` client, the providers' API references.
  */
 import { z } from 'zod';
-import { answerOf, wordingOf, type OpenaiTalk } from './openai-answers.ts';
+import { responseSchema, wordingOf, type OpenaiTalk } from './openai-answers.ts';
 import type { PromptCache } from './prompt-cache.ts';
 import type { Conversation, Told } from './script.ts';
 
@@ -196,7 +196,7 @@ export function readOpenai(body: unknown, cache: PromptCache): Told | string {
   return {
     talk: told.talk,
     stream: request.stream ?? false,
-    answer: (script) => answerOf(told, script),
+    answer: (script) => responseSchema(told, script),
     wording: (script) => wordingOf(told, script),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Usage of an organization: balance, window, one record per job and chat, and their sums. All are
- * read from the rows that the ledger settles, so that they always agree.
+ * Usage records of an organization, one per job and chat. They are read from the rows that the
+ * ledger settles, so that they always agree with the balance.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -12,6 +12,7 @@ import {
   recordConditions,
   type RecordFilter,
 } from '../platform/record-lists.ts';
+import { accountColumns, accountState } from './account.ts';
 
 /** Record of a job or chat; amounts in micro-credits. */
 const usageRecord = z.object({
@@ -38,21 +39,6 @@ const usageRecord = z.object({
 });
 /** Job or chat with its charge. */
 export type UsageRecord = z.infer<typeof usageRecord>;
-
-/** State of an account; amounts in micro-credits. */
-export const accountState = z.object({
-  posted: z.number(),
-  reserved: z.number(),
-  windowLimit: z.number().nullable(),
-  /** Current six-hour window; null if none is open. */
-  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
-});
-
-/** Columns of the state, of the account row `a`. */
-export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
-  CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
-    'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
-    'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;
 
 /** Filter of records; the newest come first. */
 interface UsageListing extends UsageFilter {
@@ -119,7 +105,7 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
 }
 
 /** Filter of records. */
-interface UsageFilter extends RecordFilter {
+export interface UsageFilter extends RecordFilter {
   /** `chat`, or a type of Studio job. */
   type?: string | undefined;
   status?: 'reserved' | 'charged' | 'released' | undefined;
@@ -151,7 +137,7 @@ const kinds = {
  * key_id, type, model, status, net and refunded (micro-credits), the tokens of a chat, request_id,
  * job_id, metadata.
  */
-function usageRecords(
+export function usageRecords(
   organizationId: string,
   { type, status, bounds = [], ...filter }: Records,
 ): FragmentSqlToken[] {
@@ -163,57 +149,4 @@ function usageRecords(
     if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);
     return sql.fragment`${kind} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
   });
-}
-
-/** Grouping of records; `metadata.team` is the value of a tag. */
-export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
-
-const sums = z.object({
-  requests: z.number(),
-  /** Charges, less refunds, in micro-credits. */
-  netMicro: z.number(),
-  inputTokens: z.number(),
-  outputTokens: z.number(),
-});
-/** Row of a summary: the values of its groups, in their order, and the sums. */
-const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
-/** Sum of charges. */
-export type UsageSum = z.infer<typeof usageSum>;
-
-/** Records and grouping of a summary. */
-interface UsageSummary extends UsageFilter {
-  groupBy: readonly UsageGroup[];
-  /** Highest number of rows. */
-  limit: number;
-}
-
-const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
-  day: sql.fragment`to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
-  model: sql.fragment`model`,
-  key: sql.fragment`key_id`,
-  type: sql.fragment`type`,
-};
-
-function columnOf(group: UsageGroup): FragmentSqlToken {
-  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
-  if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
-  // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
-  return columns[group as keyof typeof columns];
-}
-
-/** Sums records by their groups. */
-export function createSumUsage(pool: DatabasePool) {
-  return (
-    organizationId: string,
-    { groupBy, limit, ...filter }: UsageSummary,
-  ): Promise<readonly UsageSum[]> => {
-    const records = sql.join(usageRecords(organizationId, filter), sql.fragment` UNION ALL `);
-    const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
-    return pool.any(sql.type(usageSum)`
-      SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
-        sum(net)::bigint AS "netMicro",
-        coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
-        coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
-      FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
-  };
 }

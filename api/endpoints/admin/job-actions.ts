@@ -1,0 +1,112 @@
+/** Operators: cancel a job, check it with its provider, and settle it without its workflow. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { resettle } from '../../studio/resettlement.ts';
+import { authority, found, oneOf } from '../fields.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
+import { jobLine, lineView } from './jobs.ts';
+import { overseenJob, ownedJob, recordedOf, writeToJob } from './overseen-job.ts';
+
+const path = '/api/admin/v1/jobs';
+
+const stateSchema = jobLine
+  .pick({ jobId: true, organizationId: true, status: true, verifying: true, errorCode: true })
+  .extend({
+    billing: jobLine.shape.billing.shape.state,
+    findings: z.array(
+      z.object({
+        callIndex: z.int(),
+        provider: z.string(),
+        verdict: z.string(),
+        operation: z.unknown(),
+        message: z.string(),
+      }),
+    ),
+  });
+
+function stateOf(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
+  const { jobId, organizationId, status: now, verifying, errorCode, billing } = lineView(job);
+  return { jobId, organizationId, status: now, verifying, errorCode, billing: billing.state };
+}
+
+/** Endpoints that change a job. */
+export const jobActions = section('Jobs', {
+  cancelJob: defineEndpoint({
+    route: `POST ${path}/:jobId/cancel`,
+    summary: 'Cancel a job',
+    request: writeToJob,
+    answer: oneOf(ownedJob),
+    answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
+    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
+    async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
+      const job = await overseenJob(write, { oversight });
+      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
+      await recordAction(pool, write, { ...recordedOf(job), action: 'job.cancel_asked' });
+      const { organization_id: organizationId } = job;
+      const now = await admission.cancel(organizationId, job);
+      ctx.status = now.status === 'open' ? 202 : 200;
+      return found({ ...(await view.resource(now)), organizationId });
+    },
+  }),
+
+  reverifyJob: defineEndpoint({
+    route: `POST ${path}/:jobId/reverify`,
+    summary: 'Check the calls of a job with their providers again',
+    request: writeToJob,
+    answer: oneOf(
+      stateSchema.extend({
+        workflow: z.object({ state: z.string(), status: z.string().nullable() }),
+        workflowSignaled: z.boolean().meta({
+          description: 'True if the running workflow received a signal to check its calls.',
+        }),
+      }),
+    ),
+    errors: ['JOB_NOT_FOUND'],
+    async handle(write, { pool, oversight, statusChecks, client }) {
+      const job = await overseenJob(write, { oversight });
+      await recordAction(pool, write, { ...recordedOf(job), action: 'job.reverified' });
+      const findings = await statusChecks.ofJob(job.id);
+      const workflowSignaled = job.status === 'open' && (await askToCheck(client, job.id));
+      const now = await overseenJob(write, { oversight });
+      const workflow = await workflowOf(client, job.id);
+      return found({ ...stateOf(now), workflow, workflowSignaled, findings });
+    },
+  }),
+
+  resettleJob: defineEndpoint({
+    route: `POST ${path}/:jobId/resettle`,
+    summary: 'Settle a job whose workflow no longer exists, by its outcome at the provider',
+    request: {
+      params: writeToJob.params,
+      body: z.strictObject({
+        ...authority,
+        release: z.boolean().default(false).meta({
+          description:
+            'Releases the credits also if the provider may still deliver and the job cannot be continued.',
+        }),
+      }),
+    },
+    answer: oneOf(
+      stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
+    ),
+    answers: { 200: 'The job is settled.', 202: 'A new run of the workflow completes the job.' },
+    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
+    async handle({ ctx, ...write }, services) {
+      const { pool, oversight } = services;
+      const job = await overseenJob(write, { oversight });
+      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
+      const { release } = write.body;
+      await recordAction(pool, write, {
+        ...recordedOf(job),
+        action: 'job.resettled',
+        details: { release },
+      });
+      const resettlement = await resettle(job, release, services);
+      ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
+      return found({ ...stateOf(await overseenJob(write, { oversight })), ...resettlement });
+    },
+  }),
+});

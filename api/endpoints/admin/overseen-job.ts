@@ -1,0 +1,35 @@
+/** Parts of the operators' endpoints on one job. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { jobSchema } from '../../../studio/job-view.ts';
+import type { Composition } from '../../composition.ts';
+import { bareWrite, pathId } from '../fields.ts';
+
+/** Path parameters and body of an operator's change to a job. */
+export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
+
+/**
+ * Finds the job of `:jobId` in any organization.
+ * @throws GatewayError JOB_NOT_FOUND
+ */
+export async function overseenJob(
+  { params: { jobId } }: { params: { jobId: string } },
+  { oversight }: Pick<Composition, 'oversight'>,
+): Promise<JobRecord> {
+  const job = await oversight.find(jobId);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  return job;
+}
+
+/** Schema of a job as its owner sees it, with the id of its organization. */
+export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
+
+/**
+ * Returns the subject of a recorded action on a job. The action is recorded before Temporal or a
+ * provider is called, so that no call is without a record.
+ */
+export const recordedOf = ({ id, organization_id }: JobRecord) => ({
+  subject: id,
+  organizationId: organization_id,
+});

@@ -1,0 +1,78 @@
+/**
+ * Description of an endpoint: its route, the access that it requires, and the schemas of its
+ * request and its responses. The OpenAPI documents are made from it.
+ */
+import type { z } from 'zod';
+import type { ErrorCode } from '../../domain/errors.ts';
+import type { ErrorShape } from '../http/error-bodies.ts';
+import type { RateBucket, Scope } from '../identity/access.ts';
+
+/** Schemas that parse and describe the parts of a request. */
+export interface RequestParts {
+  /** Path parameters. If one is malformed, the response is the first 404 of `errors`. */
+  params?: z.ZodObject;
+  query?: z.ZodObject;
+  /** Headers, only for the description: `handle` parses them itself. */
+  headers?: z.ZodObject;
+  /** JSON body. */
+  body?: z.ZodType;
+  /** Set if the request may have no body; then `{}` is parsed. */
+  bodyIsOptional?: true;
+  /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
+  bodyBytesMax?: number;
+  /** Example of a valid body. */
+  example?: object;
+  /** Bodies by media type, only for the description: `handle` reads them itself. */
+  content?: Record<string, { schema: z.ZodType; example?: unknown }>;
+}
+
+/** Description of the responses with one status. */
+export interface AnswerParts {
+  description: string;
+  /** Schema of the body; if absent, the endpoint's `answer`. */
+  schema?: z.ZodType;
+  /** Media type; if absent, application/json. */
+  type?: string;
+  /** Schema of one server-sent event, if the response can be a stream. */
+  event?: z.ZodType;
+  headers?: z.ZodObject;
+}
+
+/** Part of a description that an endpoint declares as it is. */
+export interface EndpointTraits {
+  /** Error message for viewers, if they may not use the endpoint. */
+  refusesViewers?: string;
+  /** Rate limit of the key in which the request counts; if absent, `requests`. */
+  bucket?: RateBucket;
+  /** Format of error responses; if absent, the service's own. */
+  errorShape?: ErrorShape;
+  /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
+  takesXApiKey?: true;
+  /** Summary in the OpenAPI description. Only endpoints with an id (`section`) are described. */
+  summary?: string;
+  description?: string;
+}
+
+/** Access to an endpoint: a scope, `any` key, an operator's key (`admin`), or no key (`open`). */
+export type EndpointScope = Scope | 'admin' | 'open' | 'any';
+
+/** Description of an endpoint. */
+export interface EndpointDescription extends EndpointTraits {
+  method: string;
+  path: string;
+  /** `operationId` and tag in the OpenAPI description. */
+  id?: string;
+  tag?: string;
+  scope: EndpointScope;
+  request: RequestParts;
+  /** Schema of the body of a 2xx response. */
+  answer: z.ZodType;
+  answers: Record<number, AnswerParts>;
+  /** All error codes of the endpoint. */
+  errors: readonly ErrorCode[];
+}
+
+/** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
+export function describedPath({ path }: Pick<EndpointDescription, 'path'>): string {
+  return path.replaceAll(/[:*](\w+)/g, '{$1}');
+}

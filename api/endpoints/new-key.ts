@@ -1,0 +1,38 @@
+/** Requests and responses that create an API key, for callers and operators. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import {
+  keyExpiry,
+  keyLimit,
+  keyMeta,
+  keyModels,
+  keyName,
+  keyScopes,
+} from '../identity/key-fields.ts';
+import type { NewKey } from '../identity/keys.ts';
+
+/** Schema of a new key, with its secret. */
+export const newKey = keyMeta.extend({
+  key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
+});
+
+/** Fields of a request for a new key. */
+export const newKeyFields = {
+  name: keyName,
+  expiresAt: keyExpiry.nullish(),
+  scopes: keyScopes.optional(),
+  allowedModels: keyModels.optional(),
+  limit: keyLimit.optional(),
+};
+
+/**
+ * Returns the response for a new key, and forbids caches to store it, because it contains the
+ * secret.
+ */
+export function shownOnce(
+  ctx: ParameterizedContext,
+  { key, meta }: NewKey,
+): z.infer<typeof newKey> {
+  ctx.set('Cache-Control', 'no-store');
+  return { key, ...meta };
+}

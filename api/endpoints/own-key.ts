@@ -1,0 +1,49 @@
+/** GET /api/v1/key: the API key of the request. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { assert } from '../../domain/errors.ts';
+import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import { role } from '../identity/access.ts';
+import { budgetSchema, budgetView, keyMeta } from '../identity/key-fields.ts';
+import { defineEndpoint, section } from './endpoint.ts';
+
+const ownRow = z.object({
+  meta: keyMeta,
+  organization: z.string(),
+  budget: keyBudget.nullable(),
+});
+
+const ownKeySchema = keyMeta.extend({
+  organizationId: z.string(),
+  organizationName: z.string(),
+  userId: z.string(),
+  role,
+  budget: budgetSchema,
+});
+
+/** Endpoint that returns the key of the request. */
+export const ownKey = section('API keys', {
+  getKey: defineEndpoint({
+    route: 'GET /api/v1/key',
+    scope: 'any',
+    summary: 'Get the API key of the request: its owner, scopes and remaining limit',
+    answer: ownKeySchema,
+    answers: { 200: 'The key.' },
+    async handle({ caller }, { pool }) {
+      const { keyId, memberId, organizationId, role: roleOfUser } = caller;
+      const row = await pool.maybeOne(sql.type(ownRow)`
+        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
+        FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
+      assert(row, 'an authenticated key exists');
+      const { meta, organization: organizationName, budget } = row;
+      return {
+        ...meta,
+        organizationId,
+        organizationName,
+        userId: memberId,
+        role: roleOfUser,
+        budget: budgetView(budget),
+      };
+    },
+  }),
+});

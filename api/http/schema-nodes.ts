@@ -1,0 +1,93 @@
+/** JSON schemas of the values inside a request, and texts of the values that they allow. */
+import type { z } from 'zod';
+
+/** JSON schema of a value. */
+export type Node = z.core.JSONSchema.JSONSchema;
+
+/** Returns the schemas of the value at a path. */
+export function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
+  let nodes = formsOf(root, root);
+  for (const key of path) nodes = nodes.flatMap((node) => childrenOf(node, { key, root }));
+  return nodes;
+}
+
+/**
+ * Returns the alternatives of a schema without `null`, because null means the same as an absent
+ * field.
+ */
+function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
+  if (typeof node !== 'object') return [];
+  const { $ref, anyOf, oneOf, type } = node;
+  if ($ref !== undefined) return formsOf(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
+  const alternatives = anyOf ?? oneOf;
+  if (alternatives) return alternatives.flatMap((each) => formsOf(each, root));
+  return type === 'null' ? [] : [node];
+}
+
+function childrenOf(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
+  const { properties = {}, items, additionalProperties } = node;
+  if (typeof key === 'number') return [items].flat().flatMap((each) => formsOf(each, root));
+  if (Object.hasOwn(properties, key)) return formsOf(properties[String(key)], root);
+  return formsOf(additionalProperties, root);
+}
+
+/**
+ * Describes allowed values: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of
+ * 1–10 strings`.
+ */
+export function textOfNode(node: Node): string {
+  if ('const' in node) return JSON.stringify(node.const);
+  if (node.enum) return `one of ${node.enum.join(', ')}`;
+  switch (node.type) {
+    case 'string':
+      return stringText(node);
+    case 'integer':
+    case 'number': {
+      const kind = node.type === 'integer' ? 'an integer' : 'a number';
+      return kind + rangeText(bounded(node.minimum), bounded(node.maximum));
+    }
+    case 'boolean':
+      return 'true or false';
+    case 'array': {
+      const { type } =
+        typeof node.items === 'object' && !Array.isArray(node.items) ? node.items : {};
+      const items = typeof type === 'string' && type !== 'array' ? `${type}s` : 'items';
+      const range = rangeText(node.minItems, node.maxItems);
+      return range === '' ? `an array of ${items}` : `an array${range} ${items}`;
+    }
+    case 'object': {
+      const names = Object.keys(node.properties ?? {});
+      return names.length > 0 && names.length <= 8
+        ? `an object with ${names.join(', ')}`
+        : 'an object';
+    }
+    case 'null':
+    case undefined:
+    default:
+      return 'something else';
+  }
+}
+
+const forms: Readonly<Record<string, string>> = {
+  'date-time': 'an ISO 8601 date and time, such as 2026-01-31T12:00:00Z',
+  uri: 'a URL',
+};
+
+function stringText({ format = '', minLength, maxLength }: Node): string {
+  const range = rangeText(minLength, maxLength);
+  return forms[format] ?? `a string${range}${range && ' characters'}`;
+}
+
+/**
+ * Returns a limit; undefined if it is the safe integer limit, which zod adds to each integer
+ * schema.
+ */
+function bounded(limit: number | undefined): number | undefined {
+  return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
+}
+
+function rangeText(min: number | undefined, max: number | undefined): string {
+  if (min !== undefined && max !== undefined) return ` of ${min === max ? min : `${min}–${max}`}`;
+  if (max !== undefined) return ` of at most ${max}`;
+  return min === undefined ? '' : ` of at least ${min}`;
+}

@@ -1,0 +1,18 @@
+/** State of an organization's account: its balance and its six-hour window. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+
+/** State of an account; amounts in micro-credits. */
+export const accountState = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  windowLimit: z.number().nullable(),
+  /** Current six-hour window; null if none is open. */
+  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
+});
+
+/** Columns of the state, of the account row `a`. */
+export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
+  CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+    'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+    'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;

@@ -1,0 +1,90 @@
+/** Reads of ledger entries and open reservations, for operators. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../platform/database.ts';
+
+/** Schema of an entry. */
+export const ledgerEntry = z.object({
+  sequence: z.int(),
+  kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
+  reservationId: z.string().nullable(),
+  postedChangeMicro: z.number(),
+  reservedChangeMicro: z.number(),
+  postedAfterMicro: z.number(),
+  reservedAfterMicro: z.number(),
+  actor: z.string().nullable(),
+  reason: z.string().nullable(),
+  createdAtMs: z.number(),
+});
+type LedgerEntry = z.infer<typeof ledgerEntry>;
+
+/** Filter and page of a list of entries. */
+interface EntryListing {
+  kind: LedgerEntry['kind'] | undefined;
+  /** Sequence of the last entry of the page before. */
+  before: number | undefined;
+  limit: number;
+}
+
+/** Schema of an open reservation. */
+export const openReservation = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  kind: z.enum(['studio', 'chat']),
+  creditsMicro: z.number(),
+  ageSeconds: z.number(),
+  createdAtMs: z.number(),
+  /** Time at which the sweeper next checks for an owner. */
+  expiresAtMs: z.number(),
+  /** Time at which the sweeper first found none. */
+  ownerMissingAtMs: z.number().nullable(),
+});
+type OpenReservation = z.infer<typeof openReservation>;
+
+const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
+  posted_change AS "postedChangeMicro", reserved_change AS "reservedChangeMicro",
+  posted_after AS "postedAfterMicro", reserved_after AS "reservedAfterMicro", actor, reason,
+  created_at AS "createdAtMs"`;
+
+/** Makes the reads of the ledger. */
+export function createLedgerReads(pool: DatabasePool) {
+  return {
+    /** Lists entries, newest first. */
+    entries: (
+      organizationId: string,
+      { kind, before, limit }: EntryListing,
+    ): Promise<readonly LedgerEntry[]> =>
+      pool.any(sql.type(ledgerEntry)`
+        SELECT ${entryColumns} FROM ledger_entry
+        WHERE organization_id = ${organizationId}
+          AND (${kind ?? null}::text IS NULL OR kind = ${kind ?? null}::text)
+          AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
+        ORDER BY sequence DESC LIMIT ${limit}`),
+    /** Lists the entries of a job or chat, oldest first. */
+    entriesOf: (reservationId: string): Promise<readonly LedgerEntry[]> =>
+      pool.any(sql.type(ledgerEntry)`
+        SELECT ${entryColumns} FROM ledger_entry
+        WHERE organization_id = (SELECT organization_id FROM reservation WHERE id = ${reservationId})
+          AND (idempotency_key IN (${`reserve:${reservationId}`}, ${`settle:${reservationId}`})
+            OR kind = 'refund' AND reservation_id = ${reservationId})
+        ORDER BY sequence`),
+    /** Lists open reservations, oldest first. */
+    openReservations({
+      organizationId,
+      limit,
+    }: {
+      organizationId: string | undefined;
+      limit: number;
+    }): Promise<readonly OpenReservation[]> {
+      const of = organizationId ?? null;
+      return pool.any(sql.type(openReservation)`
+        SELECT id, organization_id AS "organizationId", kind,
+          amount AS "creditsMicro", extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
+          created_at AS "createdAtMs", expires_at AS "expiresAtMs",
+          owner_missing_at AS "ownerMissingAtMs"
+        FROM reservation
+        WHERE state = 'reserved' AND (${of}::text IS NULL OR organization_id = ${of}::text)
+        ORDER BY created_at, id LIMIT ${limit}`);
+    },
+  };
+}

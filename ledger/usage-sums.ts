@@ -1,0 +1,58 @@
+/** Sums of usage records by day, model, key, type and tags. */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../platform/database.ts';
+import { usageRecords, type UsageFilter } from './usage-records.ts';
+
+/** Grouping of records; `metadata.team` is the value of a tag. */
+export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
+
+const sums = z.object({
+  requests: z.number(),
+  /** Charges, less refunds, in micro-credits. */
+  netMicro: z.number(),
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+});
+/** Row of a summary: the values of its groups, in their order, and the sums. */
+const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
+/** Sum of charges. */
+export type UsageSum = z.infer<typeof usageSum>;
+
+/** Records and grouping of a summary. */
+interface UsageSummary extends UsageFilter {
+  groupBy: readonly UsageGroup[];
+  /** Highest number of rows. */
+  limit: number;
+}
+
+const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
+  day: sql.fragment`to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
+  model: sql.fragment`model`,
+  key: sql.fragment`key_id`,
+  type: sql.fragment`type`,
+};
+
+function columnOf(group: UsageGroup): FragmentSqlToken {
+  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
+  if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
+  return columns[group as keyof typeof columns];
+}
+
+/** Sums records by their groups. */
+export function createSumUsage(pool: DatabasePool) {
+  return (
+    organizationId: string,
+    { groupBy, limit, ...filter }: UsageSummary,
+  ): Promise<readonly UsageSum[]> => {
+    const records = sql.join(usageRecords(organizationId, filter), sql.fragment` UNION ALL `);
+    const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
+    return pool.any(sql.type(usageSum)`
+      SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
+        sum(net)::bigint AS "netMicro",
+        coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
+        coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
+      FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
+  };
+}
