@@ -62,11 +62,17 @@ export function tagged(text: string, before: Record<string, string> = {}): Recor
   return { ...before, [name]: value };
 }
 
-/** Converts metadata pairs to the query parameters that filter a list by them. */
-export function tagQuery(tags: Record<string, string> = {}): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(tags).map(([name, value]) => [`metadata[${name}]`, value]),
-  );
+/** Filter options of a list; options that are not listed here are query parameters of that name. */
+export interface FilterOptions {
+  org?: string;
+  key?: string;
+  tag?: Record<string, string>;
+}
+
+/** Converts filter options to query parameters. */
+export function filterQuery({ org, key, tag = {}, ...query }: FilterOptions) {
+  const pairs = Object.entries(tag).map(([name, value]) => [`metadata[${name}]`, value]);
+  return { ...query, organizationId: org, keyId: key, ...Object.fromEntries(pairs) };
 }
 
 function jsonOrText(text: string): unknown {
@@ -78,7 +84,7 @@ function jsonOrText(text: string): unknown {
 }
 
 /** Returns the fields whose value is not undefined. */
-export function given(fields: Record<string, unknown>): Record<string, unknown> {
+export function omitUndefined(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 

@@ -10,7 +10,8 @@ import { chatCommand, modelsCommand } from './commands/chat.ts';
 import { filesCommand } from './commands/files.ts';
 import { jobsCommand } from './commands/jobs.ts';
 import { keysCommand } from './commands/keys.ts';
-import { studioCommands, transcribeCommand } from './commands/studio.ts';
+import { studioCommands } from './commands/studio.ts';
+import { transcribeCommand } from './commands/transcribe.ts';
 import { usageCommand } from './commands/usage.ts';
 
 const program = new Command('studio')

@@ -58,6 +58,10 @@ export function createOutput(json: boolean) {
     text: (text: string): void => void process.stdout.write(text),
     /** Prints a line to standard error, so that standard output contains only results. */
     note: (text: string): void => void process.stderr.write(`${text}\n`),
+    /** Prints the option that shows the next page, if there is one. */
+    noteNextPage(cursor: string | null | undefined): void {
+      if (cursor) process.stderr.write(`more: --cursor ${cursor}\n`);
+    },
     /** Prints the progress to standard error; on a terminal it replaces the previous line. */
     progress(text: string): void {
       if (text === shown) return;

@@ -10,24 +10,28 @@ import { z } from 'zod';
 import { createApiClient, CliError, type ApiClient } from './api-client.ts';
 import { createOutput } from './output.ts';
 
+/** Owner of a key: a caller, or an operator of the gateway. */
+export type KeyOwner = 'caller' | 'operator';
+
+/** Root of the API for each owner of a key. */
+export const apiRoots: Record<KeyOwner, string> = {
+  caller: '/api/v1',
+  operator: '/api/admin/v1',
+};
+
 /** Makes the clients and the output of a command. */
 export function sessionOf(command: Command) {
   const settings = settingsOf(command.optsWithGlobals<GlobalOptions>(), process.env);
-  const clientWith = (key: string | undefined, needed: string): ApiClient => {
-    if (!key) throw new CliError(needed);
-    return createApiClient(settings.apiUrl, key);
-  };
   return {
     output: createOutput(settings.json),
-    /** Makes a client with the caller's key. @throws CliError if there is none */
-    api: () =>
-      clientWith(settings.apiKey, 'No API key: set STUDIO_API_KEY, or run `npm start` first.'),
-    /** Makes a client with the operator's key. @throws CliError if there is none */
-    admin: () =>
-      clientWith(
-        settings.adminKey,
-        'No admin key: set STUDIO_ADMIN_KEY, or run `npm start` first.',
-      ),
+    /** Makes a client with the key of its owner. @throws CliError if there is none */
+    client(owner: KeyOwner): ApiClient {
+      const key = owner === 'caller' ? settings.apiKey : settings.adminKey;
+      if (key) return createApiClient(settings.apiUrl, key);
+      const missing =
+        owner === 'caller' ? 'API key: set STUDIO_API_KEY' : 'admin key: set STUDIO_ADMIN_KEY';
+      throw new CliError(`No ${missing}, or run \`npm start\` first.`);
+    },
   };
 }
 export type Session = ReturnType<typeof sessionOf>;

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Suspense, lazy, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { LiveJobs } from './gateway/live.tsx';
-import { sessionQuery, useWho } from './gateway/session.ts';
+import { sessionQuery, useSessionKey } from './gateway/session.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { Boundary } from './parts/boundary.tsx';
 import { Shell } from './parts/shell.tsx';
@@ -47,7 +47,7 @@ function SignedIn({ children }: { children: ReactNode }) {
   if (data.session) {
     return (
       <Suspense fallback={<EmptyShell />}>
-        <Followed>{children}</Followed>
+        <SessionPages>{children}</SessionPages>
       </Suspense>
     );
   }
@@ -57,17 +57,17 @@ function SignedIn({ children }: { children: ReactNode }) {
 /** Draws menu and header before the session and its key are known. */
 function EmptyShell() {
   return (
-    <Shell who={undefined}>
+    <Shell sessionKey={undefined}>
       <Loading />
     </Shell>
   );
 }
 
-function Followed({ children }: { children: ReactNode }) {
-  const who = useWho();
+function SessionPages({ children }: { children: ReactNode }) {
+  const sessionKey = useSessionKey();
   return (
-    <LiveJobs keyId={who.keyId} enabled={who.refuses('studio:read') === null}>
-      <Shell who={who}>{children}</Shell>
+    <LiveJobs keyId={sessionKey.keyId} enabled={sessionKey.explainDenial('studio:read') === null}>
+      <Shell sessionKey={sessionKey}>{children}</Shell>
     </LiveJobs>
   );
 }
@@ -76,7 +76,7 @@ function Followed({ children }: { children: ReactNode }) {
 function OperatorOnly() {
   return (
     <LiveJobs keyId={null} enabled={false}>
-      <Shell who={null}>
+      <Shell sessionKey={null}>
         <Boundary>
           <Suspense fallback={<Loading />}>
             <Operator />

@@ -27,11 +27,11 @@ const client = new QueryClient({
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     queries: {
-      // Jobs are updated by events (gateway/live.tsx); other data may be half a minute old.
+      // Jobs are updated by events (gateway/live.tsx); other data may be 30 seconds old.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
       // Only temporary failures are retried.
-      retry: (_, error) => error instanceof ApiError && error.isPassing,
+      retry: (_, error) => error instanceof ApiError && error.isTemporary,
       retryDelay: (attempt, error) =>
         error instanceof ApiError && error.retryAtMs !== null
           ? Math.max(error.retryAtMs - Date.now(), 0)
@@ -41,9 +41,9 @@ const client = new QueryClient({
 });
 
 applyTheme();
-const place = document.querySelector('#console');
-if (place) {
-  createRoot(place).render(
+const container = document.querySelector('#console');
+if (container) {
+  createRoot(container).render(
     <StrictMode>
       <QueryClientProvider client={client}>
         <App />

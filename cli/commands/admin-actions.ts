@@ -12,8 +12,9 @@ import {
   type Cell,
 } from '../output.ts';
 import { numeric } from '../fields.ts';
-import { addListing } from './admin-reads.ts';
+import { addListing } from '../listings.ts';
 import { addWrite } from './admin-writes.ts';
+import { webhookText } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addActionCommands(admin: Command): void {
@@ -25,6 +26,7 @@ export function addActionCommands(admin: Command): void {
 
 function addOutcomeLists(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('stuck')
       .description('list reservations that are open for too long, with the reason; oldest first')
@@ -40,6 +42,7 @@ function addOutcomeLists(admin: Command): void {
     },
   });
   addListing({
+    as: 'operator',
     command: admin
       .command('unknown')
       .description('list jobs that were released with an unknown provider outcome, newest first'),
@@ -63,6 +66,7 @@ function addOutcomeLists(admin: Command): void {
 
 function addNotificationList(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('notifications')
       .description('list stored provider notifications, newest first')
@@ -118,6 +122,18 @@ function addJobCommands(admin: Command): void {
     body: ({ release = false }) => ({ release }),
     text: (job) => settledText(job, { decision: cellOf(job, 'decision') }),
   });
+  addWrite({
+    command: admin
+      .command('redeliver-webhook <jobId>')
+      .description('deliver the webhook of a job again, now'),
+    path: (jobId) => `/jobs/${jobId}/webhook/redeliver`,
+    text: webhookText,
+  });
+  addWrite({
+    command: admin.command('cancel <jobId>').description('cancel a job of any organization'),
+    path: (jobId) => `/jobs/${jobId}/cancel`,
+    text: (job) => list(cellsOf(job, { job: 'jobId', status: 'status' })),
+  });
 }
 
 function addProviderCommands(admin: Command): void {
@@ -131,6 +147,7 @@ function addProviderCommands(admin: Command): void {
     open: 'open',
   };
   addListing({
+    as: 'operator',
     command: admin.command('providers').description('list providers with their calls and pauses'),
     path: () => '/providers',
     columns: {

@@ -15,7 +15,6 @@ import {
   list,
   table,
 } from '../output.ts';
-import { root } from './admin-writes.ts';
 import { webhookText } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
@@ -26,8 +25,8 @@ export function addJobStory(admin: Command): void {
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(description),
-      as: 'admin',
-      path: (jobId) => `${root}/jobs/${jobId}`,
+      as: 'operator',
+      path: (jobId) => `/jobs/${jobId}`,
       text,
     });
   }

@@ -1,27 +1,9 @@
 /** `studio admin ledger|jobs|reservations|webhooks|actions|audit`: commands that only read. */
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { cellOf, cellsOf, fields, listAnswer, type Columns, table } from '../output.ts';
-import { numeric } from '../fields.ts';
-import { sessionOf } from '../session.ts';
-import { root } from './admin-writes.ts';
-
-/**
- * Options of a list command. `org` becomes `organizationId`; other options are query parameters.
- */
-interface PageOptions {
-  org?: string;
-  [field: string]: string | number | undefined;
-}
-
-/** List command: its path below the operators' API, and the columns of its table. */
-export interface Listing {
-  command: Command;
-  path: (...args: string[]) => string;
-  columns: Columns;
-  /** True if the response contains the complete list, without pages. */
-  isWhole?: true;
-}
+import { addListing } from '../listings.ts';
+import { cellOf, cellsOf, fields, table } from '../output.ts';
+import { apiRoots, sessionOf } from '../session.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addReadCommands(admin: Command): void {
@@ -35,6 +17,7 @@ export function addReadCommands(admin: Command): void {
 
 function addLedger(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('ledger <organizationId>')
       .description('list ledger entries, newest first'),
@@ -55,6 +38,7 @@ function addLedger(admin: Command): void {
 
 function addJobs(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('jobs')
       .description('list jobs of all organizations, newest first')
@@ -81,6 +65,7 @@ function addJobs(admin: Command): void {
 
 function addReservations(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('reservations')
       .description('list open reservations, oldest first')
@@ -99,6 +84,7 @@ function addReservations(admin: Command): void {
 
 function addWebhooks(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('webhooks')
       .description('list caller webhooks that could not be delivered, newest job first')
@@ -119,6 +105,7 @@ function addWebhooks(admin: Command): void {
 
 function addActions(admin: Command): void {
   addListing({
+    as: 'operator',
     command: admin
       .command('actions')
       .description('list operators’ actions, newest first')
@@ -134,25 +121,6 @@ function addActions(admin: Command): void {
   });
 }
 
-/** Registers the action of a list command: request a page, print it as a table. */
-export function addListing({ command, path, columns, isWhole }: Listing): void {
-  if (!isWhole) {
-    command
-      .option('--limit <n>', 'maximum number of rows', numeric)
-      .option('--cursor <cursor>', 'cursor of the next page');
-  }
-  command.action(async () => {
-    const session = sessionOf(command);
-    const { org, ...query } = command.opts<PageOptions>();
-    const from = root + path(...command.args.map(encodeURIComponent));
-    const { body, raw } = await session.admin().send(from, listAnswer, {
-      query: { organizationId: org, ...query },
-    });
-    session.output.show(raw, () => table(body.data.map((row) => cellsOf(row, columns))));
-    if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
-  });
-}
-
 function addAudit(admin: Command): void {
   admin
     .command('audit')
@@ -165,7 +133,9 @@ function addAudit(admin: Command): void {
         findings: z.array(fields),
         checks: z.array(z.looseObject({ found: z.number() })),
       });
-      const { body, raw } = await session.admin().send(`${root}/audit`, schema);
+      const { body, raw } = await session
+        .client('operator')
+        .send(`${apiRoots.operator}/audit`, schema);
       const violated = body.checks.filter(({ found }) => found > 0);
       const counts = { found: 'found', name: 'finding' };
       const columns = { finding: 'finding', subject: 'subject' };

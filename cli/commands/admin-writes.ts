@@ -6,9 +6,6 @@ import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { addAction, type Action } from '../actions.ts';
 
-/** Path of the operators' API. */
-export const root = '/api/admin/v1';
-
 /** Options of every command that writes. */
 export interface WriteOptions {
   actor: string;
@@ -16,7 +13,7 @@ export interface WriteOptions {
 }
 
 /** Adds the options for the reason, which is required, and for the actor. */
-function writing(command: Command): Command {
+function addWriteOptions(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'reason of the action, recorded with it')
     .option(
@@ -35,21 +32,17 @@ function loginName(): string {
   }
 }
 
-/**
- * Registers the action of a command that writes; `path` returns the path below the operators' API.
- */
+/** Registers the action of a command that writes. */
 export function addWrite<Options extends object>({
   command,
-  path,
   body,
   ...action
 }: Omit<Action<Options>, 'as'>): void {
   addAction<Options & WriteOptions>({
     method: 'POST',
     ...action,
-    command: writing(command),
-    as: 'admin',
-    path: (...args) => root + path(...args),
+    command: addWriteOptions(command),
+    as: 'operator',
     body: (options, args) => {
       const { actor, reason } = options;
       return { ...body?.(options, args), actor, reason };

@@ -4,8 +4,8 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
 import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns, table } from '../output.ts';
-import { showEstimate } from '../actions.ts';
-import { given, numeric, several, tagged } from '../fields.ts';
+import { showEstimate } from '../estimates.ts';
+import { omitUndefined, numeric, several, tagged } from '../fields.ts';
 import { sessionOf, type Session } from '../session.ts';
 
 const modelList = z.looseObject({
@@ -31,7 +31,7 @@ export function modelsCommand(): Command {
         await showStudioModels(session, terms);
         return;
       }
-      const { body, raw } = await session.api().send('/api/v1/models', modelList);
+      const { body, raw } = await session.client('caller').send('/api/v1/models', modelList);
       const matching = body.models.filter(({ id, name }) =>
         terms.every((term) => `${id} ${name}`.toLowerCase().includes(term.toLowerCase())),
       );
@@ -58,7 +58,7 @@ const studioColumns: Columns = {
 };
 
 async function showStudioModels(session: Session, terms: readonly string[]): Promise<void> {
-  const { body, raw } = await session.api().send('/api/v1/studio/models', listAnswer);
+  const { body, raw } = await session.client('caller').send('/api/v1/studio/models', listAnswer);
   session.output.show(raw, () =>
     table(
       body.data.flatMap((kind) =>
@@ -116,7 +116,7 @@ export function chatCommand(): Command {
       else if (options.stream && !session.output.json) await streamAnswer(session, body);
       else {
         const { body: answer, raw } = await session
-          .api()
+          .client('caller')
           .send('/api/v1/chat', chatAnswer, { body });
         session.output.show(raw, () => `${answer.content}\n`);
         noteUsage(session, answer.usage, answer.creditsConsumed);
@@ -127,7 +127,7 @@ export function chatCommand(): Command {
 function requestOf(prompt: string, options: ChatOptions): Record<string, unknown> {
   const images = (options.image ?? []).map((url) => ({ type: 'image_url', image_url: { url } }));
   const content = images.length > 0 ? [{ type: 'text', text: prompt }, ...images] : prompt;
-  return given({
+  return omitUndefined({
     model: options.model,
     messages: [
       ...(options.system === undefined ? [] : [{ role: 'system', content: options.system }]),
@@ -140,7 +140,7 @@ function requestOf(prompt: string, options: ChatOptions): Record<string, unknown
 }
 
 async function streamAnswer(session: Session, body: object): Promise<void> {
-  const response = await session.api().open('/api/v1/chat', {
+  const response = await session.client('caller').open('/api/v1/chat', {
     body: { ...body, stream: true },
     headers: { accept: 'text/event-stream' },
   });

@@ -12,15 +12,11 @@ import {
   type Columns,
   type Fields,
 } from '../output.ts';
-import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
+import { tagged } from '../fields.ts';
+import { addListing } from '../listings.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
 
-const jobList = z.looseObject({
-  data: z.array(jobResource),
-  hasMore: z.boolean(),
-  nextCursor: z.string().nullable(),
-});
 const oneJob = z.looseObject({ data: jobResource });
 
 const stepColumns = {
@@ -34,46 +30,18 @@ const stepColumns = {
   request: 'providerRequestId',
 };
 
-interface ListOptions {
-  status?: string;
-  type?: string;
-  model?: string;
-  key?: string;
-  tag?: Record<string, string>;
-  after?: string;
-  before?: string;
-  limit?: number;
-  cursor?: string;
-}
-
 interface OutOption {
   out?: string;
 }
 
-const pathOf = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
+const jobPath = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
 /** Makes the command `studio jobs`. */
 export function jobsCommand(): Command {
   const jobs = new Command('jobs').description(
     'list, watch and cancel Studio jobs of the organization',
   );
-  jobs
-    .command('ls', { isDefault: true })
-    .description('list jobs, newest first')
-    .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
-    .option('--type <type>', 'for example imageGenerate')
-    .option(
-      '--search <text>',
-      'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
-    )
-    .option('--model <id>', 'only jobs of this model')
-    .option('--key <keyId>', 'only jobs of this key')
-    .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', tagged)
-    .option('--after <time>', 'only jobs created after this ISO 8601 time')
-    .option('--before <time>', 'only jobs created before this ISO 8601 time')
-    .option('--limit <n>', 'maximum number of jobs', numeric)
-    .option('--cursor <cursor>', 'cursor of the next page')
-    .action(listJobs);
+  addJobList(jobs);
   jobs
     .command('get')
     .argument('<jobId>')
@@ -81,7 +49,7 @@ export function jobsCommand(): Command {
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = sessionOf(command);
-      const { body, raw } = await session.api().send(pathOf(jobId), oneJob);
+      const { body, raw } = await session.client('caller').send(jobPath(jobId), oneJob);
       await showJob(session.output, { job: body.data, raw }, out);
     });
   jobs
@@ -91,7 +59,7 @@ export function jobsCommand(): Command {
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = sessionOf(command);
-      const seen = await watchJob(session.api(), jobId, session.output);
+      const seen = await watchJob(session.client('caller'), jobId, session.output);
       if (!(await showJob(session.output, seen, out))) process.exitCode = 1;
     });
   jobs
@@ -101,42 +69,54 @@ export function jobsCommand(): Command {
     .action(async (jobId: string, _options: object, command: Command) => {
       const session = sessionOf(command);
       const { body, raw } = await session
-        .api()
-        .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
+        .client('caller')
+        .send(`${jobPath(jobId)}/cancel`, oneJob, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
     });
   addAction({
     command: jobs
       .command('timeline <jobId>')
       .description('show the steps of a job with their times'),
-    path: (jobId) => `/api/v1/studio/jobs/${jobId}/timeline`,
+    path: (jobId) => `/studio/jobs/${jobId}/timeline`,
     text: (job) => table(listIn(job, 'steps').map((each) => cellsOf(each, stepColumns))),
   });
   addWebhookCommands(jobs);
   return jobs;
 }
 
-async function listJobs(options: ListOptions, command: Command): Promise<void> {
-  const session = sessionOf(command);
-  const { key, tag, ...query } = options;
-  const { body, raw } = await session.api().send('/api/v1/studio/jobs', jobList, {
-    query: { ...query, keyId: key, ...tagQuery(tag) },
+function addJobList(jobs: Command): void {
+  addListing({
+    as: 'caller',
+    command: jobs
+      .command('ls', { isDefault: true })
+      .description('list jobs, newest first')
+      .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
+      .option('--type <type>', 'for example imageGenerate')
+      .option(
+        '--search <text>',
+        'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
+      )
+      .option('--model <id>', 'only jobs of this model')
+      .option('--key <keyId>', 'only jobs of this key')
+      .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', tagged)
+      .option('--after <time>', 'only jobs created after this ISO 8601 time')
+      .option('--before <time>', 'only jobs created before this ISO 8601 time'),
+    path: () => '/studio/jobs',
+    columns: {
+      job: 'jobId',
+      type: 'type',
+      model: 'model',
+      status: 'status',
+      credits: (job) =>
+        cellOf(
+          job,
+          `billing.${cellOf(job, 'billing.state') === 'reserved' ? 'reserved' : 'charged'}`,
+        ),
+      billing: 'billing.state',
+      created: 'createdAt',
+      error: 'error.code',
+    },
   });
-  session.output.show(raw, () =>
-    table(
-      body.data.map((job) => ({
-        job: job.jobId,
-        type: job.type,
-        model: job.model,
-        status: job.status,
-        credits: job.billing.state === 'reserved' ? job.billing.reserved : job.billing.charged,
-        billing: job.billing.state,
-        created: shortTime(job.createdAt),
-        error: job.error?.code,
-      })),
-    ),
-  );
-  if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
 }
 
 /** Maximum number of characters of a response that are shown, so that it fits into one line. */
@@ -172,7 +152,7 @@ function addWebhookCommands(jobs: Command): void {
     command: jobs
       .command('deliveries <jobId>')
       .description('show the webhook of a job and each attempt to deliver it'),
-    path: (jobId) => `/api/v1/studio/jobs/${jobId}/webhook`,
+    path: (jobId) => `/studio/jobs/${jobId}/webhook`,
     text: webhookText,
   });
   addAction({
@@ -180,7 +160,7 @@ function addWebhookCommands(jobs: Command): void {
       .command('redeliver <jobId>')
       .description('deliver the webhook of a job again, now'),
     method: 'POST',
-    path: (jobId) => `/api/v1/studio/jobs/${jobId}/webhook/redeliver`,
+    path: (jobId) => `/studio/jobs/${jobId}/webhook/redeliver`,
     text: webhookText,
   });
 }

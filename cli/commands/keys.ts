@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { cellOf, cellsOf, listIn, type Columns, type Fields, list, table } from '../output.ts';
-import { durationMs, given, keyLimit, several } from '../fields.ts';
+import { durationMs, omitUndefined, keyLimit, several } from '../fields.ts';
 
 /** Options that restrict a new key. */
 export interface KeyOptions {
@@ -35,7 +35,7 @@ export function withKeyOptions(command: Command): Command {
 
 /** Makes the body of a request that creates a key. */
 export function keyRequest(name: string, options: KeyOptions): Record<string, unknown> {
-  return given({
+  return omitUndefined({
     name,
     expiresAt: options.expiresIn === undefined ? undefined : Date.now() + options.expiresIn,
     scopes: options.scope,
@@ -83,7 +83,7 @@ export function newKeyText(made: Fields): string {
   return `${list(shown)}Keep the key now: it is not shown again.\n`;
 }
 
-const path = '/api/v1/api-keys';
+const path = '/api-keys';
 
 const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
 
@@ -109,7 +109,7 @@ export function keysCommand(): Command {
     command: keys
       .command('show')
       .description('show the current key, its scopes and its remaining limit'),
-    path: () => '/api/v1/key',
+    path: () => '/key',
     bare: true,
     text: (key) => list(cellsOf(key, ownColumns)),
   });

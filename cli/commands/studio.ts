@@ -1,12 +1,9 @@
-/** Commands `studio image|video|tts|music|sfx` (from a table of endpoints) and `studio transcribe`. */
-import { openAsBlob } from 'node:fs';
-import { basename } from 'node:path';
+/** Commands `studio image|video|tts|music|sfx`, from a table of endpoints. */
 import { Command } from 'commander';
-import { showEstimate } from '../actions.ts';
-import { assignment, given, numeric, several, tagged } from '../fields.ts';
+import { showEstimate } from '../estimates.ts';
+import { assignment, omitUndefined, numeric, several, tagged } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
-import { CliError } from '../api-client.ts';
 
 /** Command-line option that sets a field of the request. */
 interface Field {
@@ -145,10 +142,10 @@ interface StudioOptions extends Record<string, unknown> {
 
 /** Makes the commands of the table. */
 export function studioCommands(): Command[] {
-  return endpointCommands.map(commandOf);
+  return endpointCommands.map(makeCommand);
 }
 
-function commandOf(endpoint: EndpointCommand): Command {
+function makeCommand(endpoint: EndpointCommand): Command {
   const command = new Command(endpoint.name)
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
@@ -172,7 +169,7 @@ function commandOf(endpoint: EndpointCommand): Command {
     const body = {
       ...endpoint.preset?.(text),
       [endpoint.textField]: text,
-      ...given({ ...fields, metadata: options.tag }),
+      ...omitUndefined({ ...fields, metadata: options.tag }),
       ...options.set,
     };
     if (options.estimate) {
@@ -187,50 +184,4 @@ function commandOf(endpoint: EndpointCommand): Command {
     });
     if (!succeeded) process.exitCode = 1;
   });
-}
-
-interface TranscribeOptions {
-  language?: string;
-  estimate?: boolean;
-}
-
-const transcribePath = '/audio/transcribe';
-
-/** Makes the command `studio transcribe`. */
-export function transcribeCommand(): Command {
-  return new Command('transcribe')
-    .description('transcribe a recording')
-    .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
-    .option('-l, --language <code>', 'language of the speech, for example en')
-    .option('--estimate', 'only show the price; start no job')
-    .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
-      const fields = given({ language });
-      const submission = /^https?:/.test(source)
-        ? { body: { audioUrl: source, ...fields } }
-        : /^file_[0-9a-f]{32}$/.test(source)
-          ? { body: { fileId: source, ...fields } }
-          : { form: await formOf(source, fields) };
-      const session = sessionOf(command);
-      if (estimate) {
-        await showEstimate(session, `/studio${transcribePath}`, submission);
-        return;
-      }
-      const succeeded = await submitJob(session, {
-        path: transcribePath,
-        ...submission,
-        wait: true,
-      });
-      if (!succeeded) process.exitCode = 1;
-    });
-}
-
-async function formOf(file: string, fields: Record<string, unknown>): Promise<FormData> {
-  const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
-  try {
-    form.set('file', await openAsBlob(file), basename(file));
-  } catch {
-    throw new CliError(`${file} cannot be read`);
-  }
-  return form;
 }

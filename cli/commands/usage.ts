@@ -11,7 +11,7 @@ import {
   table,
   type Cell,
 } from '../output.ts';
-import { numeric, tagged, tagQuery } from '../fields.ts';
+import { type FilterOptions, numeric, filterQuery, tagged } from '../fields.ts';
 import { sessionOf, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
@@ -52,17 +52,7 @@ export function accountFields(row: Fields): Record<string, Cell> {
   return cellsOf(row, accountColumns);
 }
 
-interface Filter {
-  after?: string;
-  before?: string;
-  key?: string;
-  model?: string;
-  type?: string;
-  status?: string;
-  tag?: Record<string, string>;
-}
-
-interface UsageOptions extends Filter {
+interface UsageOptions extends FilterOptions {
   by?: string;
   limit?: number;
   cursor?: string;
@@ -93,22 +83,18 @@ export function usageCommand(): Command {
     });
 }
 
-function queryOf({ key, tag, ...query }: Filter) {
-  return { ...query, keyId: key, ...tagQuery(tag) };
-}
-
 async function showRecords(
   session: Session,
-  filter: Filter,
+  filter: FilterOptions,
   page: { limit: number | undefined; cursor: string | undefined },
 ): Promise<void> {
-  const query = { ...queryOf(filter), ...page };
-  const { body, raw } = await session.api().send('/api/v1/usage', usagePage, { query });
+  const query = { ...filterQuery(filter), ...page };
+  const { body, raw } = await session.client('caller').send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
     const records = body.usage.map((each) => cellsOf(each, recordColumns));
     return `${list(accountFields(body))}\n${table(records)}`;
   });
-  if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+  session.output.noteNextPage(body.nextCursor);
 }
 
 /** Returns the column of a group; the name of a metadata pair may contain dots. */
@@ -118,9 +104,11 @@ function columnOf(group: string): Columns[string] {
   return (row) => tagsOf.safeParse(row['metadata']).data?.[tag];
 }
 
-async function showSums(session: Session, filter: Filter, by: string): Promise<void> {
-  const query = { ...queryOf(filter), groupBy: by };
-  const { body, raw } = await session.api().send('/api/v1/usage/summary', usageSums, { query });
+async function showSums(session: Session, filter: FilterOptions, by: string): Promise<void> {
+  const query = { ...filterQuery(filter), groupBy: by };
+  const { body, raw } = await session
+    .client('caller')
+    .send('/api/v1/usage/summary', usageSums, { query });
   const columns = Object.fromEntries(by.split(',').map((group) => [group, columnOf(group)]));
   session.output.show(raw, () => {
     const rows = body.rows.map((row) => cellsOf(row, { ...columns, ...sumColumns }));

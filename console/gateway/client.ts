@@ -10,19 +10,19 @@ export type Job = Schemas['Job'];
 /** Client of the API with the cookie of the session. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
-/** Field of a request that was rejected. */
-export interface RefusedField {
+/** Field of a request that the API rejected. */
+export interface InvalidField {
   path: string;
   message: string;
 }
 
-/** Error response of the API, or `AWAY` if there was no response. */
+/** Error response of the API, or `CONNECTION_FAILED` if there was no response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: string;
   /** HTTP status; 0 if there was no response. */
   readonly status: number;
-  readonly fields: readonly RefusedField[];
+  readonly fields: readonly InvalidField[];
   readonly requestId: string | null;
 
   /**
@@ -33,29 +33,31 @@ export class ApiError extends Error {
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
     const fields: Record<string, unknown> = isRecord(body) ? body : {};
-    const code = textOf(fields['error']) ?? codeOf(fields['error']) ?? `HTTP ${status}`;
-    super(textOf(fields['message']) ?? (code === 'Unauthorized' ? 'You are signed out.' : code));
+    const code = errorCode(fields['error']) ?? `HTTP ${status}`;
+    const message = fields['message'];
+    super(typeof message === 'string' ? message : code);
     this.code = code;
     this.status = status;
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
     this.fields = Array.isArray(fields['details']) ? fields['details'].filter(isField) : [];
-    this.requestId = textOf(fields['requestId']) ?? null;
+    const { requestId } = fields;
+    this.requestId = typeof requestId === 'string' ? requestId : null;
   }
 
   /** Returns whether the same request may succeed later. */
-  get isPassing(): boolean {
+  get isTemporary(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 }
 
-const away = { error: 'AWAY', message: 'The gateway does not respond.' };
+const noResponse = { error: 'CONNECTION_FAILED', message: 'The gateway does not respond.' };
 
-/** Returns the body of a response. @throws ApiError */
-export async function answered<Data>(
-  asked: Promise<{ data?: Data; error?: unknown; response: Response }>,
+/** Returns the body of the response to a typed request. @throws ApiError */
+export async function unwrap<Data>(
+  request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
-  const { data, error, response } = await asked.catch((cause: unknown) => {
-    throw cause instanceof ApiError ? cause : new ApiError(0, away);
+  const { data, error, response } = await request.catch((cause: unknown) => {
+    throw cause instanceof ApiError ? cause : new ApiError(0, noResponse);
   });
   if (!response.ok || data === undefined)
     throw new ApiError(response.status, error, response.headers.get('retry-after'));
@@ -66,16 +68,16 @@ export async function answered<Data>(
  * Sends a request to a path that is known only at run time, and returns the body.
  * @throws ApiError
  */
-export async function ask<Data>(
+export async function requestJson<Data>(
   path: string,
   { method = 'GET', body }: { method?: string; body?: unknown } = {},
 ): Promise<Data> {
-  const response = await send(path, { method, body });
+  const response = await sendRequest(path, { method, body });
   return response.json();
 }
 
 /** Sends a request and returns the response before its body has arrived. @throws ApiError */
-export async function send(
+export async function sendRequest(
   path: string,
   { signal, method = 'GET', body }: { method?: string; body?: unknown; signal?: AbortSignal },
 ): Promise<Response> {
@@ -88,11 +90,11 @@ export async function send(
     }),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, away);
+    throw new ApiError(0, noResponse);
   });
   if (!response.ok) {
-    const answer: unknown = await response.json().catch(() => null);
-    throw new ApiError(response.status, answer, response.headers.get('retry-after'));
+    const error: unknown = await response.json().catch(() => null);
+    throw new ApiError(response.status, error, response.headers.get('retry-after'));
   }
   return response;
 }
@@ -101,16 +103,13 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+/** Returns the code of an error; in OpenAI's format, the error is an object with a code. */
+function errorCode(error: unknown): string | undefined {
+  const code = isRecord(error) ? error['code'] : error;
+  return typeof code === 'string' ? code : undefined;
 }
 
-/** Returns the code of an error in OpenAI's format. */
-function codeOf(value: unknown): string | undefined {
-  return isRecord(value) ? textOf(value['code']) : undefined;
-}
-
-function isField(value: unknown): value is RefusedField {
+function isField(value: unknown): value is InvalidField {
   return (
     isRecord(value) && typeof value['path'] === 'string' && typeof value['message'] === 'string'
   );

@@ -71,7 +71,7 @@ function follow(
 
   const stop = followSharedStream(name, (message) => {
     if (message.kind === 'job') {
-      take(client, JSON.parse(message.job));
+      updateJob(client, JSON.parse(message.job));
       return;
     }
     show(message.kind);
@@ -91,14 +91,17 @@ function follow(
 }
 
 /** Updates a job in all lists and on its page. */
-function take(client: QueryClient, job: Job): void {
+function updateJob(client: QueryClient, job: Job): void {
   const known = client.getQueryData<Job>(['job', job.jobId]);
   client.setQueryData(['job', job.jobId], job);
   if (!known || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
     // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx makes these query keys from a filter
     const filter = query.queryKey[1] as JobFilter;
-    client.setQueryData<JobPages>(query.queryKey, (pages) => pages && placed(pages, job, filter));
+    client.setQueryData<JobPages>(
+      query.queryKey,
+      (pages) => pages && insertJob(pages, job, filter),
+    );
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
   // The balance changes when a job is created and when it ends. The page that created the job has
@@ -107,15 +110,15 @@ function take(client: QueryClient, job: Job): void {
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
-function placed(pages: JobPages, job: Job, filter: JobFilter): JobPages {
-  const belongs = fits(job, filter);
+function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
+  const isMatch = matches(job, filter);
   // A list with a search is only updated, never extended, because only the API can search.
-  const enters = belongs && filter.search === undefined;
-  const isThere = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
+  const isInserted = isMatch && filter.search === undefined;
+  const isListed = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {
-    const data = isThere
-      ? page.data.flatMap((each) => (each.jobId !== job.jobId ? [each] : belongs ? [job] : []))
-      : index === 0 && enters
+    const data = isListed
+      ? page.data.flatMap((each) => (each.jobId !== job.jobId ? [each] : isMatch ? [job] : []))
+      : index === 0 && isInserted
         ? [job, ...page.data].toSorted((one, other) => (one.jobId < other.jobId ? 1 : -1))
         : page.data;
     return { ...page, data };
@@ -123,7 +126,7 @@ function placed(pages: JobPages, job: Job, filter: JobFilter): JobPages {
   return { ...pages, pages: changed };
 }
 
-function fits(
+function matches(
   job: Job,
   { after, before, status, type, model, keyId, ...rest }: JobFilter,
 ): boolean {

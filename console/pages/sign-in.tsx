@@ -1,22 +1,23 @@
 /** The page to sign in with an API key, or by a link that was created with one. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState, type FormEvent } from 'react';
+import { useEffect, useRef, useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, answered, api } from '../gateway/client.ts';
-import { changeSession, keyQuery, sessionQuery, useWhyEnded } from '../gateway/session.ts';
-import { Loading, Refusal } from '../parts/states.tsx';
+import { ApiError, unwrap, api } from '../gateway/client.ts';
+import { reloadSession, keyQuery, sessionQuery, useEndReason } from '../gateway/session.ts';
+import { TextField } from '../parts/fields.tsx';
+import { Loading, ErrorMessage } from '../parts/states.tsx';
 import { OperatorSignIn } from './operator-sign-in.tsx';
 
 /** Fragment of a sign-in link. */
-const linkForm = /^#link=([\w-]+)$/;
+const linkPattern = /^#link=([\w-]+)$/;
 
 /** Signs a caller in. */
 export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();
-  const why = useWhyEnded();
-  const [token] = useState(() => linkForm.exec(location.hash)?.[1]);
-  const submit = (event: FormEvent): void => {
+  const endReason = useEndReason();
+  const [token] = useState(() => linkPattern.exec(location.hash)?.[1]);
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     signIn.mutate({ key: key.trim() });
   };
@@ -25,25 +26,23 @@ export function SignIn() {
       <div className="stack">
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
-        {why && <p role="status">{why}</p>}
+        {endReason && <p role="status">{endReason}</p>}
         <p className="dim">Sign in with an API key. The browser keeps a session, not the key.</p>
         <form onSubmit={submit} className="stack" aria-label="Sign in">
-          <label>
-            API key
-            <input
-              type="password"
-              autoComplete="off"
-              spellCheck={false}
-              placeholder="gk_live_…"
-              required
-              value={key}
-              onChange={({ target }) => setKey(target.value)}
-            />
-          </label>
+          <TextField
+            label="API key"
+            type="password"
+            autoComplete="off"
+            spellCheck={false}
+            placeholder="gk_live_…"
+            required
+            value={key}
+            change={setKey}
+          />
           <button type="submit" className="primary" disabled={signIn.isPending}>
             {signIn.isPending ? 'Signing in…' : 'Sign in'}
           </button>
-          <Refusal error={signIn.error} />
+          <ErrorMessage error={signIn.error} />
         </form>
         {token !== undefined && <LinkSignIn token={token} />}
         <details>
@@ -57,10 +56,10 @@ export function SignIn() {
 
 /** Signs in with a link; asks first if the browser has a session. */
 function LinkSignIn({ token }: { token: string }) {
-  const { data: now } = useQuery({ ...sessionQuery, staleTime: Infinity });
-  const hasSession = Boolean(now?.session);
+  const { data: session } = useQuery({ ...sessionQuery, staleTime: Infinity });
+  const hasSession = Boolean(session?.session);
   const { data: key } = useQuery({ ...keyQuery, enabled: hasSession });
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const { mutate, isIdle, isPending, error } = useSignIn();
   const started = useRef(false);
   useEffect(() => {
@@ -68,11 +67,11 @@ function LinkSignIn({ token }: { token: string }) {
     history.replaceState(null, '', '/console/sign-in');
   }, []);
   useEffect(() => {
-    if (!now || hasSession || started.current) return;
+    if (!session || hasSession || started.current) return;
     started.current = true;
     mutate({ token });
-  }, [now, hasSession, mutate, token]);
-  if (!hasSession || !isIdle) return isPending ? <Loading /> : <Refusal error={error} />;
+  }, [session, hasSession, mutate, token]);
+  if (!hasSession || !isIdle) return isPending ? <Loading /> : <ErrorMessage error={error} />;
   if (!key) return <Loading />;
   return (
     <section className="card stack" aria-labelledby="replace-session">
@@ -82,7 +81,7 @@ function LinkSignIn({ token }: { token: string }) {
         <code>{key.keyPrefix}…</code>). The link signs in with its own key instead.
       </p>
       <div className="row">
-        <button type="button" onClick={() => go('/', { replace: true })}>
+        <button type="button" onClick={() => navigate('/', { replace: true })}>
           Keep
         </button>
         <button type="button" className="primary" onClick={() => mutate({ token })}>
@@ -95,24 +94,24 @@ function LinkSignIn({ token }: { token: string }) {
 
 function useSignIn() {
   const client = useQueryClient();
-  const [place, go] = useLocation();
+  const [location, navigate] = useLocation();
   return useMutation({
-    mutationFn: (by: { key: string } | { token: string }) =>
-      'key' in by ? byKey(by.key) : byLink(by.token),
+    mutationFn: (credential: { key: string } | { token: string }) =>
+      'key' in credential ? signInWithKey(credential.key) : signInWithLink(credential.token),
     async onSuccess() {
-      await changeSession(client);
-      if (place === '/sign-in') go('/', { replace: true });
+      await reloadSession(client);
+      if (location === '/sign-in') navigate('/', { replace: true });
     },
   });
 }
 
-function byLink(token: string) {
-  return answered(api.POST('/api/v1/session/links/use', { body: { token } }));
+function signInWithLink(token: string) {
+  return unwrap(api.POST('/api/v1/session/links/use', { body: { token } }));
 }
 
-async function byKey(key: string) {
+async function signInWithKey(key: string) {
   const headers = { authorization: `Bearer ${key}` };
-  return answered(api.POST('/api/v1/session', { headers })).catch((error: unknown) => {
+  return unwrap(api.POST('/api/v1/session', { headers })).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
     throw new Error('This is not a valid key of this gateway, or it was revoked or has expired.');
   });

@@ -1,5 +1,5 @@
 /** Shows the seconds until a time. */
-import { useEffect, useState } from 'react';
+import { useNow } from './times.tsx';
 
 interface CountdownProps {
   /** Time in milliseconds since 1970. */
@@ -10,11 +10,7 @@ interface CountdownProps {
 
 /** Counts down to a time, in seconds. */
 export function Countdown({ untilMs, children }: CountdownProps) {
-  const [nowMs, setNowMs] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => setNowMs(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
+  const nowMs = useNow(1000);
   const seconds = Math.max(Math.ceil((untilMs - nowMs) / 1000), 0);
   return (
     <span role="timer">

@@ -1,7 +1,8 @@
-/** Native dialogs that ask for a confirmation or show a secret. */
+/** Native dialogs: a form that confirms an action, and a secret that is shown once. */
 import { useMutation } from '@tanstack/react-query';
-import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
-import { Refusal } from './states.tsx';
+import { useEffect, useId, useRef, useState, type ReactNode, type SubmitEvent } from 'react';
+import { ActionButton } from './action-button.tsx';
+import { ErrorMessage } from './states.tsx';
 
 interface DialogProps {
   title: string;
@@ -23,29 +24,40 @@ function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-interface AskProps extends DialogProps {
+/** Returns the trimmed text of a field of a form by its name; empty if there is none. */
+export type FieldReader = (name: string) => string;
+
+interface FormDialogProps extends DialogProps {
   /** Label of the button that confirms. */
   verb: string;
-  isDangerous?: boolean;
-  /** True if a required choice is missing. */
+  isDangerous?: boolean | undefined;
+  /** True if a choice is missing that is not a required field. */
   isIncomplete?: boolean;
   /** Does the action. The dialog keeps its input and stays open until the action has succeeded. */
-  act: () => Promise<unknown>;
+  act: (read: FieldReader) => Promise<unknown>;
 }
 
-/** Asks for a confirmation before an action. */
-export function Ask({ title, verb, isDangerous, isIncomplete, act, onClose, children }: AskProps) {
+/** Shows fields and a button, which is enabled while all required fields are filled. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, verb, isDangerous, isIncomplete, act, onClose, children } = props;
+  const form = useRef<HTMLFormElement>(null);
+  const [isValid, setValid] = useState(false);
   const { mutate, isPending, error } = useMutation({ mutationFn: act, onSuccess: onClose });
+  const validate = (): void => setValid(form.current?.checkValidity() ?? false);
+  useEffect(validate, []);
+  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const values = new FormData(event.currentTarget);
+    mutate((name) => {
+      const value = values.get(name);
+      return typeof value === 'string' ? value.trim() : '';
+    });
+  };
   return (
     <Dialog title={title} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          mutate();
-        }}
-      >
+      <form ref={form} onInput={validate} onSubmit={submit}>
         {children}
-        <Refusal error={error} />
+        <ErrorMessage error={error} />
         <div className="row">
           <button type="button" onClick={onClose}>
             Cancel
@@ -53,7 +65,7 @@ export function Ask({ title, verb, isDangerous, isIncomplete, act, onClose, chil
           <button
             type="submit"
             className={isDangerous ? 'danger' : 'primary'}
-            disabled={isPending || isIncomplete}
+            disabled={isPending || isIncomplete || !isValid}
           >
             {isPending ? 'Working…' : verb}
           </button>
@@ -63,16 +75,43 @@ export function Ask({ title, verb, isDangerous, isIncomplete, act, onClose, chil
   );
 }
 
-interface SecretProps extends DialogProps {
-  secret: string;
+interface ConfirmButtonProps extends Omit<FormDialogProps, 'onClose'> {
+  /** Label of the button that opens the dialog; absent: the verb of the dialog. */
+  label?: string;
+  disabledReason?: string | null;
 }
 
-/** Shows a secret that is not shown again; Escape closes the dialog too. */
-export function ShownOnce({ title, secret, onClose, children }: SecretProps) {
+/** Shows a button that opens a dialog. */
+export function ConfirmButton({ label, disabledReason = null, ...dialog }: ConfirmButtonProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <ActionButton
+        className={dialog.isDangerous ? 'danger' : undefined}
+        disabledReason={disabledReason}
+        onClick={() => setOpen(true)}
+      >
+        {label ?? dialog.verb}
+      </ActionButton>
+      {isOpen && <FormDialog {...dialog} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+interface NewSecretProps {
+  title: string;
+  /** Secret to show; null: no dialog. */
+  secret: string | null;
+  onClose: () => void;
+}
+
+/** Shows a new key, which is not shown again. */
+export function NewSecret({ title, secret, onClose }: NewSecretProps) {
+  if (secret === null) return null;
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="stack">
-        {children}
+        <p>Copy the key now. It is not shown again.</p>
         <Secret text={secret} />
         <div className="row">
           <button type="button" className="primary" onClick={onClose}>

@@ -2,15 +2,22 @@
 
 /** Converts a job type: `imageRemoveBackground` → `Image · remove background`. */
 export function typeText(type: string): string {
-  const [first = '', ...rest] = type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
+  const [first = '', ...rest] = splitType(type);
   const kind = first === 'sfx' ? 'Sound effect' : first.charAt(0).toUpperCase() + first.slice(1);
   return rest.length === 0 ? kind : `${kind} · ${rest.join(' ')}`;
 }
 
-const tailLength = 8;
+/**
+ * Converts a job type to the path of its endpoint below /studio: `imageRemoveBackground` →
+ * `image/remove-background`.
+ */
+export function typePath(type: string): string {
+  const [first = '', ...rest] = splitType(type);
+  return `${first}/${rest.join('-')}`;
+}
 
-/** Shortens an id to its end, because the beginnings of ids are alike: `…66f776d8`. */
-export const idTail = (id: string): string => `…${id.slice(-tailLength)}`;
+const splitType = (type: string): string[] =>
+  type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
 
 /** Converts an identifier to words: `job.cancel_asked` → `job cancel asked`. */
-export const wordsOf = (name: string): string => name.replaceAll(/[_.]/g, ' ');
+export const toWords = (name: string): string => name.replaceAll(/[_.]/g, ' ');

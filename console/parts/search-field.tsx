@@ -1,5 +1,5 @@
 /** A field that searches jobs by any id or by the text of the prompt. */
-import { useEffect, useState, type FormEvent } from 'react';
+import { useEffect, useState, type SubmitEvent } from 'react';
 
 interface SearchFieldProps {
   /** Text that is searched now. */
@@ -8,17 +8,17 @@ interface SearchFieldProps {
 }
 
 /** Time without a keystroke after which the text is searched, in milliseconds. */
-const quietMs = 400;
+const settleMs = 400;
 
 /** Searches while the user types, and at once on Enter. */
 export function SearchField({ text, change }: SearchFieldProps) {
   const [typed, setTyped] = useState(text);
   useEffect(() => {
     if (typed.trim() === text) return undefined;
-    const timer = setTimeout(() => change(typed.trim()), quietMs);
+    const timer = setTimeout(() => change(typed.trim()), settleMs);
     return () => clearTimeout(timer);
   }, [typed, text, change]);
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     change(typed.trim());
   };

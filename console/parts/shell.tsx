@@ -6,10 +6,10 @@ import { useEffect, useRef, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
-import { balanceQuery, sessionQuery, useSignOut, type Who } from '../gateway/session.ts';
+import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
-import { Credits, Money } from './values.tsx';
+import { Credits, Money } from './amounts.tsx';
 
 /** The pages of callers, and the part of the address that they share. */
 const pages = [
@@ -21,19 +21,19 @@ const pages = [
   { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
   { name: 'Models & prices', path: '/models', to: '/models' },
 ] as const;
-const ofOperators = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
+const operatorPages = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
 
 interface ShellProps {
   /**
    * Key of the session; null if only an operator is signed in, undefined until the answer has
    * arrived.
    */
-  who: Who | null | undefined;
+  sessionKey: SessionKey | null | undefined;
   children: ReactNode;
 }
 
 /** Draws menu and header around a page. */
-export function Shell({ who, children }: ShellProps) {
+export function Shell({ sessionKey, children }: ShellProps) {
   return (
     <div className="shell">
       <a className="skip" href="#page">
@@ -44,16 +44,16 @@ export function Shell({ who, children }: ShellProps) {
           <span className="mark" aria-hidden="true" />
           <span className="name">Studio Gateway</span>
         </Link>
-        <Menu isCaller={who !== null} />
+        <Menu isCaller={sessionKey !== null} />
         <div className="person">
-          {who && <Person who={who} />}
-          {who === null && <Link href="/sign-in">Sign in with an API key</Link>}
-          <Leave />
+          {sessionKey && <Account sessionKey={sessionKey} />}
+          {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
+          <SignOut />
           <ThemeSwitch />
         </div>
       </header>
       <div className="main">
-        <Away />
+        <ConnectionLost />
         <RateLimited />
         <main id="page" tabIndex={-1}>
           {children}
@@ -66,7 +66,7 @@ export function Shell({ who, children }: ShellProps) {
 function Menu({ isCaller }: { isCaller: boolean }) {
   const [location] = useLocation();
   const isOperator = useIsOperator();
-  const shown = [...(isCaller ? pages : []), ...(isOperator ? ofOperators : [])];
+  const shown = [...(isCaller ? pages : []), ...(isOperator ? operatorPages : [])];
   const here = shown
     .filter(({ path }) => location === path || location.startsWith(`${path}/`))
     .toSorted((one, other) => other.path.length - one.path.length)[0];
@@ -101,7 +101,7 @@ function MenuItem({ page: { name, to }, isCurrent }: MenuItemProps) {
   );
 }
 
-function Leave() {
+function SignOut() {
   const { data } = useQuery(sessionQuery);
   const signOut = useSignOut();
   return (
@@ -114,8 +114,8 @@ function Leave() {
   );
 }
 
-function Person({ who }: { who: Who }) {
-  const readsUsage = who.refuses('usage:read') === null;
+function Account({ sessionKey }: { sessionKey: SessionKey }) {
+  const readsUsage = sessionKey.explainDenial('usage:read') === null;
   const { data } = useQuery({ ...balanceQuery, enabled: readsUsage });
   return (
     <>
@@ -131,16 +131,16 @@ function Person({ who }: { who: Who }) {
         </p>
       )}
       <p className="who">
-        {who.organizationName}
+        {sessionKey.organizationName}
         <span className="dim">
-          {who.name} · {who.role}
+          {sessionKey.name} · {sessionKey.role}
         </span>
       </p>
     </>
   );
 }
 
-function Away() {
+function ConnectionLost() {
   const isLost = useConnection() === 'lost';
   return (
     <div role="status" aria-live="polite">

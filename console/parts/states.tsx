@@ -28,11 +28,11 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 }
 
 /** Shows an error with its rejected fields and its request id. */
-export function Refusal({ error }: { error: Error | null }) {
+export function ErrorMessage({ error }: { error: Error | null }) {
   if (!error) return null;
   const known = error instanceof ApiError ? error : undefined;
   return (
-    <div className="refusal" role="alert">
+    <div className="error" role="alert">
       <p>
         {error.message}{' '}
         {known?.retryAtMs && <Countdown untilMs={known.retryAtMs}>You can try again</Countdown>}

@@ -1,50 +1,42 @@
 /** A table; on a narrow screen each row becomes a card with the titles of the columns. */
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 
 /** Column of a table. */
-export interface TableColumn {
+export interface Column<Item> {
   title: string;
   isNumber?: boolean;
+  cell: (item: Item) => ReactNode;
+  /** Returns the value by which the rows are sorted; absent: the column cannot sort. */
+  sortValue?: (item: Item) => string | number;
 }
 
-/** Row of a table: a cell for each column. */
-export interface TableRow {
-  id: string;
-  cells: readonly ReactNode[];
-  /** Attributes of the row by which tests and styles find it, for example `{ 'data-job': id }`. */
-  attributes?: Record<`data-${string}`, string>;
-}
-
-interface TableProps {
+interface TableProps<Item> {
   /** Name for screen readers. */
   label: string;
-  /** Columns; a string is a title. */
-  columns: readonly (TableColumn | string)[];
-  rows: readonly TableRow[];
-  caption?: string;
-  /** Column headers that replace the titles, for sortable columns. */
-  heads?: ReactNode;
-  className?: string;
+  columns: readonly Column<Item>[];
+  items: readonly Item[];
+  rowId: (item: Item) => string;
+  caption?: string | undefined;
 }
 
-/** Shows rows in columns. */
-export function Table({ label, columns, rows, caption, heads, className }: TableProps) {
-  const shown = columns.map((column) => (typeof column === 'string' ? { title: column } : column));
+/** Shows items as rows. */
+export function Table<Item>({ label, columns, items, rowId, caption }: TableProps<Item>) {
+  const { sorted, head } = useSorted(columns, items);
   return (
     // oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table className={className}>
+      <table className={columns.some(({ sortValue }) => sortValue) ? 'sortable' : undefined}>
         {caption && <caption>{caption}</caption>}
         <thead>
-          <tr>{heads ?? shown.map((column) => <Head key={column.title} column={column} />)}</tr>
+          <tr>{columns.map(head)}</tr>
         </thead>
         <tbody>
-          {rows.map(({ id, cells, attributes }) => (
-            <tr key={id} {...attributes}>
-              {cells.map((cell, index) => (
-                <Cell key={shown[index]?.title} column={shown[index]}>
-                  {cell}
-                </Cell>
+          {sorted.map((item) => (
+            <tr key={rowId(item)} data-row={rowId(item)}>
+              {columns.map(({ title, isNumber, cell }) => (
+                <td key={title} className={isNumber ? 'number' : undefined} data-title={title}>
+                  <div>{cell(item)}</div>
+                </td>
               ))}
             </tr>
           ))}
@@ -54,18 +46,46 @@ export function Table({ label, columns, rows, caption, heads, className }: Table
   );
 }
 
-function Head({ column: { title, isNumber } }: { column: TableColumn }) {
-  return (
-    <th scope="col" className={isNumber ? 'number' : undefined}>
-      {title}
-    </th>
-  );
+/**
+ * Returns the items in the order that the user chose, and a function that shows the header of a
+ * column. A click on the same header again reverses the order.
+ */
+function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[]) {
+  const [order, setOrder] = useState({ title: '', isDescending: false });
+  const direction = order.isDescending ? -1 : 1;
+  const value = columns.find(({ title }) => title === order.title)?.sortValue;
+  const sorted = value
+    ? items.toSorted((one, other) => compare(value(one), value(other)) * direction)
+    : items;
+  const head = ({ title, isNumber, sortValue }: Column<Item>): ReactNode => {
+    const isSorted = title === order.title;
+    return (
+      <th
+        key={title}
+        scope="col"
+        className={isNumber ? 'number' : undefined}
+        aria-sort={isSorted ? (order.isDescending ? 'descending' : 'ascending') : undefined}
+      >
+        {sortValue ? (
+          <button
+            type="button"
+            className="sort"
+            onClick={() => setOrder({ title, isDescending: isSorted && !order.isDescending })}
+          >
+            {title}
+            <span aria-hidden="true">{!isSorted ? '' : order.isDescending ? ' ↓' : ' ↑'}</span>
+          </button>
+        ) : (
+          title
+        )}
+      </th>
+    );
+  };
+  return { sorted, head };
 }
 
-function Cell({ column, children }: { column: TableColumn | undefined; children: ReactNode }) {
-  return (
-    <td className={column?.isNumber ? 'number' : undefined} data-title={column?.title}>
-      <div>{children}</div>
-    </td>
-  );
+function compare(one: string | number, other: string | number): number {
+  return typeof one === 'number' && typeof other === 'number'
+    ? one - other
+    : String(one).localeCompare(String(other));
 }

@@ -1,7 +1,7 @@
 /** Color theme of the console: system, light or dark. The browser stores the choice. */
 import { useState } from 'react';
 
-const place = 'theme';
+const storageKey = 'theme';
 const themes = [
   ['system', 'Theme: auto'],
   ['light', 'Theme: light'],
@@ -10,14 +10,14 @@ const themes = [
 
 /** Applies the stored theme. */
 export function applyTheme(): void {
-  document.documentElement.dataset['theme'] = localStorage.getItem(place) ?? 'system';
+  document.documentElement.dataset['theme'] = localStorage.getItem(storageKey) ?? 'system';
 }
 
 /** Lets the user choose a theme. */
 export function ThemeSwitch() {
-  const [theme, setTheme] = useState(() => localStorage.getItem(place) ?? 'system');
+  const [theme, setTheme] = useState(() => localStorage.getItem(storageKey) ?? 'system');
   const choose = (next: string): void => {
-    localStorage.setItem(place, next);
+    localStorage.setItem(storageKey, next);
     setTheme(next);
     applyTheme();
   };

@@ -142,7 +142,7 @@ describeInBrowser('the account in the console', () => {
     await signIn(one.page, key);
     await signIn(two.page, key);
     await visit(one.page, 'API keys');
-    const lines = one.page.locator('[data-session]');
+    const lines = one.page.locator('tr[data-row^=ses_]');
     await expect.poll(() => lines.count()).toBe(2);
     await expectAccessible(one.page);
     const other = lines.filter({ hasNotText: 'this session' });
@@ -204,7 +204,7 @@ describeInBrowser('the account in the console', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, key);
     await visit(page, 'Webhooks');
-    const line = page.locator(`tr[data-job=${jobId}]`);
+    const line = page.locator(`tr[data-row=${jobId}]`);
     await line.getByText('500').waitFor();
     await line.getByRole('button', { name: 'Deliver again' }).click();
     await line.getByText('delivered').waitFor();
@@ -236,9 +236,9 @@ describeInBrowser('the account in the console', () => {
     await page.getByLabel('Search').fill('image/generate');
     const studio = page.getByRole('region', { name: 'Studio models' });
     await studio.getByRole('button', { name: 'Credits' }).click();
-    const first = await studio.locator('tbody tr').first().getAttribute('data-model');
+    const first = await studio.locator('tbody tr').first().getAttribute('data-row');
     await studio.getByRole('button', { name: 'Credits' }).click();
-    const last = await studio.locator('tbody tr').last().getAttribute('data-model');
+    const last = await studio.locator('tbody tr').last().getAttribute('data-row');
     expect(last).toBe(first);
     await expectAccessible(page);
     await page.getByLabel('Search').fill('seedream image/generate');
@@ -247,7 +247,7 @@ describeInBrowser('the account in the console', () => {
     expect(await page.getByLabel('Model').inputValue()).toContain('seedream');
     await visit(page, 'Models & prices');
     const chat = page.getByRole('region', { name: 'Chat models' });
-    const model = await chat.locator('tbody tr').nth(3).getAttribute('data-model');
+    const model = await chat.locator('tbody tr').nth(3).getAttribute('data-row');
     await chat.locator('tbody tr').nth(3).getByRole('link').click();
     await expect.poll(() => page.getByLabel('Model').inputValue()).toBe(model);
     expect(problems).toEqual([]);

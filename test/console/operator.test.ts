@@ -63,7 +63,8 @@ describeInBrowser('the console of an operator', () => {
     await signIn(page);
     await visit(page, 'Jobs');
     await page.getByLabel('Open for').selectOption('any time');
-    const line = page.locator(`tr[data-job=${jobId}]`);
+    const stuck = page.getByRole('region', { name: 'Stuck jobs' });
+    const line = stuck.locator(`tr[data-row=${jobId}]`);
     await line.getByText('ended (TERMINATED) without settling').waitFor();
     await expectAccessible(page);
     await line.getByRole('button', { name: 'Resettle' }).click();
@@ -101,7 +102,7 @@ describeInBrowser('the console of an operator', () => {
   it('pauses and resumes a provider, and compares the ledger with the provider', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page);
-    const fal = page.locator('tr[data-provider=fal]');
+    const fal = page.locator('tr[data-row=fal]');
     await fal.getByRole('button', { name: 'Pause' }).click();
     await confirm(page, 'Pause', 'fal is down');
     await fal.getByText('by Olga').waitFor();
@@ -153,7 +154,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
     await page.locator('[data-secret]').waitFor();
     await page.getByRole('button', { name: 'I have copied it' }).click();
-    const paul = page.locator('[data-operator]').filter({ hasText: 'Paul' });
+    const paul = page.locator('tr[data-row^=opr_]').filter({ hasText: 'Paul' });
     await paul.getByRole('button', { name: 'Revoke' }).click();
     await confirm(page, 'Revoke', 'left the team');
     await paul.getByText('revoked').waitFor();

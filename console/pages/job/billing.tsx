@@ -1,6 +1,6 @@
 /** The billing of a job. */
 import type { Job } from '../../gateway/client.ts';
-import { Credits, Money } from '../../parts/values.tsx';
+import { Credits, Money } from '../../parts/amounts.tsx';
 
 /** Shows the credits that a job has reserved, charged or released. */
 export function Billing({ billing: { state, reserved, charged } }: Pick<Job, 'billing'>) {

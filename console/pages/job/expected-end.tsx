@@ -1,7 +1,7 @@
 /** The expected end of a running job, from the typical duration of its model. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job } from '../../gateway/client.ts';
-import { durationText, useNow } from '../../parts/values.tsx';
+import { durationText, useNow } from '../../parts/times.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 /** Minimum typical duration of a model whose jobs have a forecast. */
@@ -35,7 +35,9 @@ export function ExpectedEnd({ job }: { job: Job }) {
   if (isOverdue) return <span className="overdue">overdue</span>;
   const leftMs = typicalMs - elapsedMs;
   return (
-    <span className="dim">{leftMs > 0 ? `about ${roundedText(leftMs)} left` : 'any moment'}</span>
+    <span className="dim">
+      {leftMs > 0 ? `about ${wholeSecondsText(leftMs)} left` : 'any moment'}
+    </span>
   );
 }
 
@@ -52,12 +54,12 @@ export function ExpectedBar({ job }: { job: Job }) {
         value={Math.min(elapsedMs, typicalMs)}
       />
       <p className="hint">
-        {roundedText(elapsedMs)} so far, usually {roundedText(typicalMs)} ·{' '}
+        {wholeSecondsText(elapsedMs)} so far, usually {wholeSecondsText(typicalMs)} ·{' '}
         <ExpectedEnd job={job} />
       </p>
     </div>
   );
 }
 
-const roundedText = (ms: number): string =>
+const wholeSecondsText = (ms: number): string =>
   durationText(Math.ceil(ms / 1000) * 1000).replace('.0', '');

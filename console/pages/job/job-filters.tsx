@@ -1,34 +1,26 @@
 /** Filters of the list of jobs. They are part of the address, so that a view can be shared. */
 import { useQuery } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
-import { useSearchParams } from 'wouter';
+import { useState, type SubmitEvent } from 'react';
 import type { JobFilter } from '../../gateway/live.tsx';
-import { useWho } from '../../gateway/session.ts';
-import { typeText, wordsOf } from '../../parts/names.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
+import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { toWords, typeText } from '../../parts/names.ts';
 import { SearchField } from '../../parts/search-field.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 const statuses = ['queued', 'in_progress', 'completed', 'failed', 'canceled'] as const;
-const names = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
+const filterNames = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
 const furtherNames = ['keyId', 'tag', 'after', 'before'] as const;
 
-/** Returns the filter in the address, and a function that changes one of its values. */
-export function useJobFilter(): [JobFilter, (name: string, value: string) => void] {
-  const [search, setSearch] = useSearchParams();
-  const named = names.flatMap((name) => {
-    const value = search.get(name);
-    return value ? [[name, value]] : [];
-  });
+/** Returns the filter in the address. */
+export function readJobFilter(search: URLSearchParams): JobFilter {
   const [tag, value] = (search.get('tag') ?? '').split('=');
-  const tagged = tag && value !== undefined ? [[`metadata[${tag}]`, value]] : [];
-  const change = (name: string, next: string): void =>
-    setSearch((before) => {
-      if (next === '') before.delete(name);
-      else before.set(name, next);
-      return before;
-    });
-  return [Object.fromEntries([...named, ...tagged]), change];
+  return {
+    ...pickValues(search, filterNames),
+    ...(tag && value !== undefined && { [`metadata[${tag}]`]: value }),
+  };
 }
 
 interface FiltersProps {
@@ -45,23 +37,23 @@ export function JobFilters({ filter, change }: FiltersProps) {
     <div role="search" aria-label="Jobs">
       <SearchField text={filter.search ?? ''} change={(text) => change('search', text)} />
       <div className="filters">
-        <Select
-          title="Status"
-          name="status"
-          {...{ filter, change }}
-          options={statuses.map((id) => [id, wordsOf(id)])}
+        <SelectField
+          label="Status"
+          options={[allOption, ...statuses.map((id) => [id, toWords(id)] as const)]}
+          value={filter.status ?? ''}
+          change={(status) => change('status', status)}
         />
-        <Select
-          title="Type"
-          name="type"
-          {...{ filter, change }}
-          options={capabilities.map(({ type }) => [type, typeText(type)])}
+        <SelectField
+          label="Type"
+          options={[allOption, ...capabilities.map(({ type }) => [type, typeText(type)] as const)]}
+          value={filter.type ?? ''}
+          change={(type) => change('type', type)}
         />
-        <Select
-          title="Model"
-          name="model"
-          {...{ filter, change }}
-          options={models.map((id) => [id, id])}
+        <SelectField
+          label="Model"
+          options={[allOption, ...plainOptions(models)]}
+          value={filter.model ?? ''}
+          change={(model) => change('model', model)}
         />
       </div>
       <FurtherFilters filter={filter} change={change} />
@@ -70,77 +62,51 @@ export function JobFilters({ filter, change }: FiltersProps) {
 }
 
 function FurtherFilters({ filter, change }: FiltersProps) {
-  const who = useWho();
-  const [search] = useSearchParams();
-  const { data: keys } = useQuery({ ...keysQuery, enabled: who.refuses('keys:read') === null });
-  const day = (name: 'after' | 'before') => (
-    <label>
-      {name === 'after' ? 'Since' : 'Until'}
-      <input
-        type="date"
-        value={filter[name]?.slice(0, 10) ?? ''}
-        onChange={({ target }) => change(name, target.value && `${target.value}T00:00:00Z`)}
-      />
-    </label>
-  );
+  const [search] = useAddressQuery();
+  const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
+  const { data } = useQuery({ ...keysQuery, enabled: mayReadKeys });
+  const keys = data?.keys ?? [];
   return (
     <details className="more-filters" open={furtherNames.some((name) => search.has(name))}>
       <summary>More filters</summary>
       <div className="filters">
-        <Select
-          title="Key"
-          name="keyId"
-          {...{ filter, change }}
-          options={(keys?.keys ?? []).map(({ keyId, name }) => [keyId, name])}
+        <SelectField
+          label="Key"
+          options={[allOption, ...keys.map(({ keyId, name }) => [keyId, name] as const)]}
+          value={filter.keyId ?? ''}
+          change={(keyId) => change('keyId', keyId)}
         />
-        <TagField change={change} />
-        {day('after')}
-        {day('before')}
+        <TagField tag={search.get('tag') ?? ''} change={change} />
+        {(['after', 'before'] as const).map((name) => (
+          <TextField
+            key={name}
+            label={name === 'after' ? 'Since' : 'Until'}
+            type="date"
+            value={filter[name]?.slice(0, 10) ?? ''}
+            change={(date) => change(name, startOfDay(date))}
+          />
+        ))}
       </div>
     </details>
   );
 }
 
-interface SelectProps extends FiltersProps {
-  title: string;
-  name: 'status' | 'type' | 'model' | 'keyId';
-  options: readonly (readonly [string, string])[];
-}
-
-function Select({ title, name, filter, change, options }: SelectProps) {
-  return (
-    <label>
-      {title}
-      <select value={filter[name] ?? ''} onChange={({ target }) => change(name, target.value)}>
-        <option value="">All</option>
-        {options.map(([id, text]) => (
-          <option key={id} value={id}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function TagField({ change }: Pick<FiltersProps, 'change'>) {
-  const [search] = useSearchParams();
-  const [text, setText] = useState(search.get('tag') ?? '');
-  const submit = (event: FormEvent): void => {
+function TagField({ tag, change }: Pick<FiltersProps, 'change'> & { tag: string }) {
+  const [text, setText] = useState(tag);
+  const apply = (): void => change('tag', /^[^=]+=.*$/.test(text) ? text : '');
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    change('tag', /^[^=]+=.*$/.test(text) ? text : '');
+    apply();
   };
   return (
     <form onSubmit={submit}>
-      <label>
-        Tag
-        <input
-          placeholder="team=marketing"
-          value={text}
-          onBlur={submit}
-          onChange={({ target }) => setText(target.value)}
-        />
-      </label>
+      <TextField
+        label="Tag"
+        placeholder="team=marketing"
+        value={text}
+        onBlur={apply}
+        change={setText}
+      />
     </form>
   );
 }

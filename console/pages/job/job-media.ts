@@ -27,25 +27,25 @@ const kinds: Record<string, Media['kind']> = {
 };
 
 /** Lists the files of a result, each once. */
-export function mediaOf({ result }: Pick<Job, 'result'>): Media[] {
-  const found = new Map<string, Media>();
-  visit(result, (holder, value) => {
-    const kind = kindOf(value, holder['contentType']);
-    if (kind && !found.has(value))
-      found.set(value, { url: value, kind, caption: captionOf(holder) });
+export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
+  const media = new Map<string, Media>();
+  visitTexts(result, (parent, text) => {
+    const kind = detectKind(text, parent['contentType']);
+    if (kind && !media.has(text)) media.set(text, { url: text, kind, caption: caption(parent) });
   });
-  return [...found.values()];
+  return [...media.values()];
 }
 
-function visit(
+/** Calls `visit` with each text in a value and the object that contains it. */
+function visitTexts(
   value: unknown,
-  take: (holder: Record<string, unknown>, text: string) => void,
+  visit: (parent: Record<string, unknown>, text: string) => void,
 ): void {
-  if (Array.isArray(value)) for (const each of value) visit(each, take);
+  if (Array.isArray(value)) for (const each of value) visitTexts(each, visit);
   if (!isRecord(value)) return;
   for (const each of Object.values(value)) {
-    if (typeof each === 'string') take(value, each);
-    else visit(each, take);
+    if (typeof each === 'string') visit(value, each);
+    else visitTexts(each, visit);
   }
 }
 
@@ -53,7 +53,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function kindOf(text: string, contentType: unknown): Media['kind'] | undefined {
+function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const end = new URL(text).pathname.split('.').at(-1) ?? '';
   const medium = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
@@ -61,13 +61,13 @@ function kindOf(text: string, contentType: unknown): Media['kind'] | undefined {
   return kinds[end.toLowerCase()];
 }
 
-function captionOf({ width, height, durationSeconds }: Record<string, unknown>): string {
+function caption({ width, height, durationSeconds }: Record<string, unknown>): string {
   if (typeof width === 'number' && typeof height === 'number') return `${width} × ${height}`;
   return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }
 
 /** Returns the text of a transcription; null if the result has none. */
-export function textIn(result: Record<string, unknown>): string | null {
+export function transcript(result: Record<string, unknown>): string | null {
   const { text } = result;
   return typeof text === 'string' ? text : null;
 }

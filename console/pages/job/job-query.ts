@@ -1,6 +1,6 @@
 /** Queries for one job and its steps; events update their data (gateway/live.tsx). */
 import { queryOptions } from '@tanstack/react-query';
-import { answered, api, type Job } from '../../gateway/client.ts';
+import { unwrap, api, type Job } from '../../gateway/client.ts';
 
 /** Query for a job. */
 export const jobQuery = (jobId: string) =>
@@ -8,7 +8,7 @@ export const jobQuery = (jobId: string) =>
     queryKey: ['job', jobId],
     queryFn: async (): Promise<Job> => {
       const params = { path: { jobId } };
-      return (await answered(api.GET('/api/v1/studio/jobs/{jobId}', { params }))).data;
+      return (await unwrap(api.GET('/api/v1/studio/jobs/{jobId}', { params }))).data;
     },
   });
 
@@ -18,6 +18,6 @@ export const timelineQuery = (jobId: string) =>
     queryKey: ['timeline', jobId],
     queryFn: async () => {
       const params = { path: { jobId } };
-      return (await answered(api.GET('/api/v1/studio/jobs/{jobId}/timeline', { params }))).data;
+      return (await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/timeline', { params }))).data;
     },
   });

@@ -1,13 +1,13 @@
 /** The outputs of a job as picture, player or text, or its error. */
 import type { Job } from '../../gateway/client.ts';
 import { typeText } from '../../parts/names.ts';
-import { mediaOf, textIn, type Media } from './job-media.ts';
+import { listMedia, transcript, type Media } from './job-media.ts';
 
 /** Shows the outputs of a job. */
 export function JobResult({ job }: { job: Job }) {
   if (job.error) {
     return (
-      <div className="refusal" role="alert">
+      <div className="error" role="alert">
         <p>{job.error.message}</p>
         <p className="dim">
           {job.error.code}
@@ -19,14 +19,14 @@ export function JobResult({ job }: { job: Job }) {
   }
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
   if (!job.result) return null;
-  const media = mediaOf(job);
-  const text = textIn(job.result);
+  const media = listMedia(job);
+  const text = transcript(job.result);
   return (
     <div className="stack" data-result={job.type}>
       {media.length > 0 && (
         <div className={media.length > 2 ? 'media many' : 'media'}>
           {media.map((each) => (
-            <Piece
+            <MediaFigure
               key={each.url.split('?')[0]}
               media={each}
               alt={`Result: ${job.prompt ?? typeText(job.type)}`}
@@ -42,7 +42,7 @@ export function JobResult({ job }: { job: Job }) {
   );
 }
 
-function Piece({ media: { url, kind, caption }, alt }: { media: Media; alt: string }) {
+function MediaFigure({ media: { url, kind, caption }, alt }: { media: Media; alt: string }) {
   return (
     <figure>
       {kind === 'image' && <img src={url} alt={alt} loading="lazy" />}

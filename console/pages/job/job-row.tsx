@@ -2,9 +2,12 @@
 import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
 import { typeText } from '../../parts/names.ts';
-import { Ago, Credits, State, Tail, durationText, useNow } from '../../parts/values.tsx';
+import { Credits } from '../../parts/amounts.tsx';
+import { IdTail } from '../../parts/ids.tsx';
+import { State } from '../../parts/state.tsx';
+import { Ago, durationText, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
-import { mediaOf } from './job-media.ts';
+import { listMedia } from './job-media.ts';
 
 /** Shows a job in one row. */
 export function JobRow({ job }: { job: Job }) {
@@ -12,12 +15,12 @@ export function JobRow({ job }: { job: Job }) {
   const { state, charged, reserved } = job.billing;
   return (
     <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
-      <Thumb job={job} />
+      <Thumbnail job={job} />
       <span>
         <strong title={prompt ?? undefined}>{prompt ?? typeText(type)}</strong>
         <span className="second">
           {prompt !== null && `${typeText(type)} `}
-          <Tail of={jobId} />
+          <IdTail id={jobId} />
         </span>
       </span>
       <span>
@@ -25,7 +28,7 @@ export function JobRow({ job }: { job: Job }) {
         <span className="second dim">{provider}</span>
       </span>
       <span>
-        <State of={status} />
+        <State name={status} />
         <span className="second">
           {error ? <code className="wrong">{error.code}</code> : <ExpectedEnd job={job} />}
         </span>
@@ -49,15 +52,15 @@ function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
   return durationText(end - Date.parse(createdAt));
 }
 
-const marks = { video: '▶', audio: '♪' } as const;
+const mediaSymbols = { video: '▶', audio: '♪' } as const;
 
-function Thumb({ job }: { job: Job }) {
-  const [media] = mediaOf(job);
+function Thumbnail({ job }: { job: Job }) {
+  const [media] = listMedia(job);
   if (media?.kind === 'image')
     return <img className="thumb" src={media.url} alt="" loading="lazy" />;
   return (
     <span className="thumb" aria-hidden="true">
-      {media ? marks[media.kind] : job.done ? '–' : '…'}
+      {media ? mediaSymbols[media.kind] : job.done ? '–' : '…'}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 /** The steps of a job, from its reservation to its charge. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job, Schemas } from '../../gateway/client.ts';
-import { durationText, useNow } from '../../parts/values.tsx';
+import { durationText, useNow } from '../../parts/times.tsx';
 import { ExpectedBar } from './expected-end.tsx';
 import { timelineQuery } from './job-query.ts';
 
@@ -19,22 +19,22 @@ const titles: Record<Step['name'], string> = {
 };
 
 /** Steps that follow the known steps of an open job. */
-const ahead: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
+const expectedSteps: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
 /** Shows the steps of a job. */
 export function JobSteps({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
   const steps = data?.steps ?? [];
-  const last = steps.findLast(({ name }) => ahead.includes(name));
-  const coming = job.done || !last ? [] : ahead.slice(ahead.indexOf(last.name) + 1);
+  const last = steps.findLast(({ name }) => expectedSteps.includes(name));
+  const coming = job.done || !last ? [] : expectedSteps.slice(expectedSteps.indexOf(last.name) + 1);
   return (
     <>
       <ol className="steps" aria-label="Steps">
         {steps.map((step) => (
-          <KnownStep key={`${step.name} ${step.call} ${step.provider}`} step={step} job={job} />
+          <StepRow key={`${step.name} ${step.call} ${step.provider}`} step={step} job={job} />
         ))}
         {coming.map((name) => (
-          <li key={name} className="coming">
+          <li key={name}>
             <span className="dot" aria-hidden="true" />
             <span className="dim">{titles[name]}</span>
           </li>
@@ -45,7 +45,7 @@ export function JobSteps({ job }: { job: Job }) {
   );
 }
 
-function KnownStep({ step, job }: { step: Step; job: Job }) {
+function StepRow({ step, job }: { step: Step; job: Job }) {
   const { name, state, call, provider, attempts } = step;
   const details = [
     call !== null && call > 0 ? `call ${call + 1}` : null,
@@ -59,16 +59,16 @@ function KnownStep({ step, job }: { step: Step; job: Job }) {
       <span>
         {titles[name]} <span className="dim">{details.join(' · ')}</span>
         {state === 'failed' && name !== 'webhook' && job.error && (
-          <span className="wrong">{job.error.message}</span>
+          <span className="wrong block">{job.error.message}</span>
         )}
       </span>
-      <Took step={step} />
+      <StepDuration step={step} />
     </li>
   );
 }
 
 /** Shows the duration of a step; a step that is a single database statement has none. */
-function Took({ step: { startedAt, endedAt, state } }: { step: Step }) {
+function StepDuration({ step: { startedAt, endedAt, state } }: { step: Step }) {
   const now = useNow(state === 'running' ? 500 : 60_000);
   if (startedAt === null) return <span className="took">{state}</span>;
   if (startedAt === endedAt) return null;

@@ -1,8 +1,9 @@
 /** The webhook of a job and the attempts to deliver it. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { ApiError, answered, api, type Job, type Schemas } from '../../gateway/client.ts';
-import { Refusal } from '../../parts/states.tsx';
-import { Moment, State, durationText } from '../../parts/values.tsx';
+import { unwrap, api, type Job, type Schemas } from '../../gateway/client.ts';
+import { ErrorMessage } from '../../parts/states.tsx';
+import { State } from '../../parts/state.tsx';
+import { durationText, Moment } from '../../parts/times.tsx';
 
 /** Shows the webhook; nothing if the job has none. */
 export function JobWebhook({ job }: { job: Job }) {
@@ -10,10 +11,9 @@ export function JobWebhook({ job }: { job: Job }) {
   const client = useQueryClient();
   const params = { path: { jobId } };
   const queryKey = ['timeline', jobId, 'webhook'];
-  const { data } = useQuery({ queryKey, queryFn: () => webhookOf(jobId) });
+  const { data } = useQuery({ queryKey, queryFn: () => readWebhook(jobId) });
   const redeliver = useMutation({
-    mutationFn: () =>
-      answered(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
+    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
     onSuccess: () => client.invalidateQueries({ queryKey }),
   });
   if (!data) return null;
@@ -21,7 +21,7 @@ export function JobWebhook({ job }: { job: Job }) {
     <section className="card stack">
       <div className="head">
         <h2>Webhook</h2>
-        <State of={data.state} />
+        <State name={data.state} />
         <button type="button" onClick={() => redeliver.mutate()} disabled={redeliver.isPending}>
           Deliver again
         </button>
@@ -32,30 +32,27 @@ export function JobWebhook({ job }: { job: Job }) {
         <details>
           <summary>Request body</summary>
           <p className="hint">Each attempt has newly signed URLs.</p>
-          <pre className="code">{JSON.stringify(eventOf(job), null, 2)}</pre>
+          <pre className="code">{JSON.stringify(makeEvent(job), null, 2)}</pre>
         </details>
       )}
-      <Refusal error={redeliver.error} />
+      <ErrorMessage error={redeliver.error} />
     </section>
   );
 }
 
 /** Returns the body of the webhook (docs/webhooks.md). */
-const eventOf = (job: Job) => ({
+const makeEvent = (job: Job) => ({
   type: `studio.job.${job.status}`,
   timestamp: job.completedAt,
   data: job,
 });
 
 /** Requests the webhook of a job. @throws ApiError */
-async function webhookOf(jobId: string): Promise<Schemas['Webhook'] | null> {
-  const { data, error, response } = await api.GET('/api/v1/studio/jobs/{jobId}/timeline', {
-    params: { path: { jobId } },
-  });
-  if (!data) throw new ApiError(response.status, error);
-  if (!data.data.steps.some(({ name }) => name === 'webhook')) return null;
+async function readWebhook(jobId: string): Promise<Schemas['Webhook'] | null> {
   const params = { path: { jobId } };
-  return (await answered(api.GET('/api/v1/studio/jobs/{jobId}/webhook', { params }))).data;
+  const { data } = await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/timeline', { params }));
+  if (!data.steps.some(({ name }) => name === 'webhook')) return null;
+  return (await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/webhook', { params }))).data;
 }
 
 function Deliveries({ deliveries }: { deliveries: readonly Schemas['WebhookDelivery'][] }) {
@@ -63,7 +60,7 @@ function Deliveries({ deliveries }: { deliveries: readonly Schemas['WebhookDeliv
     <ul className="stack">
       {deliveries.map(({ number, outcome, status, error, durationMs, startedAt, response }) => (
         <li key={number}>
-          <State of={outcome} /> attempt {number}: {status ?? error}{' '}
+          <State name={outcome} /> attempt {number}: {status ?? error}{' '}
           <span className="dim">
             <Moment at={startedAt} /> {durationMs !== null && durationText(durationMs)}
           </span>

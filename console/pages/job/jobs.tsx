@@ -2,27 +2,29 @@
  * The jobs of the organization, newest first, updated by events. Only the rows in view are
  * rendered.
  */
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { Link } from 'wouter';
-import { answered, api } from '../../gateway/client.ts';
+import { unwrap, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
-import { useWho } from '../../gateway/session.ts';
-import { Empty, Loading, Refusal } from '../../parts/states.tsx';
-import { JobFilters, useJobFilter } from './job-filters.tsx';
+import { usePages } from '../../gateway/pages.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { useAddressQuery } from '../../parts/address-query.ts';
+import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
+import { JobFilters, readJobFilter } from './job-filters.tsx';
 import { JobRow } from './job-row.tsx';
 
-const pageSize = 50;
+const limit = 50;
 /** Height of a row in the style sheet. */
 const rowPixels = 64;
 
 /** Lists the jobs. */
 export default function Jobs() {
-  const [filter, change] = useJobFilter();
-  const who = useWho();
-  const refusal = who.refuses('studio:read');
-  if (refusal !== null) return <Empty title="Jobs">{refusal}</Empty>;
+  const [search, change] = useAddressQuery();
+  const filter = readJobFilter(search);
+  const denial = useSessionKey().explainDenial('studio:read');
+  if (denial !== null) return <Empty title="Jobs">{denial}</Empty>;
   return (
     <>
       <div className="head">
@@ -40,7 +42,7 @@ function Total({ filter }: { filter: JobFilter }) {
   const { data } = useQuery({
     queryKey: ['job-count', filter],
     queryFn: () =>
-      answered(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
+      unwrap(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
   });
   if (!data) return null;
   const { count } = data.data;
@@ -51,33 +53,22 @@ function Total({ filter }: { filter: JobFilter }) {
   );
 }
 
-function useJobs(filter: JobFilter) {
-  return useInfiniteQuery({
-    queryKey: ['jobs', filter],
-    initialPageParam: null as string | null,
-    queryFn: ({ pageParam }) =>
-      answered(
-        api.GET('/api/v1/studio/jobs', {
-          // The pairs of tags are names of query parameters.
-          params: {
-            query: { ...filter, limit: pageSize, ...(pageParam && { cursor: pageParam }) },
-          },
-        }),
-      ),
-    getNextPageParam: ({ nextCursor }) => nextCursor,
-  });
-}
-
-const heads = ['Result', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
+const titles = ['Result', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
 
 function JobList({ filter }: { filter: JobFilter }) {
-  const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } =
-    useJobs(filter);
-  const jobs = data?.pages.flatMap((page) => page.data) ?? [];
-  const place = useRef<HTMLDivElement>(null);
+  const { items, error, readMore, isReadingMore } = usePages({
+    queryKey: ['jobs', filter],
+    read: (cursor) =>
+      unwrap(
+        // The pairs of tags are names of query parameters.
+        api.GET('/api/v1/studio/jobs', { params: { query: { ...filter, limit, ...cursor } } }),
+      ),
+  });
+  const jobs = items ?? [];
+  const container = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({
     count: jobs.length,
-    getScrollElement: () => place.current,
+    getScrollElement: () => container.current,
     estimateSize: () => rowPixels,
     getItemKey: (index) => jobs[index]?.jobId ?? index,
     overscan: 12,
@@ -85,15 +76,15 @@ function JobList({ filter }: { filter: JobFilter }) {
   const shown = rows.getVirtualItems();
   const lastShown = shown.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (lastShown >= jobs.length - 10 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [lastShown, jobs.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
-  if (error) return <Refusal error={error} />;
-  if (isPending) return <Loading />;
+    if (lastShown >= jobs.length - 10 && !isReadingMore) readMore?.();
+  }, [lastShown, jobs.length, isReadingMore, readMore]);
+  if (error) return <ErrorMessage error={error} />;
+  if (!items) return <Loading />;
   if (jobs.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
   return (
-    <div ref={place} className="job-list">
+    <div ref={container} className="job-list">
       <div className="job-row heading" aria-hidden="true">
-        {heads.map((title) => (
+        {titles.map((title) => (
           <span key={title} className={title === 'Credits' ? 'number' : undefined}>
             {title}
           </span>

@@ -1,12 +1,15 @@
 /** One job: result, steps, request, billing, webhook and actions. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
-import { answered, api, type Job } from '../../gateway/client.ts';
-import { useWho } from '../../gateway/session.ts';
-import { Loading, Refusal } from '../../parts/states.tsx';
-import { typeText } from '../../parts/names.ts';
-import { Id, Moment, State } from '../../parts/values.tsx';
-import { draftPlace } from '../playground/capability-form.tsx';
+import { unwrap, api, type Job } from '../../gateway/client.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { useSessionKey } from '../../gateway/session.ts';
+import { Loading, ErrorMessage } from '../../parts/states.tsx';
+import { typePath, typeText } from '../../parts/names.ts';
+import { CopyId } from '../../parts/ids.tsx';
+import { State } from '../../parts/state.tsx';
+import { Moment } from '../../parts/times.tsx';
+import { storeDraft } from '../playground/draft.ts';
 import { Billing } from './billing.tsx';
 import { jobQuery, timelineQuery } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
@@ -16,7 +19,7 @@ import { JobWebhook } from './job-webhook.tsx';
 /** Shows a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
   const { data: job, error } = useQuery(jobQuery(jobId));
-  if (error) return <Refusal error={error} />;
+  if (error) return <ErrorMessage error={error} />;
   if (!job) return <Loading />;
   return (
     <>
@@ -25,7 +28,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
       </p>
       <div className="head">
         <h1>{typeText(job.type)}</h1>
-        <State of={job.status} />
+        <State name={job.status} />
         <Actions job={job} />
       </div>
       {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
@@ -39,7 +42,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
             <h2>Steps</h2>
             <JobSteps job={job} />
           </section>
-          <Facts job={job} />
+          <Details job={job} />
           <JobWebhook job={job} />
         </div>
       </div>
@@ -49,49 +52,38 @@ export default function OneJob({ jobId }: { jobId: string }) {
 
 function Actions({ job }: { job: Job }) {
   const client = useQueryClient();
-  const who = useWho();
-  const [, go] = useLocation();
+  const sessionKey = useSessionKey();
+  const [, navigate] = useLocation();
   const { data } = useQuery(timelineQuery(job.jobId));
   const cancel = useMutation({
     mutationFn: () =>
-      answered(
+      unwrap(
         api.POST('/api/v1/studio/jobs/{jobId}/cancel', { params: { path: { jobId: job.jobId } } }),
       ),
-    onSuccess: ({ data: now }) => client.setQueryData(['job', job.jobId], now),
+    onSuccess: (canceled) => client.setQueryData(['job', job.jobId], canceled.data),
   });
-  const again = (): void => {
-    sessionStorage.setItem(draftPlace(job.type), JSON.stringify(data?.request ?? {}));
-    go(`/playground/${pathOf(job.type)}`);
+  const runAgain = (): void => {
+    storeDraft(job.type, data?.request ?? {});
+    navigate(`/playground/${typePath(job.type)}`);
   };
-  const isViewer = who.role === 'viewer';
   return (
     <div className="row">
-      <button type="button" onClick={again} disabled={!data}>
+      <button type="button" onClick={runAgain} disabled={!data}>
         Run again
       </button>
       {!job.done && (
-        <button
-          type="button"
+        <ActionButton
           className="danger"
-          disabled={isViewer || cancel.isPending}
-          title={isViewer ? 'A viewer may not cancel jobs.' : undefined}
+          disabled={cancel.isPending}
+          disabledReason={sessionKey.role === 'viewer' ? 'A viewer may not cancel jobs.' : null}
           onClick={() => cancel.mutate()}
         >
           {cancel.isPending ? 'Canceling…' : 'Cancel'}
-        </button>
+        </ActionButton>
       )}
-      <Refusal error={cancel.error} />
+      <ErrorMessage error={cancel.error} />
     </div>
   );
-}
-
-/**
- * Converts a job type to the path of its endpoint: `imageRemoveBackground` →
- * `image/remove-background`.
- */
-function pathOf(type: string): string {
-  const [first = '', ...rest] = type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
-  return `${first}/${rest.join('-')}`;
 }
 
 function Request({ jobId }: { jobId: string }) {
@@ -104,7 +96,7 @@ function Request({ jobId }: { jobId: string }) {
   );
 }
 
-function Facts({ job }: { job: Job }) {
+function Details({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
   const calls = data?.steps.filter(({ name }) => name === 'submit') ?? [];
   const tags = Object.entries(job.metadata);
@@ -128,20 +120,20 @@ function Facts({ job }: { job: Job }) {
         </dd>
         <dt>Job</dt>
         <dd>
-          <Id of={job.jobId} />
+          <CopyId id={job.jobId} />
         </dd>
         <dt>Request</dt>
         <dd>
-          <Id of={job.requestId} />
+          <CopyId id={job.requestId} />
         </dd>
         <dt>Key</dt>
         <dd>
-          <Id of={job.keyId} />
+          <CopyId id={job.keyId} />
         </dd>
         {calls.map(({ call, provider, providerRequestId }) => (
-          <div key={call} style={{ display: 'contents' }}>
+          <div key={call} className="contents">
             <dt>{provider ?? 'Provider'}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'no request id'}</dd>
+            <dd>{providerRequestId ? <CopyId id={providerRequestId} /> : 'no request id'}</dd>
           </div>
         ))}
         {tags.length > 0 && <dt>Tags</dt>}

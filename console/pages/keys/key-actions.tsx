@@ -1,68 +1,30 @@
 /** Actions on a key: rotate, limit, revoke. Each requires a confirmation. */
 import { useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
-import { answered, api } from '../../gateway/client.ts';
-import { endSession, useWho } from '../../gateway/session.ts';
-import { Ask } from '../../parts/dialog.tsx';
+import { unwrap, api } from '../../gateway/client.ts';
+import { endSession, useSessionKey } from '../../gateway/session.ts';
+import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
+import { SelectField } from '../../parts/fields.tsx';
 import { keysQuery, type Key } from './key-query.ts';
-import { LimitFields, limitOf, type LimitValues } from './limit-fields.tsx';
+import { LimitFields, readLimit } from './limit-fields.tsx';
 
 interface KeyActionsProps {
-  of: Key;
+  apiKey: Key;
   /** Receives the new key after a rotation; it is shown once. */
-  show: (key: string) => void;
+  showNewKey: (key: string) => void;
 }
 
-type KeyAction = 'rotate' | 'limit' | 'revoke';
-
 /** Shows the actions on a key. */
-export function KeyActions({ of, show }: KeyActionsProps) {
-  const who = useWho();
-  const [action, setAction] = useState<KeyAction | null>(null);
-  const refusal = who.refuses('keys:write');
-  const limited = who.limit === null ? null : 'A key with a limit may not change limits.';
-  const mayRevoke = who.scopes.includes('keys:write');
-  const own = { of, onClose: () => setAction(null) };
+export function KeyActions({ apiKey, showNewKey }: KeyActionsProps) {
   return (
     <div className="row">
-      <button
-        type="button"
-        disabled={refusal !== null}
-        title={refusal ?? undefined}
-        onClick={() => setAction('rotate')}
-      >
-        Rotate
-      </button>
-      <button
-        type="button"
-        disabled={(refusal ?? limited) !== null}
-        title={refusal ?? limited ?? undefined}
-        onClick={() => setAction('limit')}
-      >
-        Limit
-      </button>
-      <button
-        type="button"
-        className="danger"
-        disabled={!mayRevoke}
-        title={mayRevoke ? undefined : (refusal ?? undefined)}
-        onClick={() => setAction('revoke')}
-      >
-        Revoke
-      </button>
-      {action === 'rotate' && <Rotate {...own} show={show} />}
-      {action === 'limit' && <Limit {...own} />}
-      {action === 'revoke' && <Revoke {...own} />}
+      <Rotate apiKey={apiKey} showNewKey={showNewKey} />
+      <Limit apiKey={apiKey} />
+      <Revoke apiKey={apiKey} />
     </div>
   );
 }
 
-interface KeyActionProps {
-  of: Key;
-  onClose: () => void;
-}
-
-function useListAnew(): () => Promise<void> {
+function useReloadKeys(): () => Promise<void> {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: keysQuery.queryKey });
 }
@@ -74,81 +36,85 @@ const overlaps = [
   [604_800, 'in a week'],
 ] as const;
 
-function Rotate({
-  of: { keyId, name },
-  onClose,
-  show,
-}: KeyActionProps & Pick<KeyActionsProps, 'show'>) {
-  const listAnew = useListAnew();
-  const isOwn = useWho().keyId === keyId;
-  const [overlapSeconds, setOverlap] = useState(86_400);
-  const rotate = async (): Promise<void> => {
+function Rotate({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
+  const reloadKeys = useReloadKeys();
+  const sessionKey = useSessionKey();
+  const rotate = async (read: FieldReader): Promise<void> => {
     const params = { path: { keyId } };
-    const made = await answered(
-      api.POST('/api/v1/api-keys/{keyId}/rotate', { params, body: { overlapSeconds } }),
-    );
-    await listAnew();
-    show(made.key);
+    const body = { overlapSeconds: Number(read('overlap')) };
+    const rotated = await unwrap(api.POST('/api/v1/api-keys/{keyId}/rotate', { params, body }));
+    await reloadKeys();
+    showNewKey(rotated.key);
   };
   return (
-    <Ask title={`Rotate “${name}”`} verb="Rotate" act={rotate} onClose={onClose}>
+    <ConfirmButton
+      title={`Rotate “${name}”`}
+      verb="Rotate"
+      act={rotate}
+      disabledReason={sessionKey.explainDenial('keys:write')}
+    >
       <p>
         A new key with the same name and permissions replaces this key. Deploy the new key before
         the old one expires.
-        {isOwn && ' You are signed in with this key. When it expires, sign in with the new one.'}
+        {sessionKey.keyId === keyId &&
+          ' You are signed in with this key. When it expires, sign in with the new one.'}
       </p>
-      <label>
-        The old key expires
-        <select value={overlapSeconds} onChange={({ target }) => setOverlap(Number(target.value))}>
-          {overlaps.map(([seconds, text]) => (
-            <option key={seconds} value={seconds}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
-    </Ask>
+      <SelectField
+        label="The old key expires"
+        name="overlap"
+        options={overlaps}
+        defaultValue={86_400}
+      />
+    </ConfirmButton>
   );
 }
 
-function Limit({ of: { keyId, name, limit }, onClose }: KeyActionProps) {
-  const listAnew = useListAnew();
-  const [values, setValues] = useState<LimitValues>({
-    credits: limit ? String(limit.credits) : '',
-    per: limit?.per ?? 'month',
-  });
-  const set = async (): Promise<void> => {
+function Limit({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey'>) {
+  const reloadKeys = useReloadKeys();
+  const sessionKey = useSessionKey();
+  const limitedReason =
+    sessionKey.limit === null ? null : 'A key with a limit may not change limits.';
+  const save = async (read: FieldReader): Promise<void> => {
     const params = { path: { keyId } };
-    const body = { limit: limitOf(values) };
-    await answered(api.PUT('/api/v1/api-keys/{keyId}/limit', { params, body }));
-    await listAnew();
+    const body = { limit: readLimit(read) };
+    await unwrap(api.PUT('/api/v1/api-keys/{keyId}/limit', { params, body }));
+    await reloadKeys();
   };
   return (
-    <Ask title={`Limit of “${name}”`} verb="Save" act={set} onClose={onClose}>
+    <ConfirmButton
+      label="Limit"
+      title={`Limit of “${name}”`}
+      verb="Save"
+      act={save}
+      disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
+    >
       <p>Credits already used in the period count. Leave empty for no limit.</p>
-      <LimitFields values={values} change={setValues} />
-    </Ask>
+      <LimitFields limit={limit} />
+    </ConfirmButton>
   );
 }
 
-function Revoke({ of: { keyId, name, keyPrefix }, onClose }: KeyActionProps) {
+function Revoke({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsProps, 'apiKey'>) {
   const client = useQueryClient();
-  const listAnew = useListAnew();
-  const isOwn = useWho().keyId === keyId;
-  const end = () =>
-    answered(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
+  const reloadKeys = useReloadKeys();
+  const sessionKey = useSessionKey();
+  const isOwn = sessionKey.keyId === keyId;
+  // A viewer may not create keys, but may revoke keys.
+  const mayRevoke = sessionKey.scopes.includes('keys:write');
+  const end = () => unwrap(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
   const revoke = async (): Promise<void> => {
     if (isOwn) return endSession(client, 'You revoked the key you were signed in with.', end);
     await end();
-    await listAnew();
+    await reloadKeys();
   };
   return (
-    <Ask
+    <ConfirmButton
+      label="Revoke"
       title={`Revoke “${name}”`}
       verb={isOwn ? 'Revoke and sign out' : 'Revoke'}
       isDangerous
       act={revoke}
-      onClose={onClose}
+      disabledReason={mayRevoke ? null : sessionKey.explainDenial('keys:write')}
     >
       <p>
         Requests with <code>{keyPrefix}…</code> are rejected immediately. Its running jobs continue.
@@ -160,6 +126,6 @@ function Revoke({ of: { keyId, name, keyPrefix }, onClose }: KeyActionProps) {
           key to sign in again.
         </p>
       )}
-    </Ask>
+    </ConfirmButton>
   );
 }

@@ -1,10 +1,12 @@
 /** The API keys of the user. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useWho } from '../../gateway/session.ts';
-import { ShownOnce } from '../../parts/dialog.tsx';
-import { Empty, Loading, Refusal } from '../../parts/states.tsx';
-import { Ago, Credits, Moment } from '../../parts/values.tsx';
+import { useSessionKey } from '../../gateway/session.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { Credits } from '../../parts/amounts.tsx';
+import { NewSecret } from '../../parts/dialog.tsx';
+import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
+import { Ago, Moment } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { limitText } from './limit-fields.tsx';
@@ -13,66 +15,60 @@ import { Sessions } from './sessions.tsx';
 
 /** Lists the API keys of the user. */
 export default function Keys() {
-  const who = useWho();
-  const [isMaking, setMaking] = useState(false);
-  const [shown, setShown] = useState<string | null>(null);
-  const refusal = who.refuses('keys:write');
+  const sessionKey = useSessionKey();
+  const [isCreating, setCreating] = useState(false);
+  const [newKey, setNewKey] = useState<string | null>(null);
+  const denial = sessionKey.explainDenial('keys:write');
   return (
     <>
       <div className="head">
         <h1>API keys</h1>
-        <button
-          type="button"
-          className="primary"
-          disabled={refusal !== null}
-          title={refusal ?? undefined}
-          onClick={() => setMaking(true)}
-        >
+        <ActionButton className="primary" disabledReason={denial} onClick={() => setCreating(true)}>
           New key
-        </button>
+        </ActionButton>
       </div>
-      {refusal && <p className="hint">{refusal}</p>}
+      {denial && <p className="hint">{denial}</p>}
       <div className="stack">
-        <List show={setShown} />
-        {who.refuses('keys:read') === null && <Sessions />}
+        <KeyList showNewKey={setNewKey} />
+        {sessionKey.explainDenial('keys:read') === null && <Sessions />}
       </div>
-      {isMaking && <NewKey onClose={() => setMaking(false)} show={setShown} />}
-      {shown !== null && (
-        <ShownOnce title="Your new key" secret={shown} onClose={() => setShown(null)}>
-          <p>Copy the key now. It is not shown again.</p>
-        </ShownOnce>
-      )}
+      {isCreating && <NewKey onClose={() => setCreating(false)} showNewKey={setNewKey} />}
+      <NewSecret title="Your new key" secret={newKey} onClose={() => setNewKey(null)} />
     </>
   );
 }
 
-function List({ show }: { show: (key: string) => void }) {
-  const refusal = useWho().refuses('keys:read');
-  const { data, error } = useQuery({ ...keysQuery, enabled: refusal === null });
-  if (refusal) return <Empty title="API keys">{refusal}</Empty>;
-  if (error) return <Refusal error={error} />;
+interface ShowNewKey {
+  showNewKey: (key: string) => void;
+}
+
+function KeyList({ showNewKey }: ShowNewKey) {
+  const denial = useSessionKey().explainDenial('keys:read');
+  const { data, error } = useQuery({ ...keysQuery, enabled: denial === null });
+  if (denial) return <Empty title="API keys">{denial}</Empty>;
+  if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   return (
     <ul className="stack" aria-label="Keys">
       {data.keys.map((key) => (
-        <li key={key.keyId} className="card key" data-key={key.keyId}>
-          <OneKey of={key} show={show} />
+        <li key={key.keyId} className="card key">
+          <KeyDetails apiKey={key} showNewKey={showNewKey} />
         </li>
       ))}
     </ul>
   );
 }
 
-function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
-  const { keyId, name, keyPrefix, scopes, allowedModels, lastUsedAt, expiresAt, createdAt } = of;
-  const isOwn = useWho().keyId === keyId;
+function KeyDetails({ apiKey, showNewKey }: ShowNewKey & { apiKey: Key }) {
+  const { keyId, name, keyPrefix, scopes, allowedModels } = apiKey;
+  const { lastUsedAt, expiresAt, createdAt } = apiKey;
   return (
     <>
       <div className="head">
         <h2>{name}</h2>
         <code className="dim">{keyPrefix}…</code>
-        {isOwn && <span className="tag">this session</span>}
-        <KeyActions of={of} show={show} />
+        {useSessionKey().keyId === keyId && <span className="tag">this session</span>}
+        <KeyActions apiKey={apiKey} showNewKey={showNewKey} />
       </div>
       <dl className="facts">
         <dt>Scopes</dt>
@@ -81,7 +77,7 @@ function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
         <dd>{allowedModels?.join(', ') ?? 'All models'}</dd>
         <dt>Limit</dt>
         <dd>
-          <LimitUse of={of} />
+          <LimitUse apiKey={apiKey} />
         </dd>
         <dt>Last used</dt>
         <dd>{lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />}</dd>
@@ -96,7 +92,7 @@ function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
   );
 }
 
-function LimitUse({ of: { name, limit, budget } }: { of: Key }) {
+function LimitUse({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
   if (!budget) return 'None';
   const { used, remaining, per, limit: credits, resetsAt } = budget;
   return (

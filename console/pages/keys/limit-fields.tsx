@@ -1,11 +1,9 @@
 /** Fields for the limit of a key: credits per period, or no limit. */
 import type { Schemas } from '../../gateway/client.ts';
+import type { FieldReader } from '../../parts/dialog.tsx';
+import { SelectField, TextField } from '../../parts/fields.tsx';
 
-/** Values of the fields; empty credits are no limit. */
-export interface LimitValues {
-  credits: string;
-  per: Schemas['KeyLimit']['per'];
-}
+type KeyLimit = Schemas['KeyLimit'];
 
 const periods = [
   ['day', 'a day (UTC)'],
@@ -14,51 +12,32 @@ const periods = [
   ['total', 'in total'],
 ] as const;
 
-/** Converts the values of the fields to the limit in a request; null if they are empty. */
-export const limitOf = ({ credits, per }: LimitValues): Schemas['KeyLimit'] | null =>
-  credits === '' ? null : { credits: Number(credits), per };
+/** Reads the limit from the fields; null if the credits are empty. */
+export function readLimit(read: FieldReader): KeyLimit | null {
+  const per = periods.find(([id]) => id === read('per'))?.[0] ?? 'month';
+  return read('credits') === '' ? null : { credits: Number(read('credits')), per };
+}
 
 /** Describes a limit. */
-export function limitText({ credits, per }: Schemas['KeyLimit']): string {
+export function limitText({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 
-interface LimitFieldsProps {
-  values: LimitValues;
-  change: (values: LimitValues) => void;
-}
-
-/** Shows the fields of a limit. */
-export function LimitFields({ values, change }: LimitFieldsProps) {
+/** Shows the fields, filled with the current limit. */
+export function LimitFields({ limit }: { limit: KeyLimit | null }) {
   return (
     <div className="pair">
-      <label>
-        Limit in credits
-        <input
-          type="number"
-          min={0}
-          max={1_000_000_000}
-          step="any"
-          placeholder="No limit"
-          value={values.credits}
-          onChange={({ target }) => change({ ...values, credits: target.value })}
-        />
-      </label>
-      <label>
-        Per
-        <select
-          value={values.per}
-          onChange={({ target }) =>
-            change({ ...values, per: periods.find(([id]) => id === target.value)?.[0] ?? 'month' })
-          }
-        >
-          {periods.map(([id, text]) => (
-            <option key={id} value={id}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
+      <TextField
+        label="Limit in credits"
+        name="credits"
+        type="number"
+        min={0}
+        max={1_000_000_000}
+        step="any"
+        placeholder="No limit"
+        defaultValue={limit?.credits}
+      />
+      <SelectField label="Per" name="per" options={periods} defaultValue={limit?.per ?? 'month'} />
     </div>
   );
 }

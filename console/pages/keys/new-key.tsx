@@ -1,116 +1,62 @@
 /** The form of a new key, which has at most the scopes and models of the key of the session. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered, api } from '../../gateway/client.ts';
-import { useWho, type Who } from '../../gateway/session.ts';
-import { Ask } from '../../parts/dialog.tsx';
-import { keysQuery, useModelIds } from './key-query.ts';
-import { LimitFields, limitOf, type LimitValues } from './limit-fields.tsx';
-import { Scopes, appScopes, type Scope } from './scopes.tsx';
+import { unwrap, api } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { FormDialog, type FieldReader } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/fields.tsx';
+import { keysQuery } from './key-query.ts';
+import { LimitFields, readLimit } from './limit-fields.tsx';
+import { ModelChoice } from './model-choice.tsx';
+import { ScopeChoice, appScopes, type Scope } from './scope-choice.tsx';
 
 interface NewKeyProps {
   onClose: () => void;
   /** Receives the new key, which is shown once. */
-  show: (key: string) => void;
+  showNewKey: (key: string) => void;
 }
 
 /** Shows the form of a new key. */
-export function NewKey({ onClose, show }: NewKeyProps) {
-  const who = useWho();
+export function NewKey({ onClose, showNewKey }: NewKeyProps) {
+  const sessionKey = useSessionKey();
   const client = useQueryClient();
-  const [name, setName] = useState('');
-  const [chosen, setChosen] = useState<readonly Scope[]>(() => appScopes(who));
-  const [models, setModels] = useState<readonly string[]>([]);
-  const [limit, setLimit] = useState<LimitValues>({ credits: '', per: 'month' });
-  const [end, setEnd] = useState('');
-  const create = async (): Promise<void> => {
-    const limitOfKey = limitOf(limit);
-    const made = await answered(
+  const [scopes, setScopes] = useState<Scope[]>(() => appScopes(sessionKey));
+  const [allowedModels, setAllowedModels] = useState<string[]>([]);
+  const create = async (read: FieldReader): Promise<void> => {
+    const limit = readLimit(read);
+    const expiresAt = read('expires');
+    const created = await unwrap(
       api.POST('/api/v1/api-keys', {
         body: {
-          name,
-          scopes: [...chosen],
-          ...(models.length > 0 && { allowedModels: [...models] }),
-          ...(limitOfKey && { limit: limitOfKey }),
-          ...(end !== '' && { expiresAt: new Date(end).getTime() }),
+          name: read('name'),
+          scopes,
+          ...(allowedModels.length > 0 && { allowedModels }),
+          ...(limit && { limit }),
+          ...(expiresAt !== '' && { expiresAt: new Date(expiresAt).getTime() }),
         },
       }),
     );
     await client.invalidateQueries({ queryKey: keysQuery.queryKey });
-    show(made.key);
+    showNewKey(created.key);
   };
   return (
-    <Ask
+    <FormDialog
       title="New key"
       verb="Create key"
       act={create}
       onClose={onClose}
-      isIncomplete={chosen.length === 0}
+      isIncomplete={scopes.length === 0}
     >
-      <label>
-        Name
-        <input
-          required
-          maxLength={64}
-          placeholder="My app"
-          value={name}
-          onChange={({ target }) => setName(target.value)}
-        />
-      </label>
-      <Scopes who={who} chosen={chosen} choose={setChosen} />
-      <Models who={who} chosen={models} choose={setModels} />
-      <LimitFields values={limit} change={setLimit} />
-      <label>
-        <span>
-          Expires <span className="hint">optional; your local time</span>
-        </span>
-        <input type="datetime-local" value={end} onChange={({ target }) => setEnd(target.value)} />
-      </label>
-    </Ask>
-  );
-}
-
-interface ModelsProps {
-  who: Who;
-  chosen: readonly string[];
-  choose: (chosen: readonly string[]) => void;
-}
-
-function Models({ who, chosen, choose }: ModelsProps) {
-  const [text, setText] = useState('');
-  const shown = useModelIds(who).filter((id) =>
-    id.toLowerCase().includes(text.trim().toLowerCase()),
-  );
-  const toggle = (id: string, isChosen: boolean): void => {
-    const others = chosen.filter((each) => each !== id);
-    choose(isChosen ? [...others, id] : others);
-  };
-  const all = who.allowedModels === null ? 'all models' : 'the models of your own key';
-  return (
-    <details>
-      <summary>
-        Models: {chosen.length === 0 ? all : chosen.length === 1 ? chosen[0] : chosen.length}
-      </summary>
-      <div className="stack">
-        <label>
-          <span>
-            Search <span className="hint">none selected: {all}</span>
-          </span>
-          <input type="search" value={text} onChange={({ target }) => setText(target.value)} />
-        </label>
-        <div className="model-choice checks" role="group" aria-label="Models">
-          {shown.map((id) => (
-            <label key={id} className="check">
-              <input
-                type="checkbox"
-                checked={chosen.includes(id)}
-                onChange={({ target }) => toggle(id, target.checked)}
-              />
-              {id}
-            </label>
-          ))}
-        </div>
-      </div>
-    </details>
+      <TextField label="Name" name="name" required maxLength={64} placeholder="My app" />
+      <ScopeChoice sessionKey={sessionKey} selected={scopes} select={setScopes} />
+      <ModelChoice sessionKey={sessionKey} selected={allowedModels} select={setAllowedModels} />
+      <LimitFields limit={null} />
+      <TextField
+        label="Expires"
+        hint="optional; your local time"
+        name="expires"
+        type="datetime-local"
+      />
+    </FormDialog>
   );
 }

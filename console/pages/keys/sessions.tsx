@@ -1,45 +1,42 @@
 /** Sessions of the console that belong to the user's keys. */
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
-import { answered, api, type Schemas } from '../../gateway/client.ts';
-import { endSession, sessionQuery, useWho } from '../../gateway/session.ts';
-import { Ask } from '../../parts/dialog.tsx';
-import { Loading, Refusal } from '../../parts/states.tsx';
-import { Table } from '../../parts/table.tsx';
-import { Ago, Moment, Tail } from '../../parts/values.tsx';
+import { unwrap, api, type Schemas } from '../../gateway/client.ts';
+import { endSession, sessionQuery, useSessionKey } from '../../gateway/session.ts';
+import { ConfirmButton } from '../../parts/dialog.tsx';
+import { IdTail } from '../../parts/ids.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Ago, Moment } from '../../parts/times.tsx';
 import { keysQuery } from './key-query.ts';
 
 type Session = Schemas['ListSessionsAnswer']['sessions'][number];
 
 const sessionsQuery = queryOptions({
   queryKey: ['sessions'],
-  queryFn: () => answered(api.GET('/api/v1/sessions')),
+  queryFn: () => unwrap(api.GET('/api/v1/sessions')),
 });
+
+const columns: Column<Session>[] = [
+  { title: 'Key', cell: (session) => <KeyName session={session} /> },
+  { title: 'Signed in', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  { title: 'Expires', cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
+  { title: 'Action', cell: (session) => <EndButton session={session} /> },
+];
 
 /** Lists the sessions, newest first. */
 export function Sessions() {
   const { data, error } = useQuery(sessionsQuery);
-  if (error) return <Refusal error={error} />;
-  if (!data) return <Loading />;
   return (
-    <section className="card stack">
-      <h2>Sessions</h2>
+    <Panel
+      title="Sessions"
+      columns={columns}
+      items={data?.sessions}
+      rowId={({ sessionId }) => sessionId}
+      error={error}
+      empty="No sessions"
+    >
       <p className="hint">Browsers that are signed in to this console with one of your keys.</p>
-      <Table
-        label="Sessions"
-        columns={['Key', 'Signed in', 'Expires', 'Action']}
-        rows={data.sessions.map((session) => ({
-          id: session.sessionId,
-          attributes: { 'data-session': session.sessionId },
-          cells: [
-            <KeyOf key="key" session={session} />,
-            <Ago key="created" at={session.createdAt} />,
-            <Moment key="expires" at={session.expiresAt} />,
-            <EndButton key="end" session={session} />,
-          ],
-        }))}
-      />
-    </section>
+    </Panel>
   );
 }
 
@@ -47,67 +44,42 @@ function useIsOwn({ sessionId }: Session): boolean {
   return useQuery(sessionQuery).data?.session?.sessionId === sessionId;
 }
 
-function KeyOf({ session }: { session: Session }) {
+function KeyName({ session }: { session: Session }) {
   const { data: keys } = useQuery(keysQuery);
   const name = keys?.keys.find(({ keyId }) => keyId === session.keyId)?.name;
   return (
     <>
-      {name ?? <Tail of={session.keyId} />}{' '}
+      {name ?? <IdTail id={session.keyId} />}{' '}
       {useIsOwn(session) && <span className="tag">this session</span>}
     </>
   );
 }
 
 function EndButton({ session }: { session: Session }) {
-  const refusal = useWho().refuses('keys:write');
-  const isOwn = useIsOwn(session);
-  const [isEnding, setEnding] = useState(false);
-  return (
-    <>
-      <button
-        type="button"
-        className="danger"
-        disabled={refusal !== null}
-        title={refusal ?? undefined}
-        onClick={() => setEnding(true)}
-      >
-        End
-      </button>
-      {isEnding && (
-        <End sessionId={session.sessionId} isOwn={isOwn} onClose={() => setEnding(false)} />
-      )}
-    </>
-  );
-}
-
-interface EndProps {
-  sessionId: string;
-  isOwn: boolean;
-  onClose: () => void;
-}
-
-function End({ sessionId, isOwn, onClose }: EndProps) {
   const client = useQueryClient();
-  const end = () =>
-    answered(api.DELETE('/api/v1/sessions/{sessionId}', { params: { path: { sessionId } } }));
+  const disabledReason = useSessionKey().explainDenial('keys:write');
+  const isOwn = useIsOwn(session);
+  const params = { path: { sessionId: session.sessionId } };
+  const end = () => unwrap(api.DELETE('/api/v1/sessions/{sessionId}', { params }));
   const act = async (): Promise<void> => {
     if (isOwn) return endSession(client, 'You ended your session.', end);
     await end();
     await client.invalidateQueries({ queryKey: sessionsQuery.queryKey });
   };
   return (
-    <Ask
+    <ConfirmButton
+      label="End"
       title="End this session"
       verb={isOwn ? 'End and sign out' : 'End session'}
       isDangerous
       act={act}
-      onClose={onClose}
+      disabledReason={disabledReason}
     >
       <p>
         {isOwn
           ? 'You will be signed out of this browser.'
           : 'Its browser is signed out with its next request. The key stays valid.'}
       </p>
-    </Ask>
+    </ConfirmButton>
   );
 }

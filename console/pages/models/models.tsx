@@ -1,84 +1,82 @@
 /** All models with their prices and a link to try each. */
 import { useQuery } from '@tanstack/react-query';
-import { useSearchParams } from 'wouter';
-import { answered, api } from '../../gateway/client.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
-import { useWho } from '../../gateway/session.ts';
-import { Empty, Loading, Refusal } from '../../parts/states.tsx';
+import { useSessionKey } from '../../gateway/session.ts';
+import { useAddressQuery } from '../../parts/address-query.ts';
+import { TextField } from '../../parts/fields.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { Empty } from '../../parts/states.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
-import { ChatTable, chatRows } from './chat-table.tsx';
-import { StudioTable, studioRows } from './studio-table.tsx';
+import { chatColumns, findChatModels } from './chat-columns.tsx';
+import { chatModelsQuery } from './chat-models-query.ts';
+import { findStudioModels, studioColumns } from './studio-columns.tsx';
 
 /** Lists all models. */
 export default function Models() {
-  const [search, setSearch] = useSearchParams();
+  const [search, change] = useAddressQuery();
   const text = search.get('find') ?? '';
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const change = (next: string): void =>
-    setSearch(next === '' ? {} : { find: next }, { replace: true });
   return (
     <>
       <div className="head">
         <h1>Models & prices</h1>
-        <label className="check">
-          Search
-          <input
-            type="search"
-            placeholder="veo, image edit, claude…"
-            value={text}
-            onChange={({ target }) => change(target.value)}
-          />
-        </label>
+        <TextField
+          label="Search"
+          className="check"
+          type="search"
+          placeholder="veo, image edit, claude…"
+          value={text}
+          change={(next) => change('find', next)}
+        />
       </div>
       <div className="stack">
-        <Studio words={words} />
-        <Chat words={words} />
+        <StudioModels words={words} />
+        <ChatModels words={words} />
       </div>
     </>
   );
 }
 
-function Studio({ words }: { words: string[] }) {
-  const refusal = useWho().refuses('studio:read');
-  const { data, error } = useQuery({
-    ...capabilitiesQuery,
-    enabled: refusal === null,
-  });
-  const rows = data && studioRows(data.data, words);
+function StudioModels({ words }: { words: readonly string[] }) {
+  const denial = useSessionKey().explainDenial('studio:read');
+  const { data, error } = useQuery({ ...capabilitiesQuery, enabled: denial === null });
+  const rows = data && findStudioModels(data.data, words);
+  if (denial) return <Empty title="Studio models">{denial}</Empty>;
   return (
-    <section className="card stack">
-      <h2>Studio{rows && <Count count={rows.length} />}</h2>
-      <Refusal error={error} />
-      {refusal && <Empty title="Studio models">{refusal}</Empty>}
-      {!rows && !error && !refusal && <Loading />}
-      {rows?.length === 0 && <Empty title="No Studio models match this search" />}
-      {rows && rows.length > 0 && <StudioTable rows={rows} />}
-    </section>
+    <Panel
+      title="Studio models"
+      columns={studioColumns}
+      items={rows}
+      rowId={({ capability, model }) => `${capability.type} ${JSON.stringify(model.selectedBy)}`}
+      error={error}
+      empty="No Studio models match this search"
+    >
+      <Count rows={rows} />
+    </Panel>
   );
 }
 
-function Chat({ words }: { words: string[] }) {
-  const refusal = useWho().refuses('models:read');
-  const { data, error } = useQuery({
-    queryKey: ['models'],
-    queryFn: () => answered(api.GET('/api/v1/models')),
-    staleTime: Infinity,
-    enabled: refusal === null,
-  });
+function ChatModels({ words }: { words: readonly string[] }) {
+  const denial = useSessionKey().explainDenial('models:read');
+  const { data, error } = useQuery({ ...chatModelsQuery, enabled: denial === null });
   const { data: pricing } = useQuery(pricingQuery);
-  const rows = data && chatRows(data.models, pricing?.chat ?? [], words);
+  const rows = data && findChatModels(data.models, pricing?.chat ?? [], words);
+  if (denial) return <Empty title="Chat models">{denial}</Empty>;
   return (
-    <section className="card stack">
-      <h2>Chat{rows && <Count count={rows.length} />}</h2>
-      <Refusal error={error} />
-      {refusal && <Empty title="Chat models">{refusal}</Empty>}
-      {!rows && !error && !refusal && <Loading />}
-      {rows?.length === 0 && <Empty title="No chat models match this search" />}
-      {rows && rows.length > 0 && <ChatTable rows={rows} />}
-    </section>
+    <Panel
+      title="Chat models"
+      columns={chatColumns}
+      items={rows}
+      rowId={({ model }) => model.id}
+      error={error}
+      empty="No chat models match this search"
+      caption="Context and answer in tokens; prices in credits per million tokens"
+    >
+      <Count rows={rows} />
+    </Panel>
   );
 }
 
-function Count({ count }: { count: number }) {
-  return <span className="dim count"> {count}</span>;
+function Count({ rows = [] }: { rows: readonly unknown[] | undefined }) {
+  return <span className="dim">{rows.length}</span>;
 }

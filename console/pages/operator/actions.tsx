@@ -1,59 +1,46 @@
 /** The recorded actions of operators, newest first. */
-import { useInfiniteQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
-import { answered } from '../../gateway/client.ts';
-import { operatorApi } from '../../gateway/operator.ts';
-import { idTail, wordsOf } from '../../parts/names.ts';
-import { Moment } from '../../parts/values.tsx';
-import { Panel } from './panel.tsx';
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { usePages } from '../../gateway/pages.ts';
+import { IdTail } from '../../parts/ids.tsx';
+import { toWords } from '../../parts/names.ts';
+import { Panel } from '../../parts/panel.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Moment } from '../../parts/times.tsx';
+import { JobLink, OrganizationLink } from './links.tsx';
+
+const columns: Column<OperatorSchemas['Action']>[] = [
+  { title: 'Time', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Operator', cell: ({ actor }) => actor },
+  { title: 'Action', cell: ({ action }) => toWords(action) },
+  { title: 'Subject', cell: ({ subject }) => <Subject id={subject} /> },
+  { title: 'Reason', cell: ({ reason }) => reason },
+];
 
 /** Lists the recorded actions of operators. */
 export function Actions() {
-  const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
+  const actions = usePages({
     queryKey: ['operator', 'actions'],
-    initialPageParam: null as number | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
+    read: ({ cursor }) =>
+      unwrap(
         operatorApi.GET('/api/admin/v1/actions', {
-          params: { query: { ...(cursor && { cursor }) } },
+          params: { query: { ...(cursor && { cursor: Number(cursor) }) } },
         }),
       ),
-    getNextPageParam: ({ nextCursor }) => (nextCursor === null ? null : Number(nextCursor)),
   });
   return (
     <Panel
       title="Audit log"
-      columns={['Time', 'Operator', 'Action', 'Subject', 'Reason']}
-      rows={data?.pages.flatMap((page) =>
-        page.data.map(({ id, createdAt, actor, action, subject, reason }) => ({
-          id: String(id),
-          cells: [
-            <Moment key="time" at={createdAt} />,
-            actor,
-            wordsOf(action),
-            <Subject key="subject" id={subject} />,
-            reason,
-          ],
-        })),
-      )}
-      error={error}
-      none="No actions yet"
-      more={hasNextPage ? () => void fetchNextPage() : null}
+      columns={columns}
+      {...actions}
+      rowId={({ id }) => String(id)}
+      empty="No actions yet"
     />
   );
 }
 
-const pages = [
-  ['job_', 'jobs'],
-  ['org_', 'organizations'],
-] as const;
-
 function Subject({ id }: { id: string }) {
-  const page = pages.find(([prefix]) => id.startsWith(prefix))?.[1];
-  if (page === undefined) return <code>{id.includes('_') ? idTail(id) : id}</code>;
-  return (
-    <Link href={`/operator/${page}/${id}`} title={id}>
-      <code>{idTail(id)}</code>
-    </Link>
-  );
+  if (id.startsWith('job_')) return <JobLink id={id} />;
+  if (id.startsWith('org_')) return <OrganizationLink id={id} />;
+  return id.includes('_') ? <IdTail id={id} /> : <code>{id}</code>;
 }

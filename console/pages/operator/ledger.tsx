@@ -1,93 +1,73 @@
 /** The ledger of an organization, newest entry first. */
-import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered } from '../../gateway/client.ts';
+import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import type { TableRow } from '../../parts/table.tsx';
-import { Credits, Moment, Tail } from '../../parts/values.tsx';
+import { usePages } from '../../gateway/pages.ts';
+import { Credits } from '../../parts/amounts.tsx';
+import { SelectField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { IdTail } from '../../parts/ids.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Moment } from '../../parts/times.tsx';
 import { JobLink } from './links.tsx';
-import { Panel } from './panel.tsx';
 
 type Entry = OperatorSchemas['LedgerEntry'];
 
 const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release', 'refund'];
-const number = (title: string) => ({ title, isNumber: true });
-const columns = [
-  number('Entry'),
-  'Time',
-  'Kind',
-  'Job or chat',
-  number('Balance'),
-  number('Reserved'),
-  number('Balance after'),
-  number('Reserved after'),
-  'Actor and reason',
+const isNumber = true;
+const columns: Column<Entry>[] = [
+  { title: 'Entry', isNumber, cell: ({ sequence }) => sequence },
+  { title: 'Time', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Kind', cell: ({ kind }) => kind },
+  { title: 'Job or chat', cell: ({ reservationId }) => <Reservation id={reservationId} /> },
+  { title: 'Balance', isNumber, cell: ({ postedChange }) => <Change amount={postedChange} /> },
+  { title: 'Reserved', isNumber, cell: ({ reservedChange }) => <Change amount={reservedChange} /> },
+  { title: 'Balance after', isNumber, cell: ({ postedAfter }) => <Credits amount={postedAfter} /> },
+  {
+    title: 'Reserved after',
+    isNumber,
+    cell: ({ reservedAfter }) => <Credits amount={reservedAfter} />,
+  },
+  { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
 
 /** Lists the entries. */
-export function Ledger({ id: organizationId }: { id: string }) {
-  const [kind, setKind] = useState<Entry['kind'] | null>(null);
-  const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
+export function Ledger({ organizationId }: { organizationId: string }) {
+  const [kind, setKind] = useState<Entry['kind'] | ''>('');
+  const entries = usePages({
     queryKey: ['operator', 'ledger', organizationId, kind],
-    initialPageParam: null as number | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
+    read: ({ cursor }) =>
+      unwrap(
         operatorApi.GET('/api/admin/v1/organizations/{organizationId}/ledger', {
           params: {
             path: { organizationId },
-            query: { ...(kind && { kind }), ...(cursor && { cursor }) },
+            query: { ...(kind && { kind }), ...(cursor && { cursor: Number(cursor) }) },
           },
         }),
       ),
-    getNextPageParam: ({ nextCursor }) => (nextCursor === null ? null : Number(nextCursor)),
   });
   return (
     <Panel
       title="Ledger"
       columns={columns}
-      rows={data?.pages.flatMap((page) => page.data.map(rowOf))}
-      error={error}
-      none={kind === null ? 'No entries yet' : 'No entries match'}
-      more={hasNextPage ? () => void fetchNextPage() : null}
+      {...entries}
+      rowId={({ sequence }) => String(sequence)}
+      empty={kind === '' ? 'No entries yet' : 'No entries match'}
     >
-      <label className="check">
-        Kind
-        <select
-          value={kind ?? ''}
-          onChange={({ target }) => setKind(kinds.find((each) => each === target.value) ?? null)}
-        >
-          <option value="">All</option>
-          {kinds.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
+      <SelectField
+        label="Kind"
+        className="check"
+        options={[allOption, ...plainOptions(kinds)]}
+        value={kind}
+        change={setKind}
+      />
     </Panel>
   );
 }
 
-function rowOf(entry: Entry): TableRow {
-  const { sequence, createdAt, kind, reservationId, actor, reason } = entry;
-  return {
-    id: String(sequence),
-    cells: [
-      sequence,
-      <Moment key="time" at={createdAt} />,
-      kind,
-      reservationId === null ? (
-        '–'
-      ) : reservationId.startsWith('job_') ? (
-        <JobLink id={reservationId} />
-      ) : (
-        <Tail of={reservationId} />
-      ),
-      <Change key="posted" amount={entry.postedChange} />,
-      <Change key="reserved" amount={entry.reservedChange} />,
-      <Credits key="postedAfter" amount={entry.postedAfter} />,
-      <Credits key="reservedAfter" amount={entry.reservedAfter} />,
-      actor && `${actor}: ${reason ?? ''}`,
-    ],
-  };
+function Reservation({ id }: { id: string | null }) {
+  if (id === null) return '–';
+  return id.startsWith('job_') ? <JobLink id={id} /> : <IdTail id={id} />;
 }
 
 function Change({ amount }: { amount: number }) {

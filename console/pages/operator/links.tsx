@@ -1,21 +1,22 @@
 /** Links to the operators' pages of a job and of an organization. */
 import { Link } from 'wouter';
-import { idTail, typeText } from '../../parts/names.ts';
+import { IdTail } from '../../parts/ids.tsx';
+import { typeText } from '../../parts/names.ts';
 
 /** Links to a job by its prompt, or by the end of its id. */
 export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
   return (
     <Link href={`/operator/jobs/${id}`} title={id}>
-      {prompt ?? <code>{idTail(id)}</code>}
+      {prompt ?? <IdTail id={id} />}
     </Link>
   );
 }
 
-/** Links to an organization by its name. */
-export function OrganizationLink({ id, name }: { id: string; name: string }) {
+/** Links to an organization by its name, or by the end of its id. */
+export function OrganizationLink({ id, name }: { id: string; name?: string }) {
   return (
     <Link href={`/operator/organizations/${id}`} title={id}>
-      {name}
+      {name ?? <IdTail id={id} />}
     </Link>
   );
 }

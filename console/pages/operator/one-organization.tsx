@@ -2,25 +2,26 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { answered } from '../../gateway/client.ts';
+import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { Loading, Refusal } from '../../parts/states.tsx';
-import { Credits, Id, Money, State } from '../../parts/values.tsx';
+import { Credits, Money } from '../../parts/amounts.tsx';
+import { TextField } from '../../parts/fields.tsx';
+import { CopyId } from '../../parts/ids.tsx';
+import { State } from '../../parts/state.tsx';
+import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ledger } from './ledger.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Users } from './users.tsx';
 
-type Organization = OperatorSchemas['Organization'];
-
 /** Shows an organization to operators. */
-export function OneOrganization({ id }: { id: string }) {
-  const params = { path: { organizationId: id } };
+export function OneOrganization({ organizationId }: { organizationId: string }) {
+  const params = { path: { organizationId } };
   const { data, error } = useQuery({
-    queryKey: ['operator', 'organization', id],
+    queryKey: ['operator', 'organization', organizationId],
     queryFn: () =>
-      answered(operatorApi.GET('/api/admin/v1/organizations/{organizationId}', { params })),
+      unwrap(operatorApi.GET('/api/admin/v1/organizations/{organizationId}', { params })),
   });
-  if (error) return <Refusal error={error} />;
+  if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   const organization = data.data;
   const { name, status, balance } = organization;
@@ -28,17 +29,17 @@ export function OneOrganization({ id }: { id: string }) {
     <div className="stack">
       <div className="head">
         <h2>{name}</h2>
-        <State of={status} />
-        <Id of={id} />
+        <State name={status} />
+        <CopyId id={organizationId} />
         <Actions organization={organization} />
       </div>
       <p className="balance">
         <Credits amount={balance.available} /> credits available{' '}
         <Money credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
-        <Link href={`/operator/jobs?organizationId=${id}`}>View jobs</Link>
+        <Link href={`/operator/jobs?organizationId=${organizationId}`}>View jobs</Link>
       </p>
-      <Ledger id={id} />
-      <Users id={id} />
+      <Ledger organizationId={organizationId} />
+      <Users organizationId={organizationId} />
     </div>
   );
 }
@@ -46,42 +47,28 @@ export function OneOrganization({ id }: { id: string }) {
 function Actions({
   organization: { organizationId, name, status },
 }: {
-  organization: Organization;
+  organization: OperatorSchemas['Organization'];
 }) {
-  const params = { path: { organizationId } };
+  const path = `/organizations/${organizationId}`;
   return (
     <div className="row">
-      <Move id={organizationId} way="grants" />
-      <Move id={organizationId} way="take-backs" />
+      <MoveCredits verb="Grant" path={`${path}/grants`}>
+        Adds credits to the balance.
+      </MoveCredits>
+      <MoveCredits verb="Take back" path={`${path}/take-backs`} isDangerous>
+        Takes back credits that are available and not reserved.
+      </MoveCredits>
       {status === 'active' ? (
         <ReasonedAction
           verb="Suspend"
           title={`Suspend ${name}`}
           isDangerous
-          act={(reason) =>
-            answered(
-              operatorApi.POST('/api/admin/v1/organizations/{organizationId}/suspend', {
-                params,
-                body: { reason },
-              }),
-            )
-          }
+          path={`${path}/suspend`}
         >
           <p>All its keys are rejected until it is activated. Running jobs continue.</p>
         </ReasonedAction>
       ) : (
-        <ReasonedAction
-          verb="Activate"
-          title={`Activate ${name}`}
-          act={(reason) =>
-            answered(
-              operatorApi.POST('/api/admin/v1/organizations/{organizationId}/activate', {
-                params,
-                body: { reason },
-              }),
-            )
-          }
-        >
+        <ReasonedAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>
           <p>Its keys are accepted again immediately.</p>
         </ReasonedAction>
       )}
@@ -89,61 +76,42 @@ function Actions({
   );
 }
 
-const ways = {
-  grants: { verb: 'Grant', text: 'Adds credits to the balance.' },
-  'take-backs': {
-    verb: 'Take back',
-    text: 'Takes back credits that are available and not reserved.',
-  },
-} as const;
+interface MoveCreditsProps {
+  verb: string;
+  path: string;
+  isDangerous?: boolean;
+  children: string;
+}
 
-function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways }) {
-  const { verb, text } = ways[way];
-  const [credits, setCredits] = useState('');
+function MoveCredits({ verb, path, isDangerous = false, children }: MoveCreditsProps) {
   const [moveId, setMoveId] = useState(newMoveId);
-  const move = async (reason: string): Promise<void> => {
-    const params = { path: { organizationId } };
-    const body = { reason, id: moveId, credits: Number(credits) };
-    await answered(
-      operatorApi.POST(`/api/admin/v1/organizations/{organizationId}/${way}`, { params, body }),
-    );
-    setMoveId(newMoveId());
-    setCredits('');
-  };
   return (
     <ReasonedAction
       verb={verb}
       title={`${verb} credits`}
-      isDangerous={way === 'take-backs'}
-      act={move}
+      isDangerous={isDangerous}
+      path={path}
+      body={(read) => ({ id: read('id'), credits: Number(read('credits')) })}
+      onDone={() => setMoveId(newMoveId())}
     >
-      <p>{text}</p>
-      <label>
-        Credits
-        <input
-          type="number"
-          required
-          min={0.000001}
-          max={1_000_000_000}
-          step="any"
-          value={credits}
-          onChange={({ target }) => setCredits(target.value)}
-        />
-      </label>
-      <label>
-        <span>
-          Id{' '}
-          <span className="hint">
-            for example of the invoice; the same id moves credits only once
-          </span>
-        </span>
-        <input
-          required
-          maxLength={100}
-          value={moveId}
-          onChange={({ target }) => setMoveId(target.value)}
-        />
-      </label>
+      <p>{children}</p>
+      <TextField
+        label="Credits"
+        name="credits"
+        type="number"
+        required
+        min={0.000001}
+        max={1_000_000_000}
+        step="any"
+      />
+      <TextField
+        label="Id"
+        hint="for example of the invoice; the same id moves credits only once"
+        name="id"
+        required
+        maxLength={100}
+        defaultValue={moveId}
+      />
     </ReasonedAction>
   );
 }

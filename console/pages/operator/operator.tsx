@@ -3,12 +3,13 @@ import { Link, Route, Switch, useLocation } from 'wouter';
 import { useIsOperator } from '../../gateway/operator.ts';
 import { OperatorSignIn } from '../operator-sign-in.tsx';
 import { Actions } from './actions.tsx';
-import { Health } from './health.tsx';
+import { Audit } from './audit.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
 import { Operators } from './operators.tsx';
-import { JobStory } from './story.tsx';
-import { Work } from './work.tsx';
+import { JobStory } from './job-story.tsx';
+import { Providers } from './providers.tsx';
+import { OperatorJobs } from './operator-jobs.tsx';
 
 const pages = [
   ['/operator', 'Health'],
@@ -46,13 +47,15 @@ export default function Operator() {
       </div>
       <Switch>
         <Route path="/operator/jobs">
-          <Work />
+          <OperatorJobs />
         </Route>
         <Route path="/operator/jobs/:jobId">{({ jobId }) => <JobStory jobId={jobId} />}</Route>
         <Route path="/operator/organizations">
           <Organizations />
         </Route>
-        <Route path="/operator/organizations/:id">{({ id }) => <OneOrganization id={id} />}</Route>
+        <Route path="/operator/organizations/:id">
+          {({ id }) => <OneOrganization organizationId={id} />}
+        </Route>
         <Route path="/operator/operators">
           <Operators />
         </Route>
@@ -60,7 +63,10 @@ export default function Operator() {
           <Actions />
         </Route>
         <Route>
-          <Health />
+          <div className="stack">
+            <Providers />
+            <Audit />
+          </div>
         </Route>
       </Switch>
     </>

@@ -1,102 +1,73 @@
 /** Operators with their keys. Only ADMIN_API_KEY may create and revoke them. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered } from '../../gateway/client.ts';
+import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { ShownOnce } from '../../parts/dialog.tsx';
-import type { TableRow } from '../../parts/table.tsx';
-import { Ago, Moment, State } from '../../parts/values.tsx';
-import { Panel } from './panel.tsx';
+import { NewSecret } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/fields.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { State } from '../../parts/state.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Ago, Moment } from '../../parts/times.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
+
+type Operator = OperatorSchemas['Operator'];
+
+const columns: Column<Operator>[] = [
+  { title: 'Name', cell: ({ name }) => <strong>{name}</strong> },
+  { title: 'Key', cell: ({ keyPrefix }) => <code>{keyPrefix}…</code> },
+  {
+    title: 'State',
+    cell: ({ revokedAt }) => <State name={revokedAt === null ? 'active' : 'revoked'} />,
+  },
+  {
+    title: 'Last used',
+    cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />),
+  },
+  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Actions', cell: (operator) => operator.revokedAt === null && <Revoke {...operator} /> },
+];
 
 /** Lists the operators. */
 export function Operators() {
-  const [shown, setShown] = useState<string | null>(null);
+  const [newKey, setNewKey] = useState<string | null>(null);
   const { data, error } = useQuery({
     queryKey: ['operator', 'operators'],
-    queryFn: () => answered(operatorApi.GET('/api/admin/v1/operators')),
+    queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/operators')),
   });
   return (
     <>
       <Panel
         title="Operators"
-        columns={['Name', 'Key', 'State', 'Last used', 'Created', 'Actions']}
-        rows={data?.data.map(rowOf)}
+        columns={columns}
+        items={data?.data}
+        rowId={({ operatorId }) => operatorId}
         error={error}
-        none="No operators yet"
+        empty="No operators yet"
       >
-        <NewOperator show={setShown} />
+        <ReasonedAction<{ data: { key: string } }>
+          verb="Create"
+          title="New operator"
+          path="/operators"
+          body={(read) => ({ name: read('name') })}
+          onDone={(created) => setNewKey(created.data.key)}
+        >
+          <TextField label="Name" name="name" required maxLength={100} />
+          <p className="hint">Requires a session with ADMIN_API_KEY.</p>
+        </ReasonedAction>
       </Panel>
-      {shown !== null && (
-        <ShownOnce title="Key of the new operator" secret={shown} onClose={() => setShown(null)}>
-          <p>Copy the key now. It is not shown again.</p>
-        </ShownOnce>
-      )}
+      <NewSecret title="Key of the new operator" secret={newKey} onClose={() => setNewKey(null)} />
     </>
   );
 }
 
-function rowOf({
-  operatorId,
-  name,
-  keyPrefix,
-  lastUsedAt,
-  createdAt,
-  revokedAt,
-}: OperatorSchemas['Operator']): TableRow {
-  return {
-    id: operatorId,
-    attributes: { 'data-operator': operatorId },
-    cells: [
-      <strong key="name">{name}</strong>,
-      <code key="key">{keyPrefix}…</code>,
-      <State key="state" of={revokedAt === null ? 'active' : 'revoked'} />,
-      lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />,
-      <Moment key="created" at={createdAt} />,
-      revokedAt === null && <Revoke operatorId={operatorId} name={name} />,
-    ],
-  };
-}
-
-function NewOperator({ show }: { show: (key: string) => void }) {
-  const [name, setName] = useState('');
-  const create = async (reason: string): Promise<void> => {
-    const body = { name, reason };
-    const { data } = await answered(operatorApi.POST('/api/admin/v1/operators', { body }));
-    setName('');
-    show(data.key);
-  };
-  return (
-    <ReasonedAction verb="Create" title="New operator" act={create}>
-      <label>
-        Name
-        <input
-          required
-          maxLength={100}
-          value={name}
-          onChange={({ target }) => setName(target.value)}
-        />
-      </label>
-      <p className="hint">Requires a session with ADMIN_API_KEY.</p>
-    </ReasonedAction>
-  );
-}
-
-function Revoke({ operatorId, name }: { operatorId: string; name: string }) {
-  const params = { path: { operatorId } };
+function Revoke({ operatorId, name }: Operator) {
   return (
     <ReasonedAction
       verb="Revoke"
       title={`Revoke ${name}`}
       isDangerous
-      act={(reason) =>
-        answered(
-          operatorApi.POST('/api/admin/v1/operators/{operatorId}/revoke', {
-            params,
-            body: { reason },
-          }),
-        )
-      }
+      path={`/operators/${operatorId}/revoke`}
     >
       <p>The key is rejected immediately, and its sessions end. This cannot be undone.</p>
     </ReasonedAction>

@@ -1,48 +1,53 @@
 /** The organizations, and the form of a new one. */
-import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered } from '../../gateway/client.ts';
+import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { usePages } from '../../gateway/pages.ts';
+import { Credits } from '../../parts/amounts.tsx';
+import { TextField } from '../../parts/fields.tsx';
+import { Panel } from '../../parts/panel.tsx';
 import { useSettled } from '../../parts/settled.ts';
-import type { TableRow } from '../../parts/table.tsx';
-import { Credits, Moment, State } from '../../parts/values.tsx';
+import { State } from '../../parts/state.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Moment } from '../../parts/times.tsx';
 import { OrganizationLink } from './links.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
-import { Panel } from './panel.tsx';
 
-const number = (title: string) => ({ title, isNumber: true });
-const columns = [
-  'Name',
-  'State',
-  number('Available'),
-  number('Reserved'),
-  number('6-hour window'),
-  'Created',
+type Organization = OperatorSchemas['Organization'];
+
+const isNumber = true;
+const columns: Column<Organization>[] = [
+  {
+    title: 'Name',
+    cell: ({ organizationId, name }) => <OrganizationLink id={organizationId} name={name} />,
+  },
+  { title: 'State', cell: ({ status }) => <State name={status} /> },
+  { title: 'Available', isNumber, cell: ({ balance }) => <Credits amount={balance.available} /> },
+  { title: 'Reserved', isNumber, cell: ({ balance }) => <Credits amount={balance.reserved} /> },
+  { title: '6-hour window', isNumber, cell: ({ window }) => <WindowUse window={window} /> },
+  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
 ];
 
 /** Lists the organizations. */
 export function Organizations() {
   const [name, setName] = useState('');
-  const searched = useSettled(name.trim(), 400);
-  const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
-    queryKey: ['operator', 'organizations', searched],
-    initialPageParam: null as string | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
+  const settledName = useSettled(name.trim(), 400);
+  const organizations = usePages({
+    queryKey: ['operator', 'organizations', settledName],
+    read: (cursor) =>
+      unwrap(
         operatorApi.GET('/api/admin/v1/organizations', {
-          params: { query: { ...(searched && { name: searched }), ...(cursor && { cursor }) } },
+          params: { query: { ...(settledName && { name: settledName }), ...cursor } },
         }),
       ),
-    getNextPageParam: ({ nextCursor }) => nextCursor,
   });
   return (
     <Panel
       title="Organizations"
       columns={columns}
-      rows={data?.pages.flatMap((page) => page.data.map(rowOf))}
-      error={error}
-      none={name === '' ? 'No organizations yet' : 'No organizations match'}
-      more={hasNextPage ? () => void fetchNextPage() : null}
+      {...organizations}
+      rowId={({ organizationId }) => organizationId}
+      empty={name === '' ? 'No organizations yet' : 'No organizations match'}
     >
       <input
         type="search"
@@ -57,61 +62,40 @@ export function Organizations() {
   );
 }
 
-function rowOf(organization: OperatorSchemas['Organization']): TableRow {
-  const { organizationId, name, status, balance, window, createdAt } = organization;
-  return {
-    id: organizationId,
-    cells: [
-      <OrganizationLink key="name" id={organizationId} name={name} />,
-      <State key="state" of={status} />,
-      <Credits key="available" amount={balance.available} />,
-      <Credits key="reserved" amount={balance.reserved} />,
-      <>
-        <Credits amount={window.used} />
-        {window.limit !== null && (
-          <span className="dim">
-            {' of '}
-            <Credits amount={window.limit} />
-          </span>
-        )}
-      </>,
-      <Moment key="created" at={createdAt} />,
-    ],
-  };
+function WindowUse({ window: { used, limit } }: Pick<Organization, 'window'>) {
+  return (
+    <>
+      <Credits amount={used} />
+      {limit !== null && (
+        <span className="dim">
+          {' of '}
+          <Credits amount={limit} />
+        </span>
+      )}
+    </>
+  );
 }
 
 function NewOrganization() {
-  const [name, setName] = useState('');
-  const [allowance, setAllowance] = useState('');
-  const create = async (reason: string): Promise<void> => {
-    const windowAllowanceCredits = allowance === '' ? null : Number(allowance);
-    const body = { name, reason, windowAllowanceCredits };
-    await answered(operatorApi.POST('/api/admin/v1/organizations', { body }));
-    setName('');
-  };
   return (
-    <ReasonedAction verb="Create" title="New organization" act={create}>
-      <label>
-        Name
-        <input
-          required
-          maxLength={200}
-          value={name}
-          onChange={({ target }) => setName(target.value)}
-        />
-      </label>
-      <label>
-        <span>
-          Studio credits per 6 hours <span className="hint">empty: no limit</span>
-        </span>
-        <input
-          type="number"
-          min={0}
-          step="any"
-          value={allowance}
-          onChange={({ target }) => setAllowance(target.value)}
-        />
-      </label>
+    <ReasonedAction
+      verb="Create"
+      title="New organization"
+      path="/organizations"
+      body={(read) => ({
+        name: read('name'),
+        windowAllowanceCredits: read('allowance') === '' ? null : Number(read('allowance')),
+      })}
+    >
+      <TextField label="Name" name="name" required maxLength={200} />
+      <TextField
+        label="Studio credits per 6 hours"
+        hint="empty: no limit"
+        name="allowance"
+        type="number"
+        min={0}
+        step="any"
+      />
     </ReasonedAction>
   );
 }

@@ -1,76 +1,53 @@
 /** A button for an action of an operator, which requires a reason that is recorded. */
-import { useState, type ReactNode } from 'react';
-import { useOperatorRefresh } from '../../gateway/operator.ts';
-import { Ask } from '../../parts/dialog.tsx';
+import { useQueryClient } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { requestJson } from '../../gateway/client.ts';
+import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/fields.tsx';
 
-interface ReasonedActionProps {
+interface ReasonedActionProps<Answer> {
   /** Label of the button, and of the button of the dialog. */
   verb: string;
   title: string;
   /** Reason why the action is not possible; null if it is. */
-  refusal?: string | null;
+  disabledReason?: string | null;
   isDangerous?: boolean;
-  /** Does the action with the reason. */
-  act: (reason: string) => Promise<unknown>;
+  /** Path of the POST request below the operators' API. */
+  path: string;
+  /** Returns the fields of the request body in addition to the reason. */
+  body?: (read: FieldReader) => object;
+  /** Receives the response body of the successful request. */
+  onDone?: (answer: Answer) => void;
   /** Description of the effect, and further fields. */
   children: ReactNode;
 }
 
-/** Asks for a reason before an action. */
-export function ReasonedAction({
-  verb,
-  title,
-  refusal = null,
-  isDangerous,
-  act,
-  children,
-}: ReasonedActionProps) {
-  const [isAsking, setAsking] = useState(false);
-  const [reason, setReason] = useState('');
-  const refresh = useOperatorRefresh();
-  const done = async (): Promise<void> => {
+/** Asks for a reason, sends the request, and reads all data of operators again. */
+export function ReasonedAction<Answer>(props: ReasonedActionProps<Answer>) {
+  const { path, body, onDone, children, ...button } = props;
+  const client = useQueryClient();
+  const act = async (read: FieldReader): Promise<void> => {
     try {
-      await act(reason.trim());
-      setReason('');
+      const answer = await requestJson<Answer>(`/api/admin/v1${path}`, {
+        method: 'POST',
+        body: { ...body?.(read), reason: read('reason') },
+      });
+      onDone?.(answer);
     } finally {
       // Read again after an error too, because a rejected action may have changed data.
-      await refresh();
+      await client.invalidateQueries({ queryKey: ['operator'] });
     }
   };
   return (
-    <>
-      <button
-        type="button"
-        className={isDangerous ? 'danger' : undefined}
-        disabled={refusal !== null}
-        title={refusal ?? undefined}
-        onClick={() => setAsking(true)}
-      >
-        {verb}
-      </button>
-      {isAsking && (
-        <Ask
-          title={title}
-          verb={verb}
-          isDangerous={isDangerous === true}
-          isIncomplete={reason.trim() === ''}
-          act={done}
-          onClose={() => setAsking(false)}
-        >
-          {children}
-          <label>
-            <span>
-              Reason <span className="hint">recorded with your name</span>
-            </span>
-            <input
-              required
-              maxLength={500}
-              value={reason}
-              onChange={({ target }) => setReason(target.value)}
-            />
-          </label>
-        </Ask>
-      )}
-    </>
+    <ConfirmButton {...button} act={act}>
+      {children}
+      <TextField
+        label="Reason"
+        hint="recorded with your name"
+        name="reason"
+        required
+        maxLength={500}
+      />
+    </ConfirmButton>
   );
 }

@@ -1,34 +1,35 @@
 /** The users of an organization with their API keys. */
 import { useQuery } from '@tanstack/react-query';
-import { answered } from '../../gateway/client.ts';
-import { operatorApi } from '../../gateway/operator.ts';
-import { Ago, Moment } from '../../parts/values.tsx';
-import { Panel } from './panel.tsx';
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { Panel } from '../../parts/panel.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Ago, Moment } from '../../parts/times.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 
-/** Lists the users, and below them the keys of each. */
-export function Users({ id: organizationId }: { id: string }) {
+const columns: Column<OperatorSchemas['User']>[] = [
+  { title: 'User', cell: ({ name }) => <strong>{name}</strong> },
+  { title: 'Role', cell: ({ role }) => role },
+  { title: 'Keys', cell: ({ userId }) => <Keys userId={userId} /> },
+  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+];
+
+/** Lists the users, and the keys of each. */
+export function Users({ organizationId }: { organizationId: string }) {
   const params = { path: { organizationId } };
   const { data, error } = useQuery({
     queryKey: ['operator', 'users', organizationId],
     queryFn: () =>
-      answered(operatorApi.GET('/api/admin/v1/organizations/{organizationId}/users', { params })),
+      unwrap(operatorApi.GET('/api/admin/v1/organizations/{organizationId}/users', { params })),
   });
   return (
     <Panel
       title="Users and keys"
-      columns={['User', 'Role', 'Keys', 'Created']}
-      rows={data?.data.map(({ userId, name, role, createdAt }) => ({
-        id: userId,
-        cells: [
-          <strong key="name">{name}</strong>,
-          role,
-          <Keys key="keys" userId={userId} />,
-          <Moment key="created" at={createdAt} />,
-        ],
-      }))}
+      columns={columns}
+      items={data?.data}
+      rowId={({ userId }) => userId}
       error={error}
-      none="No users yet"
+      empty="No users yet"
     />
   );
 }
@@ -37,14 +38,14 @@ function Keys({ userId }: { userId: string }) {
   const { data } = useQuery({
     queryKey: ['operator', 'keys', userId],
     queryFn: () =>
-      answered(
+      unwrap(
         operatorApi.GET('/api/admin/v1/users/{userId}/keys', { params: { path: { userId } } }),
       ),
   });
   return (
     <ul className="stack">
       {data?.data.map(({ keyId, name, keyPrefix, lastUsedAt }) => (
-        <li key={keyId} className="row" data-key={keyId}>
+        <li key={keyId} className="row">
           {name} <code className="dim">{keyPrefix}…</code>
           <span className="dim">
             {lastUsedAt === null ? (
@@ -55,27 +56,16 @@ function Keys({ userId }: { userId: string }) {
               </>
             )}
           </span>
-          <RevokeKey keyId={keyId} name={name} />
+          <ReasonedAction
+            verb="Revoke"
+            title={`Revoke “${name}”`}
+            isDangerous
+            path={`/keys/${keyId}/revoke`}
+          >
+            <p>Requests with the key are rejected immediately. Its running jobs continue.</p>
+          </ReasonedAction>
         </li>
       ))}
     </ul>
-  );
-}
-
-function RevokeKey({ keyId, name }: { keyId: string; name: string }) {
-  const params = { path: { keyId } };
-  return (
-    <ReasonedAction
-      verb="Revoke"
-      title={`Revoke “${name}”`}
-      isDangerous
-      act={(reason) =>
-        answered(
-          operatorApi.POST('/api/admin/v1/keys/{keyId}/revoke', { params, body: { reason } }),
-        )
-      }
-    >
-      <p>Requests with the key are rejected immediately. Its running jobs continue.</p>
-    </ReasonedAction>
   );
 }

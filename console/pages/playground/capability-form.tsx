@@ -1,14 +1,16 @@
-/** The form of one endpoint. The browser keeps its values while the tab is open. */
+/** The form of one endpoint. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
-import { useDeferredValue, useState, type FormEvent, type ReactNode } from 'react';
-import { ApiError, ask, type Schemas } from '../../gateway/client.ts';
-import { useWho } from '../../gateway/session.ts';
+import { useDeferredValue, useState, type SubmitEvent, type ReactNode } from 'react';
+import { ApiError, requestJson, type Schemas } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
 import { useSettled } from '../../parts/settled.ts';
-import { Refusal } from '../../parts/states.tsx';
+import { ErrorMessage } from '../../parts/states.tsx';
+import { ActionButton } from '../../parts/action-button.tsx';
 import { typeText } from '../../parts/names.ts';
-import { Credits, Money } from '../../parts/values.tsx';
-import { bodyOf, fieldsOf, type Capability, type Field, type Values } from './capability.ts';
+import { Credits, Money } from '../../parts/amounts.tsx';
+import { makeBody, listFields, type Capability, type Field, type Values } from './capability.ts';
 import { CopyAs } from './copy-as.tsx';
+import { readDraft, storeDraft } from './draft.ts';
 import { SchemaField } from './fields.tsx';
 
 interface CapabilityFormProps {
@@ -17,41 +19,38 @@ interface CapabilityFormProps {
   follow: (jobId: string) => void;
 }
 
-/**
- * Returns the session storage key of the form values of an endpoint; "Run again" stores a job's
- * request under it.
- */
-export const draftPlace = (type: string): string => `draft ${type}`;
-
 /** Shows the fields of a capability and starts jobs. */
 export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const [values, setValues] = useDraft(capability);
-  const path = pathOf(capability);
-  const body = bodyOf(capability, values);
+  const path = endpointPath(capability);
+  const body = makeBody(capability, values);
   const run = useMutation({
     mutationFn: () =>
-      ask<{ data: Schemas['JobTicket'] }>(path, { method: 'POST', body: { ...body, async: true } }),
+      requestJson<{ data: Schemas['JobTicket'] }>(path, {
+        method: 'POST',
+        body: { ...body, async: true },
+      }),
     onSuccess: ({ data }) => follow(data.jobId),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     run.mutate();
   };
-  const wrong = wrongFields(run.error);
-  const fields = fieldsOf(capability, values);
-  const unplaced = run.error && !fields.some(({ name }) => wrong.has(name)) ? run.error : null;
+  const messages = fieldMessages(run.error);
+  const fields = listFields(capability, values);
+  const otherError = run.error && !fields.some(({ name }) => messages.has(name)) ? run.error : null;
   const show = (shown: readonly Field[]): ReactNode =>
     shown.map((field) => (
       <SchemaField
         key={field.name}
         {...field}
         value={values[field.name]}
-        wrong={wrong.get(field.name)}
+        error={messages.get(field.name)}
         change={(value) => setValues({ ...values, [field.name]: value })}
       />
     ));
-  const { required, common, advanced } = grouped(fields);
-  const isOpen = advanced.some(({ name }) => name in body || wrong.has(name));
+  const { required, common, advanced } = groupFields(fields);
+  const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
     <form onSubmit={submit} className="card" aria-label={typeText(capability.type)}>
       {show(required)}
@@ -65,7 +64,7 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
       )}
       <CopyAs path={path} body={body} />
       <div className="run">
-        <Refusal error={unplaced} />
+        <ErrorMessage error={otherError} />
         <RunRow
           capability={capability}
           body={body}
@@ -97,7 +96,7 @@ const commonNames = new Set([
 ]);
 
 /** Groups fields: required, optional and always visible, and folded. */
-function grouped(fields: readonly Field[]) {
+function groupFields(fields: readonly Field[]) {
   const optional = fields.filter(({ isRequired }) => !isRequired);
   return {
     required: fields.filter(({ isRequired }) => isRequired),
@@ -106,7 +105,7 @@ function grouped(fields: readonly Field[]) {
   };
 }
 
-const pathOf = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
+const endpointPath = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
 
 /** Shows the price of the values in the form, and the button. */
 function RunRow({
@@ -121,18 +120,17 @@ function RunRow({
   required: readonly string[];
   isPending: boolean;
 }) {
-  const refusal = useRefusal(capability);
-  const asked = useDeferredValue(JSON.stringify(body));
-  const slow = useSettled(asked, 350);
-  const priced: Values = JSON.parse(slow);
+  const denial = useDenial(capability);
+  const settled = useSettled(useDeferredValue(JSON.stringify(body)), 350);
+  const settledBody: Values = JSON.parse(settled);
   const { data, error } = useQuery({
-    queryKey: ['estimate', capability.type, slow],
+    queryKey: ['estimate', capability.type, settled],
     queryFn: () =>
-      ask<{ data: Schemas['StudioEstimate'] }>(`${pathOf(capability)}/estimate`, {
+      requestJson<{ data: Schemas['StudioEstimate'] }>(`${endpointPath(capability)}/estimate`, {
         method: 'POST',
-        body: priced,
+        body: settledBody,
       }),
-    enabled: slow !== '{}' && required.every((name) => name in priced) && refusal === null,
+    enabled: settled !== '{}' && required.every((name) => name in settledBody) && denial === null,
     placeholderData: keepPreviousData,
   });
   return (
@@ -146,36 +144,28 @@ function RunRow({
             credits at most <Money credits={data.data.credits} />
           </>
         ) : (
-          <span className="dim">{refusal ?? 'The price appears when the form is complete.'}</span>
+          <span className="dim">{denial ?? 'The price appears when the form is complete.'}</span>
         )}
       </p>
-      <button
-        type="submit"
-        className="primary"
-        disabled={isPending || refusal !== null}
-        title={refusal ?? undefined}
-      >
+      <ActionButton type="submit" className="primary" disabled={isPending} disabledReason={denial}>
         {isPending ? 'Starting…' : 'Generate'}
-      </button>
+      </ActionButton>
     </div>
   );
 }
 
-function useRefusal({ scope }: Capability): string | null {
-  const who = useWho();
+function useDenial({ scope }: Capability): string | null {
+  const sessionKey = useSessionKey();
   // oxlint-disable-next-line no-unsafe-type-assertion -- the scopes of endpoints are scopes of keys
-  return who.refuses(scope as Parameters<typeof who.refuses>[0]);
+  return sessionKey.explainDenial(scope as Parameters<typeof sessionKey.explainDenial>[0]);
 }
 
 function useDraft({ type }: Capability): [Values, (values: Values) => void] {
-  const place = draftPlace(type);
-  const [values, setValues] = useState<Values>(() =>
-    JSON.parse(sessionStorage.getItem(place) ?? '{}'),
-  );
+  const [values, setValues] = useState(() => readDraft(type));
   return [
     values,
     (next) => {
-      sessionStorage.setItem(place, JSON.stringify(next));
+      storeDraft(type, next);
       setValues(next);
     },
   ];
@@ -184,7 +174,7 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
 /**
  * Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`.
  */
-function wrongFields(error: Error | null): Map<string, string> {
+function fieldMessages(error: Error | null): Map<string, string> {
   const fields = error instanceof ApiError ? error.fields : [];
   return new Map(fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));
 }

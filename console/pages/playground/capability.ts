@@ -38,10 +38,11 @@ export interface Field {
 }
 
 /** Returns the path of an endpoint below /studio: `image/generate`. */
-export const nameOf = ({ endpoint }: Capability): string => endpoint.replace(/^.*\/studio\//, '');
+export const endpointName = ({ endpoint }: Capability): string =>
+  endpoint.replace(/^.*\/studio\//, '');
 
 /** Returns the model that the values select. */
-function modelOf({ models, request }: Capability, values: Values): Model | undefined {
+function findModel({ models, request }: Capability, values: Values): Model | undefined {
   const { properties = {} }: FieldSchema = request;
   return models.find(({ selectedBy }) =>
     Object.entries(selectedBy).every(
@@ -53,27 +54,30 @@ function modelOf({ models, request }: Capability, values: Values): Model | undef
 /**
  * Lists the fields that the chosen model accepts, with its limits. The console sets `async` itself.
  */
-export function fieldsOf(capability: Capability, values: Values): Field[] {
+export function listFields(capability: Capability, values: Values): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
-  const model = modelOf(capability, values);
+  const model = findModel(capability, values);
   return Object.entries(properties)
     .filter(([name]) => name !== 'async')
-    .filter(([name]) => required.includes(name) || takes(capability, model, name))
+    .filter(([name]) => required.includes(name) || acceptsField(capability, model, name))
     .map(([name, schema]) => ({
       name,
-      schema: narrowed(schema, model?.parameters[name]),
+      schema: narrowSchema(schema, model?.parameters[name]),
       isRequired: required.includes(name),
     }))
     .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
 }
 
 /** Returns whether a model accepts a field; a field of other models only is rejected. */
-function takes({ models }: Capability, model: Model | undefined, name: string): boolean {
+function acceptsField({ models }: Capability, model: Model | undefined, name: string): boolean {
   if (!model || name in model.parameters || name in model.selectedBy) return true;
   return !models.some(({ parameters }) => name in parameters);
 }
 
-function narrowed(schema: FieldSchema, rule: Schemas['ParameterRule'] | undefined): FieldSchema {
+function narrowSchema(
+  schema: FieldSchema,
+  rule: Schemas['ParameterRule'] | undefined,
+): FieldSchema {
   if (!rule) return schema;
   const choices = rule.oneOf?.filter((value) => typeof value !== 'boolean');
   return {
@@ -88,8 +92,8 @@ function narrowed(schema: FieldSchema, rule: Schemas['ParameterRule'] | undefine
 }
 
 /** Makes the body of a request from the fields that are shown and set. */
-export function bodyOf(capability: Capability, values: Values): Values {
-  const names = fieldsOf(capability, values).map(({ name }) => name);
+export function makeBody(capability: Capability, values: Values): Values {
+  const names = listFields(capability, values).map(({ name }) => name);
   return Object.fromEntries(
     names.flatMap((name) => (isSet(values[name]) ? [[name, values[name]]] : [])),
   );
@@ -116,7 +120,7 @@ export function listIn(schema: FieldSchema): FieldSchema | undefined {
 const shortWords: Record<string, string> = { url: 'URL', urls: 'URLs', id: 'ID', ms: '(ms)' };
 
 /** Converts a field name to a title: `imageUrls` → `Image URLs`. */
-export function titleOf(name: string): string {
+export function toTitle(name: string): string {
   const words = name
     .replaceAll(/([A-Z])/g, ' $1')
     .replaceAll('_', ' ')

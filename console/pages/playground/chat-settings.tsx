@@ -1,9 +1,11 @@
 /** The settings of a chat: model, system prompt and parameters. */
 import { useQuery } from '@tanstack/react-query';
 import { useId } from 'react';
-import { answered, api, type Schemas } from '../../gateway/client.ts';
+import type { Schemas } from '../../gateway/client.ts';
+import { TextField } from '../../parts/fields.tsx';
+import { chatModelsQuery } from '../models/chat-models-query.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
-import { Credits } from '../../parts/values.tsx';
+import { Credits } from '../../parts/amounts.tsx';
 
 /** Values of the settings; numbers as typed, empty for the default of the model. */
 export interface ChatSettings {
@@ -18,11 +20,7 @@ export type ChatModel = Schemas['ListModelsAnswer']['models'][number];
 
 /** Returns the chat models. */
 export function useChatModels(): readonly ChatModel[] {
-  const { data } = useQuery({
-    queryKey: ['models'],
-    queryFn: () => answered(api.GET('/api/v1/models')),
-    staleTime: Infinity,
-  });
+  const { data } = useQuery(chatModelsQuery);
   return data?.models ?? [];
 }
 
@@ -47,29 +45,25 @@ export function Settings({ settings, models, change }: SettingsProps) {
         />
       </label>
       <div className="pair">
-        <label>
-          Temperature
-          <input
-            type="number"
-            min={0}
-            max={2}
-            step={0.1}
-            placeholder="Model default"
-            value={settings.temperature}
-            onChange={({ target }) => set('temperature', target.value)}
-          />
-        </label>
-        <label>
-          Max tokens
-          <input
-            type="number"
-            min={1}
-            step={1}
-            placeholder="Model default"
-            value={settings.maxTokens}
-            onChange={({ target }) => set('maxTokens', target.value)}
-          />
-        </label>
+        <TextField
+          label="Temperature"
+          type="number"
+          min={0}
+          max={2}
+          step={0.1}
+          placeholder="Model default"
+          value={settings.temperature}
+          change={(text) => set('temperature', text)}
+        />
+        <TextField
+          label="Max tokens"
+          type="number"
+          min={1}
+          step={1}
+          placeholder="Model default"
+          value={settings.maxTokens}
+          change={(text) => set('maxTokens', text)}
+        />
       </div>
     </section>
   );
@@ -85,18 +79,16 @@ function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
   const isKnown = models.some(({ id }) => id === model);
   return (
     <div className="field">
-      <label>
-        Model
-        <input
-          list={list}
-          spellCheck={false}
-          autoComplete="off"
-          placeholder="Search models"
-          value={model}
-          onFocus={({ target }) => target.select()}
-          onChange={({ target }) => choose(target.value)}
-        />
-      </label>
+      <TextField
+        label="Model"
+        list={list}
+        spellCheck={false}
+        autoComplete="off"
+        placeholder="Search models"
+        value={model}
+        onFocus={({ target }) => target.select()}
+        change={choose}
+      />
       <datalist id={list}>
         {models.map(({ id, name }) => (
           <option key={id} value={id}>

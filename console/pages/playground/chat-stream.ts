@@ -1,7 +1,7 @@
 /** Streamed chats: messages, and the request for the next answer. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { eventData } from '../../../clients/typescript/event-stream.ts';
-import { send } from '../../gateway/client.ts';
+import { sendRequest } from '../../gateway/client.ts';
 
 /** Message of a chat. */
 export interface Message {
@@ -23,9 +23,9 @@ interface Event {
 
 type Change = (next: (messages: Message[]) => Message[]) => void;
 
-interface Sending {
+interface SentChat {
   body: object;
-  stopper: AbortController;
+  controller: AbortController;
   /** Restores the messages and the text before the request. */
   undo: () => void;
 }
@@ -41,29 +41,29 @@ export function useChat({ setMessages }: { setMessages: Change }) {
       messages.map((each, at) => (at === messages.length - 1 ? change(each) : each)),
     );
   const { variables, isPending, error, mutate } = useMutation({
-    async mutationFn({ body, stopper: { signal } }: Sending) {
+    async mutationFn({ body, controller: { signal } }: SentChat) {
       const request = { method: 'POST', body: { ...body, stream: true }, signal };
-      for await (const data of eventData(await send('/api/v1/chat', request))) {
+      for await (const data of eventData(await sendRequest('/api/v1/chat', request))) {
         if (data === '[DONE]') break;
-        changeLast(extended(JSON.parse(data)));
+        changeLast(applyEvent(JSON.parse(data)));
       }
     },
-    onError(_, { stopper, undo }) {
-      if (!stopper.signal.aborted) undo();
+    onError(_, { controller, undo }) {
+      if (!controller.signal.aborted) undo();
     },
     onSettled: () => client.invalidateQueries({ queryKey: ['usage'] }),
   });
   return {
     isPending,
-    error: variables?.stopper.signal.aborted ? null : error,
+    error: variables?.controller.signal.aborted ? null : error,
     send: (body: object, undo: () => void) =>
-      mutate({ body, undo, stopper: new AbortController() }),
-    stop: () => variables?.stopper.abort(),
+      mutate({ body, undo, controller: new AbortController() }),
+    stop: () => variables?.controller.abort(),
   };
 }
 
 /** Adds an event to an answer. @throws Error if the provider ended the answer early */
-function extended(event: Event): (last: Message) => Message {
+function applyEvent(event: Event): (last: Message) => Message {
   if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
   return (last) => ({
     ...last,

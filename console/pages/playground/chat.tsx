@@ -1,11 +1,12 @@
 /** A chat that streams, with its price before and after. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
-import { answered, api } from '../../gateway/client.ts';
-import { useWho } from '../../gateway/session.ts';
+import { useState, type SubmitEvent } from 'react';
+import { unwrap, api } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
 import { useSettled } from '../../parts/settled.ts';
-import { Empty, Refusal } from '../../parts/states.tsx';
-import { Credits, Money } from '../../parts/values.tsx';
+import { Empty, ErrorMessage } from '../../parts/states.tsx';
+import { Credits, Money } from '../../parts/amounts.tsx';
 import { Settings, useChatModels, type ChatSettings } from './chat-settings.tsx';
 import { useChat, type Message } from './chat-stream.ts';
 import { CopyAs } from './copy-as.tsx';
@@ -31,8 +32,8 @@ export default function Chat() {
   const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosen };
   const chat = useChat({ setMessages });
   const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
-  const body = bodyOf(settings, sent);
-  const submit = (event: FormEvent): void => {
+  const body = makeBody(settings, sent);
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (text.trim() === '' || chat.isPending) return;
     setMessages([...sent, { id: sent.length, role: 'assistant', content: '' }]);
@@ -53,10 +54,10 @@ export default function Chat() {
           </button>
         )}
       </div>
-      <div className="two chat">
+      <div className="two">
         <div className="stack">
-          <Log messages={messages} />
-          <Refusal error={chat.error} />
+          <Messages messages={messages} />
+          <ErrorMessage error={chat.error} />
           <form className="card stack" onSubmit={submit}>
             <label>
               Your message
@@ -65,7 +66,8 @@ export default function Chat() {
                 required
                 onChange={({ target }) => setText(target.value)}
                 onKeyDown={(event) => {
-                  if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) submit(event);
+                  const { key, metaKey, ctrlKey, currentTarget } = event;
+                  if (key === 'Enter' && (metaKey || ctrlKey)) currentTarget.form?.requestSubmit();
                 }}
               />
             </label>
@@ -88,7 +90,7 @@ export default function Chat() {
 }
 
 /** Makes the body of the request; empty settings are left to the model. */
-function bodyOf(settings: ChatSettings, messages: readonly Message[]): ChatBody {
+function makeBody(settings: ChatSettings, messages: readonly Message[]): ChatBody {
   const { model, system, temperature, maxTokens } = settings;
   return {
     model,
@@ -108,41 +110,41 @@ interface SendRowProps {
 }
 
 function SendRow({ body, isReady, chat: { isPending, stop } }: SendRowProps) {
-  const refusal = useWho().refuses('chat');
+  const denial = useSessionKey().explainDenial('chat');
   return (
     <div className="price">
-      {refusal ? <p className="hint">{refusal}</p> : <Estimate body={body} enabled={isReady} />}
+      {denial ? <p className="hint">{denial}</p> : <Estimate body={body} enabled={isReady} />}
       <div className="row">
         {isPending && (
           <button type="button" onClick={stop}>
             Stop
           </button>
         )}
-        <button
+        <ActionButton
           type="submit"
           className="primary"
-          disabled={isPending || refusal !== null || !isReady}
-          title={refusal ?? 'Ctrl + Enter'}
+          disabled={isPending || !isReady}
+          disabledReason={denial}
         >
           {isPending ? 'Answering…' : 'Send'}
-        </button>
+        </ActionButton>
       </div>
     </div>
   );
 }
 
-function Log({ messages }: { messages: readonly Message[] }) {
+function Messages({ messages }: { messages: readonly Message[] }) {
   return (
     <div className="chat-log" aria-live="polite">
       {messages.length === 0 && <Empty title="No messages yet">Send the first one below.</Empty>}
       {messages.map((message) => (
-        <OneMessage key={message.id} message={message} />
+        <ChatMessage key={message.id} message={message} />
       ))}
     </div>
   );
 }
 
-function OneMessage({ message: { role, content, credits } }: { message: Message }) {
+function ChatMessage({ message: { role, content, credits } }: { message: Message }) {
   return (
     <article className={role} aria-label={role}>
       {content || <span className="dim">…</span>}
@@ -156,15 +158,15 @@ function OneMessage({ message: { role, content, credits } }: { message: Message 
 }
 
 /** Time without a keystroke after which the price is requested, in milliseconds. */
-const quietMs = 600;
+const settleMs = 600;
 
 function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
   const current = JSON.stringify(body);
-  const priced = useSettled(current, quietMs);
+  const settled = useSettled(current, settleMs);
   const { data, error } = useQuery({
-    queryKey: ['chat-estimate', priced],
-    queryFn: () => answered(api.POST('/api/v1/chat/estimate', { body: JSON.parse(priced) })),
-    enabled: enabled && priced === current,
+    queryKey: ['chat-estimate', settled],
+    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(settled) })),
+    enabled: enabled && settled === current,
     placeholderData: keepPreviousData,
   });
   if (!enabled || !data || error)

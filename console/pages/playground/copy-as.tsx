@@ -15,7 +15,7 @@ type Language = (typeof languages)[number];
 export function CopyAs({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [copied, setCopied] = useState(false);
-  const text = spelled[language](path, body);
+  const text = writeCode[language](path, body);
   const copy = (): void => {
     void navigator.clipboard.writeText(text).then(() => setCopied(true));
     setTimeout(() => setCopied(false), 1500);
@@ -48,7 +48,7 @@ export function CopyAs({ path, body }: CopyAsProps) {
   );
 }
 
-const spelled: Record<Language, (path: string, body: Values) => string> = {
+const writeCode: Record<Language, (path: string, body: Values) => string> = {
   curl: (path, body) =>
     [
       `curl -s ${location.origin}${path} \\`,
@@ -60,20 +60,19 @@ const spelled: Record<Language, (path: string, body: Values) => string> = {
       "import { StudioGateway } from 'studio-gateway-client';",
       '',
       `const client = new StudioGateway({ baseUrl: '${location.origin}', apiKey: process.env.STUDIO_API_KEY! });`,
-      `const made = await client.${callOf(path)}${JSON.stringify(body, null, 2)});`,
+      `const result = await client.${callStart(path)}${JSON.stringify(body, null, 2)});`,
     ].join('\n'),
   Python: (path, body) =>
     [
-      'import os',
       'from studio_gateway import StudioGateway',
       '',
-      `client = StudioGateway(os.environ["STUDIO_API_KEY"], "${location.origin}")`,
-      `made = client.${callOf(path)}${pythonText(body)})`,
+      `client = StudioGateway(base_url="${location.origin}")  # reads STUDIO_API_KEY`,
+      `result = client.${callStart(path)}${pythonText(body)})`,
     ].join('\n'),
 };
 
 /** Returns the start of the function call for the endpoint, which is the same in both clients. */
-function callOf(path: string): string {
+function callStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }
 

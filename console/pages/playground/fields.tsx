@@ -1,13 +1,13 @@
 /** Fields of a form, made from their schemas. */
 import { useId, type ReactNode } from 'react';
-import { isMedia, listIn, titleOf, type Field, type FieldSchema } from './capability.ts';
+import { isMedia, listIn, toTitle, type Field, type FieldSchema } from './capability.ts';
 import { JsonField } from './json-field.tsx';
 import { MediaField, MediaListField } from './media-field.tsx';
 
 interface FieldProps extends Field {
   value: unknown;
   /** Message of the API about the value. */
-  wrong?: string | undefined;
+  error?: string | undefined;
   change: (value: unknown) => void;
 }
 
@@ -16,7 +16,7 @@ const longText = 300;
 
 /** Shows the field of a schema. */
 export function SchemaField(props: FieldProps) {
-  const { name, schema, wrong, value, isRequired } = props;
+  const { name, schema, error, value, isRequired } = props;
   const id = useId();
   const { type, description } = schema;
   if (type === 'boolean' && schema.default === undefined && !isRequired)
@@ -30,16 +30,16 @@ export function SchemaField(props: FieldProps) {
     return null;
   })();
   if (rows) return <RowsField {...props} list={rows} />;
-  const choices = name === 'aspectRatio' ? choicesOf(schema) : undefined;
+  const choices = name === 'aspectRatio' ? listChoices(schema) : undefined;
   if (choices) return <ChipsField {...{ name, schema, value, choices, change: props.change }} />;
   return (
     <div className="field">
-      <label htmlFor={id}>{titleOf(name)}</label>
+      <label htmlFor={id}>{toTitle(name)}</label>
       {control ?? <PlainField {...props} id={id} />}
       {description && <span className="hint">{description}</span>}
-      {wrong && (
+      {error && (
         <span className="wrong" role="alert">
-          {wrong}
+          {error}
         </span>
       )}
     </div>
@@ -57,7 +57,7 @@ function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
   const others = choices.filter((choice) => choice !== preset);
   return (
     <fieldset className="chips">
-      <legend>{titleOf(name)}</legend>
+      <legend>{toTitle(name)}</legend>
       {[undefined, ...others].map((choice) => (
         <label key={String(choice)} className="chip">
           <input
@@ -81,14 +81,14 @@ function CheckField({ name, value, change }: FieldProps) {
         checked={value === true}
         onChange={({ target }) => change(target.checked || undefined)}
       />
-      {titleOf(name)}
+      {toTitle(name)}
     </label>
   );
 }
 
 function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id: string }) {
   const { type, maxLength = 0 } = schema;
-  const choices = choicesOf(schema);
+  const choices = listChoices(schema);
   if (choices) return <Choice {...{ schema, value, change, isRequired, id, choices }} />;
   if (type === 'integer' || type === 'number') {
     return (
@@ -99,7 +99,7 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
         min={schema.minimum}
         max={schema.maximum}
         required={isRequired}
-        placeholder={placeholderOf(schema)}
+        placeholder={makePlaceholder(schema)}
         value={typeof value === 'number' ? value : ''}
         onChange={({ target }) => change(target.value === '' ? undefined : target.valueAsNumber)}
       />
@@ -110,7 +110,7 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
     id,
     required: isRequired,
     maxLength: schema.maxLength,
-    placeholder: placeholderOf(schema),
+    placeholder: makePlaceholder(schema),
     value: typeof value === 'string' ? value : '',
   };
   return maxLength > longText ? (
@@ -150,25 +150,25 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
   );
 }
 
-function choicesOf(schema: FieldSchema): readonly (string | number | boolean)[] | undefined {
+function listChoices(schema: FieldSchema): readonly (string | number | boolean)[] | undefined {
   if (schema.type === 'boolean') return [true, false];
   return schema.enum ?? schema.anyOf?.find((each) => each.enum)?.enum;
 }
 
-function placeholderOf({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
+function makePlaceholder({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
   if (preset !== undefined) return JSON.stringify(preset);
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
 
 /** Shows a list of objects with a few fields each, for example the lines of a dialogue. */
-function RowsField({ name, value, change, list, wrong }: FieldProps & { list: FieldSchema }) {
+function RowsField({ name, value, change, list, error }: FieldProps & { list: FieldSchema }) {
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
   const put = (index: number, row: Record<string, unknown>): void =>
     change(rows.map((each, at) => (at === index ? row : each)));
   return (
     <fieldset>
-      <legend>{titleOf(name)}</legend>
+      <legend>{toTitle(name)}</legend>
       {rows.map((row, index) => (
         <fieldset key={index}>
           {Object.entries(properties).map(([field, schema]) => (
@@ -193,7 +193,7 @@ function RowsField({ name, value, change, list, wrong }: FieldProps & { list: Fi
           Add row
         </button>
       )}
-      {wrong && <span className="wrong">{wrong}</span>}
+      {error && <span className="wrong">{error}</span>}
     </fieldset>
   );
 }

@@ -1,9 +1,9 @@
 /** Fields for media: a URL, or a file that is dropped or chosen and then uploaded. */
 import { useMutation } from '@tanstack/react-query';
 import { useState, type DragEvent } from 'react';
-import { ApiError, answered, api } from '../../gateway/client.ts';
-import { useWho } from '../../gateway/session.ts';
-import { Refusal } from '../../parts/states.tsx';
+import { ApiError, unwrap, api } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { ErrorMessage } from '../../parts/states.tsx';
 import type { FieldSchema } from './capability.ts';
 
 interface MediaFieldProps {
@@ -16,7 +16,7 @@ interface MediaFieldProps {
 /** Shows the field of one medium. */
 export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
   return (
-    <Drop take={([file]) => change(file)}>
+    <DropZone onUpload={([file]) => change(file)}>
       <input
         id={id}
         type="text"
@@ -26,7 +26,7 @@ export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
         value={typeof value === 'string' ? value : ''}
         onChange={({ target }) => change(target.value || undefined)}
       />
-    </Drop>
+    </DropZone>
   );
 }
 
@@ -39,38 +39,39 @@ export function MediaListField({
   change,
 }: MediaFieldProps & { list: FieldSchema }) {
   const urls: string[] = Array.isArray(value) ? value : [];
-  const put = (next: string[]): void => change(next.slice(0, list.maxItems));
+  const replace = (next: string[]): void => change(next.slice(0, list.maxItems));
   return (
-    <Drop take={(files) => put([...urls.filter(Boolean), ...files])} several>
+    <DropZone isMultiple onUpload={(files) => replace([...urls.filter(Boolean), ...files])}>
       <textarea
         id={id}
         required={isRequired}
         placeholder="One URL per line, or drop files here"
         value={urls.join('\n')}
-        onChange={({ target }) => put(target.value === '' ? [] : target.value.split('\n'))}
+        onChange={({ target }) => replace(target.value === '' ? [] : target.value.split('\n'))}
       />
-    </Drop>
+    </DropZone>
   );
 }
 
-interface DropProps {
-  several?: boolean;
+interface DropZoneProps {
+  isMultiple?: boolean;
   /** Receives the ids of the uploaded files. */
-  take: (fileIds: string[]) => void;
+  onUpload: (fileIds: string[]) => void;
   children: React.ReactNode;
 }
 
-function Drop({ several = false, take, children }: DropProps) {
-  const who = useWho();
+function DropZone({ isMultiple = false, onUpload, children }: DropZoneProps) {
+  const sessionKey = useSessionKey();
   const [isOver, setOver] = useState(false);
   const upload = useMutation({
     mutationFn: (files: File[]) => Promise.all(files.map(uploadFile)),
-    onSuccess: take,
+    onSuccess: onUpload,
   });
-  const refusal = who.refuses('storage:write');
+  const denial = sessionKey.explainDenial('storage:write');
   const begin = (files: FileList | null): void => {
     const chosen = [...(files ?? [])];
-    if (chosen.length > 0 && refusal === null) upload.mutate(several ? chosen : chosen.slice(0, 1));
+    if (chosen.length > 0 && denial === null)
+      upload.mutate(isMultiple ? chosen : chosen.slice(0, 1));
   };
   const drop = (event: DragEvent): void => {
     event.preventDefault();
@@ -89,18 +90,18 @@ function Drop({ several = false, take, children }: DropProps) {
     >
       {children}
       <p className="row">
-        <label className="button" title={refusal ?? undefined}>
-          {upload.isPending ? 'Uploading…' : several ? 'Choose files' : 'Choose file'}
+        <label className="button" title={denial ?? undefined}>
+          {upload.isPending ? 'Uploading…' : isMultiple ? 'Choose files' : 'Choose file'}
           <input
             className="unseen"
             type="file"
-            multiple={several}
-            disabled={refusal !== null || upload.isPending}
+            multiple={isMultiple}
+            disabled={denial !== null || upload.isPending}
             onChange={({ target }) => begin(target.files)}
           />
         </label>
       </p>
-      <Refusal error={upload.error} />
+      <ErrorMessage error={upload.error} />
     </div>
   );
 }
@@ -108,12 +109,12 @@ function Drop({ several = false, take, children }: DropProps) {
 /** Uploads a file and returns its id. @throws ApiError */
 async function uploadFile(file: File): Promise<string> {
   const body = { filename: file.name, contentType: file.type, size: file.size };
-  const place = await answered(api.POST('/api/v1/storage/upload-url', { body }));
-  const sent = await fetch(place.uploadUrl, {
-    method: place.method,
-    headers: place.headers,
+  const target = await unwrap(api.POST('/api/v1/storage/upload-url', { body }));
+  const response = await fetch(target.uploadUrl, {
+    method: target.method,
+    headers: target.headers,
     body: file,
   });
-  if (!sent.ok) throw new ApiError(sent.status, await sent.json().catch(() => null));
-  return place.fileId;
+  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => null));
+  return target.fileId;
 }

@@ -7,43 +7,49 @@ import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
 import { jobQuery } from '../job/job-query.ts';
-import { State } from '../../parts/values.tsx';
+import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
-import { nameOf, type Capability } from './capability.ts';
+import { endpointName, type Capability } from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
 
 /** Shows the playground of an endpoint; `name` is the path of the endpoint below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
-  const capability = data.data.find((each) => nameOf(each) === name);
+  const capability = data.data.find((each) => endpointName(each) === name);
   if (!capability) return <Redirect to="/playground/image/generate" replace />;
   return (
     <>
       <div className="head">
         <h1>Playground</h1>
       </div>
-      <Endpoints of={data.data} chosen={capability} />
-      <Bench key={capability.type} capability={capability} />
+      <Endpoints capabilities={data.data} current={capability} />
+      <Workbench key={capability.type} capability={capability} />
     </>
   );
 }
 
 /** Lists the endpoints by medium: `image/remove-background` is `remove background` of `image`. */
-function Endpoints({ of, chosen }: { of: readonly Capability[]; chosen: Capability }) {
-  const groups = Map.groupBy(of, (each) => nameOf(each).split('/')[0] ?? '');
+function Endpoints({
+  capabilities,
+  current,
+}: {
+  capabilities: readonly Capability[];
+  current: Capability;
+}) {
+  const groups = Map.groupBy(capabilities, (each) => endpointName(each).split('/')[0] ?? '');
   return (
     <nav className="capabilities" aria-label="Endpoints">
       <ul>
-        {[...groups].map(([kind, capabilities]) => (
+        {[...groups].map(([kind, group]) => (
           <li key={kind}>
             <span className="dim">{kind}</span>
-            {capabilities.map((each) => (
+            {group.map((each) => (
               <Link
                 key={each.type}
-                href={`/playground/${nameOf(each)}`}
-                aria-current={each === chosen ? 'page' : undefined}
+                href={`/playground/${endpointName(each)}`}
+                aria-current={each === current ? 'page' : undefined}
               >
-                {nameOf(each).split('/').slice(1).join(' ').replaceAll('-', ' ')}
+                {endpointName(each).split('/').slice(1).join(' ').replaceAll('-', ' ')}
               </Link>
             ))}
           </li>
@@ -54,12 +60,12 @@ function Endpoints({ of, chosen }: { of: readonly Capability[]; chosen: Capabili
 }
 
 /** Shows the form and the last job of an endpoint, also after a reload. */
-function Bench({ capability }: { capability: Capability }) {
-  const place = `job ${capability.type}`;
-  const [jobId, setJobId] = useState(() => sessionStorage.getItem(place));
+function Workbench({ capability }: { capability: Capability }) {
+  const storageKey = `job ${capability.type}`;
+  const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));
   const column = useRef<HTMLElement>(null);
   const follow = (next: string): void => {
-    sessionStorage.setItem(place, next);
+    sessionStorage.setItem(storageKey, next);
     setJobId(next);
     // On a narrow screen the column is below the form.
     column.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
@@ -69,7 +75,7 @@ function Bench({ capability }: { capability: Capability }) {
       <CapabilityForm capability={capability} follow={follow} />
       <section ref={column} className="result" aria-label="Job" aria-live="polite">
         {jobId ? (
-          <Made key={jobId} jobId={jobId} />
+          <LastJob key={jobId} jobId={jobId} />
         ) : (
           <Empty title="No job yet">The job, its steps and its outputs appear here.</Empty>
         )}
@@ -78,14 +84,14 @@ function Bench({ capability }: { capability: Capability }) {
   );
 }
 
-function Made({ jobId }: { jobId: string }) {
+function LastJob({ jobId }: { jobId: string }) {
   const { data: job } = useQuery(jobQuery(jobId));
   if (!job) return null;
   return (
     <div className="stack">
       <div className="card stack">
         <div className="head">
-          <State of={job.status} />
+          <State name={job.status} />
           <span className="dim">
             <Billing billing={job.billing} />
           </span>

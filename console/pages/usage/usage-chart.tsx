@@ -4,7 +4,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import type { DailySums } from './usage-sums.ts';
 
-/** Form of the chart. */
+/** Type of the chart. */
 export type Shape = 'stacked' | 'lines';
 
 interface UsageChartProps {
@@ -20,14 +20,14 @@ const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 /** Draws charges by day. */
 export function UsageChart({ sums, shape, point }: UsageChartProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const { current } = place;
+    const { current } = container;
     return current ? draw(current, { sums, shape, point }) : undefined;
   }, [sums, shape, point]);
   return (
     <div
-      ref={place}
+      ref={container}
       className="chart"
       role="img"
       aria-label="Credits by day; the table has the numbers"
@@ -40,12 +40,12 @@ export function UsageChart({ sums, shape, point }: UsageChartProps) {
   );
 }
 
-function draw(place: HTMLElement, props: UsageChartProps): () => void {
-  const plot = new uPlot(optionsOf(place, props), dataOf(props), place);
+function draw(container: HTMLElement, props: UsageChartProps): () => void {
+  const plot = new uPlot(makeOptions(container, props), chartData(props), container);
   const watcher = new ResizeObserver(([entry]) => {
     if (entry) plot.setSize({ width: entry.contentRect.width, height: heightPixels });
   });
-  watcher.observe(place);
+  watcher.observe(container);
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   const redraw = (): void => plot.redraw();
   scheme.addEventListener('change', redraw);
@@ -63,7 +63,7 @@ function draw(place: HTMLElement, props: UsageChartProps): () => void {
  * Returns the data of the chart. In a stacked chart, each series is added to the series below it,
  * and the highest is drawn first.
  */
-function dataOf({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
+function chartData({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
   const seconds = days.map((day) => Date.parse(day) / 1000);
   const own = series.map(({ credits }) => credits);
   if (shape === 'lines') return [seconds, ...own];
@@ -74,26 +74,29 @@ function dataOf({ sums: { days, series }, shape }: UsageChartProps): uPlot.Align
   return [seconds, ...stacked.toReversed()];
 }
 
-function optionsOf(place: HTMLElement, { sums, shape, point }: UsageChartProps): uPlot.Options {
-  const colour = (index: number): string => {
-    const probe = place.querySelector(`.series-${index}`);
+function makeOptions(
+  container: HTMLElement,
+  { sums, shape, point }: UsageChartProps,
+): uPlot.Options {
+  const color = (index: number): string => {
+    const probe = container.querySelector(`.series-${index}`);
     return probe ? getComputedStyle(probe).color : 'gray';
   };
   const axis = {
-    stroke: () => getComputedStyle(place).color,
-    grid: { stroke: () => getComputedStyle(place).borderTopColor, width: 1 },
+    stroke: () => getComputedStyle(container).color,
+    grid: { stroke: () => getComputedStyle(container).borderTopColor, width: 1 },
     ticks: { show: false },
   };
   const indexes = sums.series.map((_, index) => index);
-  const lines = indexes.map((index) => ({ stroke: () => colour(index), width: 2 }));
+  const lines = indexes.map((index) => ({ stroke: () => color(index), width: 2 }));
   const bars = indexes.toReversed().map((index) => ({
-    fill: () => colour(index),
+    fill: () => color(index),
     width: 0,
     points: { show: false },
     ...(uPlot.paths.bars && { paths: uPlot.paths.bars({ size: [0.72, 48] }) }),
   }));
   return {
-    width: place.clientWidth,
+    width: container.clientWidth,
     height: heightPixels,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: shape === 'lines' } },

@@ -1,4 +1,4 @@
-/** Usage by day for the chart and its table. */
+/** Usage by day for the chart and its tables. */
 import type { Schemas } from '../../gateway/client.ts';
 
 type Row = Schemas['UsageSummary']['rows'][number];
@@ -30,37 +30,39 @@ const dayMs = 86_400_000;
 const seriesMax = 8;
 
 /** Returns the start of a period of `days` days that ends today. */
-export function beginOf(days: number): string {
+export function periodStart(days: number): string {
   const today = Math.floor(Date.now() / dayMs) * dayMs;
   // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
 }
 
 /** Groups rows of GET /usage/summary by day and by the split. */
-export function dailySums({ after, before, rows }: Schemas['UsageSummary'], by: Split): DailySums {
+export function dailySums(summary: Schemas['UsageSummary'], by: Split): DailySums {
+  const { after, before, rows } = summary;
   const days: string[] = [];
   for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {
     days.push(new Date(at).toISOString().slice(0, 10));
   }
-  const found = Map.groupBy(rows, (row) => nameOf(row, by));
-  const all = [...found].map(([id, own]) => seriesOf(id, days, own));
-  const dearest = all.toSorted((one, other) => sum(other.credits) - sum(one.credits));
-  if (dearest.length <= seriesMax) return { days, series: dearest };
-  const rest = dearest.slice(seriesMax - 1);
-  const together: Series = {
+  const groups = Map.groupBy(rows, (row) => seriesId(row, by));
+  const series = [...groups]
+    .map(([id, group]) => makeSeries(id, days, group))
+    .toSorted((one, other) => sum(other.credits) - sum(one.credits));
+  if (series.length <= seriesMax) return { days, series };
+  const rest = series.slice(seriesMax - 1);
+  const others: Series = {
     id: null,
     credits: days.map((_, day) => sum(rest.map(({ credits }) => credits[day] ?? 0))),
     requests: days.map((_, day) => sum(rest.map(({ requests }) => requests[day] ?? 0))),
   };
-  return { days, series: [...dearest.slice(0, seriesMax - 1), together] };
+  return { days, series: [...series.slice(0, seriesMax - 1), others] };
 }
 
-function nameOf({ model, keyId, type }: Row, by: Split): string {
+function seriesId({ model, keyId, type }: Row, by: Split): string {
   const names = { model: model ?? 'no model', key: keyId ?? '', type: type ?? '' };
   return by === null ? 'all' : names[by];
 }
 
-function seriesOf(id: string, days: readonly string[], rows: readonly Row[]): Series {
+function makeSeries(id: string, days: readonly string[], rows: readonly Row[]): Series {
   const byDay = new Map(rows.map((row) => [row.day, row]));
   return {
     id,

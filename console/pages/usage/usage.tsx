@@ -1,22 +1,23 @@
 /** Usage: credits, charges by day, and each record. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { balanceQuery, useWho } from '../../gateway/session.ts';
+import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
-import { Ago, Credits, Money, bytesText } from '../../parts/values.tsx';
+import { bytesText, Credits, Money } from '../../parts/amounts.tsx';
+import { Ago } from '../../parts/times.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
 
 /** Shows the usage of the organization. */
 export default function Usage() {
-  const refusal = useWho().refuses('usage:read');
+  const denial = useSessionKey().explainDenial('usage:read');
   return (
     <>
       <div className="head">
         <h1>Usage</h1>
       </div>
-      {refusal ? (
-        <Empty title="Usage">{refusal}</Empty>
+      {denial ? (
+        <Empty title="Usage">{denial}</Empty>
       ) : (
         <div className="stack">
           <Account />

@@ -1,111 +1,118 @@
 /** The webhooks of jobs, newest job first. */
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { Link } from 'wouter';
-import { answered, api, type Schemas } from '../../gateway/client.ts';
-import { Empty, Loading, Refusal } from '../../parts/states.tsx';
-import { Table, type TableRow } from '../../parts/table.tsx';
-import { Ago, State, Tail } from '../../parts/values.tsx';
-import type { DeliveryFilter } from './webhooks.tsx';
+import { unwrap, api, type Schemas } from '../../gateway/client.ts';
+import { usePages } from '../../gateway/pages.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { SelectField } from '../../parts/fields.tsx';
+import { IdTail } from '../../parts/ids.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { State } from '../../parts/state.tsx';
+import { ErrorMessage } from '../../parts/states.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Ago } from '../../parts/times.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
 
 const listKey = ['timeline', 'webhooks'];
+const filters = [
+  ['', 'All'],
+  ['failing', 'last attempt failed'],
+  ['waiting', 'waiting'],
+  ['delivering', 'delivering'],
+  ['delivered', 'delivered'],
+  ['gone', 'gone (410)'],
+  ['failed', 'failed, no more attempts'],
+] as const;
+const refreshMs = 3000;
+
+const columns: Column<Webhook>[] = [
+  {
+    title: 'Job',
+    cell: ({ jobId }) => (
+      <Link href={`/jobs/${jobId}`}>
+        <IdTail id={jobId} />
+      </Link>
+    ),
+  },
+  { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
+  { title: 'State', cell: ({ state }) => <State name={state} /> },
+  { title: 'Attempts', cell: ({ attempts }) => attempts },
+  { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
+  { title: 'Updated', cell: ({ updatedAt }) => <Ago at={updatedAt} /> },
+  { title: 'Action', cell: (webhook) => <RedeliverButton {...webhook} /> },
+];
 
 /** Lists deliveries. */
-export function DeliveryList({ filter }: { filter: DeliveryFilter }) {
-  const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
+export function Deliveries() {
+  const [filter, setFilter] = useState<(typeof filters)[number][0]>('');
+  const webhooks = usePages({
     queryKey: [...listKey, filter],
-    initialPageParam: null as string | null,
-    queryFn: ({ pageParam: cursor }) =>
-      answered(
+    read: (cursor) =>
+      unwrap(
         api.GET('/api/v1/webhooks/deliveries', {
-          params: { query: { ...(filter && { state: filter }), ...(cursor && { cursor }) } },
+          params: { query: { ...(filter && { state: filter }), ...cursor } },
         }),
       ),
-    getNextPageParam: ({ nextCursor }) => nextCursor,
     // The event stream has no deliveries, so the list is read again while one is in progress.
-    refetchInterval: ({ state }) => (state.data?.pages.some(isMoving) ? 3000 : false),
+    refreshMs: (items) => items.some(({ state }) => state === 'delivering') && refreshMs,
   });
-  const webhooks = data?.pages.flatMap((page) => page.data);
-  if (error) return <Refusal error={error} />;
-  if (!webhooks) return <Loading />;
-  if (webhooks.length === 0) {
-    return (
-      <Empty title={filter === '' ? 'No webhooks yet' : 'No deliveries match'}>
-        Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
-      </Empty>
-    );
-  }
+  return (
+    <Panel
+      title="Deliveries"
+      columns={columns}
+      {...webhooks}
+      rowId={({ jobId }) => jobId}
+      empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
+      emptyHint={
+        <>
+          Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
+        </>
+      }
+    >
+      <SelectField
+        label="State"
+        className="check"
+        options={filters}
+        value={filter}
+        change={setFilter}
+      />
+    </Panel>
+  );
+}
+
+function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: Webhook) {
   return (
     <>
-      <Table
-        label="Deliveries"
-        columns={['Job', 'URL', 'State', 'Attempts', 'Last response', 'Updated', 'Action']}
-        rows={webhooks.map(rowOf)}
-      />
-      {hasNextPage && (
-        <button type="button" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-          {isFetchingNextPage ? 'Loading…' : 'Show more'}
-        </button>
+      {lastStatus ?? lastError ?? '–'}
+      {nextAttemptAt && state !== 'delivered' && (
+        <span className="dim">
+          {' '}
+          · retry <Ago at={nextAttemptAt} />
+        </span>
       )}
     </>
   );
 }
 
-/** Returns whether a page has a delivery in progress. */
-const isMoving = ({ data }: { data: readonly Webhook[] }): boolean =>
-  data.some(({ state }) => state === 'delivering');
-
-function rowOf(webhook: Webhook): TableRow {
-  const { jobId, url, state, attempts, lastStatus, lastError, nextAttemptAt, updatedAt } = webhook;
-  return {
-    id: jobId,
-    attributes: { 'data-job': jobId },
-    cells: [
-      <Link key="job" href={`/jobs/${jobId}`}>
-        <Tail of={jobId} />
-      </Link>,
-      <span key="url" className="url">
-        {url}
-      </span>,
-      <State key="state" of={state} />,
-      attempts,
-      <>
-        {lastStatus ?? lastError ?? '–'}
-        {nextAttemptAt && state !== 'delivered' && (
-          <span className="dim">
-            {' '}
-            · retry <Ago at={nextAttemptAt} />
-          </span>
-        )}
-      </>,
-      <Ago key="updated" at={updatedAt} />,
-      <Again key="again" jobId={jobId} state={state} />,
-    ],
-  };
-}
-
-function Again({ jobId, state }: Pick<Webhook, 'jobId' | 'state'>) {
+function RedeliverButton({ jobId, state }: Webhook) {
   const client = useQueryClient();
+  const params = { path: { jobId } };
   const { isPending, error, mutate } = useMutation({
-    mutationFn: () =>
-      answered(
-        api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params: { path: { jobId } } }),
-      ),
+    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
     onSettled: () => client.invalidateQueries({ queryKey: listKey }),
   });
-  const isEarly = state === 'waiting';
   return (
     <>
-      <button
-        type="button"
-        disabled={isPending || isEarly}
-        title={isEarly ? 'The job has not ended yet.' : undefined}
+      <ActionButton
+        disabled={isPending}
+        disabledReason={state === 'waiting' ? 'The job has not ended yet.' : null}
         onClick={() => mutate()}
       >
         {isPending ? 'Sending…' : 'Deliver again'}
-      </button>
-      <Refusal error={error} />
+      </ActionButton>
+      <ErrorMessage error={error} />
     </>
   );
 }

@@ -1,9 +1,11 @@
 /** The URL for account notices about a low balance and key limits, and the latest notices. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered, api, type Schemas } from '../../gateway/client.ts';
-import { Loading, Refusal } from '../../parts/states.tsx';
-import { Ago, State } from '../../parts/values.tsx';
+import { unwrap, api, type Schemas } from '../../gateway/client.ts';
+import { TextField } from '../../parts/fields.tsx';
+import { State } from '../../parts/state.tsx';
+import { ErrorMessage, Loading } from '../../parts/states.tsx';
+import { Ago } from '../../parts/times.tsx';
 
 type Settings = Schemas['GetNoticesAnswer'];
 const queryKey = ['usage', 'notices'];
@@ -14,12 +16,12 @@ const titles: Record<Settings['notices'][number]['type'], string> = {
   'key.limit.reached': 'Key limit reached',
 };
 
-/** Shows the notices; `refusal` is the reason why the user may not see them, or null. */
-export function Notices({ refusal }: { refusal: string | null }) {
+/** Shows the notices; `denial` is the reason why the user may not see them, or null. */
+export function Notices({ denial }: { denial: string | null }) {
   const { data, error } = useQuery({
     queryKey,
-    queryFn: () => answered(api.GET('/api/v1/webhooks/notices')),
-    enabled: refusal === null,
+    queryFn: () => unwrap(api.GET('/api/v1/webhooks/notices')),
+    enabled: denial === null,
   });
   return (
     <section className="card stack">
@@ -27,25 +29,25 @@ export function Notices({ refusal }: { refusal: string | null }) {
       <p className="dim">
         Receive a webhook when the balance is low, and when 80 % and 100 % of a key’s limit is used.
       </p>
-      {refusal && <p className="hint">{refusal}</p>}
-      <Refusal error={error} />
-      {!data && !error && !refusal && <Loading />}
-      {data && <Target settings={data} />}
-      {data && data.notices.length > 0 && <Newest notices={data.notices} />}
+      {denial && <p className="hint">{denial}</p>}
+      <ErrorMessage error={error} />
+      {!data && !error && !denial && <Loading />}
+      {data && <NoticeSettings settings={data} />}
+      {data && data.notices.length > 0 && <LatestNotices notices={data.notices} />}
     </section>
   );
 }
 
-function Target({ settings }: { settings: Settings }) {
+function NoticeSettings({ settings }: { settings: Settings }) {
   const client = useQueryClient();
   const [url, setUrl] = useState(settings.url ?? '');
   const [low, setLow] = useState(settings.lowBalanceCredits?.toString() ?? '');
   const save = useMutation({
     mutationFn: () => {
       const body = { url: url || null, lowBalanceCredits: low === '' ? null : Number(low) };
-      return answered(api.PUT('/api/v1/webhooks/notices', { body }));
+      return unwrap(api.PUT('/api/v1/webhooks/notices', { body }));
     },
-    onSuccess: (now) => client.setQueryData(queryKey, now),
+    onSuccess: (saved) => client.setQueryData(queryKey, saved),
   });
   return (
     <form
@@ -55,32 +57,26 @@ function Target({ settings }: { settings: Settings }) {
         save.mutate();
       }}
     >
-      <label>
-        <span>
-          URL <span className="hint">https; empty: no notices</span>
-        </span>
-        <input
-          type="url"
-          maxLength={2048}
-          placeholder="https://shop.example/hooks/credits"
-          value={url}
-          onChange={({ target }) => setUrl(target.value)}
-        />
-      </label>
-      <label>
-        <span>
-          Alert below <span className="hint">credits; empty: no notices of the balance</span>
-        </span>
-        <input
-          type="number"
-          min={0}
-          max={1_000_000_000}
-          step="any"
-          value={low}
-          onChange={({ target }) => setLow(target.value)}
-        />
-      </label>
-      <Refusal error={save.error} />
+      <TextField
+        label="URL"
+        hint="https; empty: no notices"
+        type="url"
+        maxLength={2048}
+        placeholder="https://shop.example/hooks/credits"
+        value={url}
+        change={setUrl}
+      />
+      <TextField
+        label="Alert below"
+        hint="credits; empty: no notices about the balance"
+        type="number"
+        min={0}
+        max={1_000_000_000}
+        step="any"
+        value={low}
+        change={setLow}
+      />
+      <ErrorMessage error={save.error} />
       <div className="row">
         <button type="submit" disabled={save.isPending}>
           {save.isPending ? 'Saving…' : 'Save'}
@@ -93,7 +89,7 @@ function Target({ settings }: { settings: Settings }) {
   );
 }
 
-function Newest({ notices }: Pick<Settings, 'notices'>) {
+function LatestNotices({ notices }: Pick<Settings, 'notices'>) {
   return (
     <>
       <h3>Latest notices</h3>
@@ -104,7 +100,7 @@ function Newest({ notices }: Pick<Settings, 'notices'>) {
             <span className="dim">
               <Ago at={createdAt} />
             </span>{' '}
-            <State of={state} /> <span className="dim">{lastStatus ?? lastError}</span>
+            <State name={state} /> <span className="dim">{lastStatus ?? lastError}</span>
           </li>
         ))}
       </ul>

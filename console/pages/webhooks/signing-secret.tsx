@@ -1,10 +1,11 @@
 /** The secret that signs webhooks: shown on request, and rotated after a confirmation. */
 import { useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
-import { answered, api } from '../../gateway/client.ts';
-import { Ask, Secret } from '../../parts/dialog.tsx';
-import { Refusal } from '../../parts/states.tsx';
-import { Moment } from '../../parts/values.tsx';
+import { unwrap, api } from '../../gateway/client.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { ConfirmButton, Secret, type FieldReader } from '../../parts/dialog.tsx';
+import { SelectField } from '../../parts/fields.tsx';
+import { ErrorMessage } from '../../parts/states.tsx';
+import { Moment } from '../../parts/times.tsx';
 
 const overlaps = [
   [0, 'stops signing immediately'],
@@ -13,11 +14,16 @@ const overlaps = [
   [604_800, 'signs for another week'],
 ] as const;
 
-/** Shows the secret; `refusal` is the reason why the user may not see it, or null. */
-export function SigningSecret({ refusal }: { refusal: string | null }) {
-  const [isAsking, setAsking] = useState(false);
-  const look = useMutation({ mutationFn: () => answered(api.GET('/api/v1/webhooks/secret')) });
-  const { data } = look;
+/** Shows the secret; `denial` is the reason why the user may not see it, or null. */
+export function SigningSecret({ denial }: { denial: string | null }) {
+  const { data, error, isPending, mutate, reset } = useMutation({
+    mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
+  });
+  const rotate = async (read: FieldReader): Promise<void> => {
+    const body = { overlapSeconds: Number(read('overlap')) };
+    await unwrap(api.POST('/api/v1/webhooks/secret/rotate', { body }));
+    mutate();
+  };
   return (
     <section className="card stack">
       <h2>Signing secret</h2>
@@ -39,54 +45,35 @@ export function SigningSecret({ refusal }: { refusal: string | null }) {
           </p>
         </>
       )}
-      <Refusal error={look.error} />
+      <ErrorMessage error={error} />
       <div className="row">
-        <button
-          type="button"
-          disabled={refusal !== null || look.isPending}
-          title={refusal ?? undefined}
-          onClick={() => (data ? look.reset() : look.mutate())}
+        <ActionButton
+          disabledReason={denial}
+          disabled={isPending}
+          onClick={() => (data ? reset() : mutate())}
         >
           {data ? 'Hide the secret' : 'Show the secret'}
-        </button>
-        <button
-          type="button"
-          className="danger"
-          disabled={refusal !== null}
-          title={refusal ?? undefined}
-          onClick={() => setAsking(true)}
+        </ActionButton>
+        <ConfirmButton
+          title="Rotate secret"
+          verb="Rotate"
+          isDangerous
+          act={rotate}
+          disabledReason={denial}
         >
-          Rotate
-        </button>
+          <p>
+            Webhooks are signed with a new secret immediately. During the overlap the old secret
+            also signs, so that you can update receivers one by one.
+          </p>
+          <SelectField
+            label="The old secret"
+            name="overlap"
+            options={overlaps}
+            defaultValue={86_400}
+          />
+        </ConfirmButton>
       </div>
-      {refusal && <p className="hint">{refusal}</p>}
-      {isAsking && <Rotate onClose={() => setAsking(false)} rotated={() => look.mutate()} />}
+      {denial && <p className="hint">{denial}</p>}
     </section>
-  );
-}
-
-function Rotate({ onClose, rotated }: { onClose: () => void; rotated: () => void }) {
-  const [overlapSeconds, setOverlap] = useState(86_400);
-  const rotate = async (): Promise<void> => {
-    await answered(api.POST('/api/v1/webhooks/secret/rotate', { body: { overlapSeconds } }));
-    rotated();
-  };
-  return (
-    <Ask title="Rotate secret" verb="Rotate" isDangerous act={rotate} onClose={onClose}>
-      <p>
-        Webhooks are signed with a new secret immediately. During the overlap the old secret also
-        signs, so that you can update receivers one by one.
-      </p>
-      <label>
-        The old secret
-        <select value={overlapSeconds} onChange={({ target }) => setOverlap(Number(target.value))}>
-          {overlaps.map(([seconds, text]) => (
-            <option key={seconds} value={seconds}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
-    </Ask>
   );
 }

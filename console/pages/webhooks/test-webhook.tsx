@@ -1,15 +1,18 @@
 /** Sends a test webhook and shows what was sent and received. */
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answered, api, type Schemas } from '../../gateway/client.ts';
-import { Refusal } from '../../parts/states.tsx';
-import { State, durationText } from '../../parts/values.tsx';
+import { unwrap, api, type Schemas } from '../../gateway/client.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { TextField } from '../../parts/fields.tsx';
+import { ErrorMessage } from '../../parts/states.tsx';
+import { State } from '../../parts/state.tsx';
+import { durationText } from '../../parts/times.tsx';
 
-/** Shows the form; `refusal` is the reason why the user may not send tests, or null. */
-export function TestWebhook({ refusal }: { refusal: string | null }) {
+/** Shows the form; `denial` is the reason why the user may not send tests, or null. */
+export function TestWebhook({ denial }: { denial: string | null }) {
   const [url, setUrl] = useState('');
   const { data, error, isPending, mutate } = useMutation({
-    mutationFn: () => answered(api.POST('/api/v1/webhooks/test', { body: { url } })),
+    mutationFn: () => unwrap(api.POST('/api/v1/webhooks/test', { body: { url } })),
   });
   return (
     <section className="card stack" aria-label="Test">
@@ -24,28 +27,22 @@ export function TestWebhook({ refusal }: { refusal: string | null }) {
           mutate();
         }}
       >
-        <label>
-          Receiver
-          <input
-            type="url"
-            required
-            maxLength={2048}
-            placeholder="https://shop.example/hooks/studio"
-            value={url}
-            onChange={({ target }) => setUrl(target.value)}
-          />
-        </label>
+        <TextField
+          label="Receiver"
+          type="url"
+          required
+          maxLength={2048}
+          placeholder="https://shop.example/hooks/studio"
+          value={url}
+          change={setUrl}
+        />
         <div className="row">
-          <button
-            type="submit"
-            disabled={isPending || refusal !== null}
-            title={refusal ?? undefined}
-          >
+          <ActionButton type="submit" disabled={isPending} disabledReason={denial}>
             {isPending ? 'Sending…' : 'Send test'}
-          </button>
+          </ActionButton>
         </div>
       </form>
-      <Refusal error={error} />
+      <ErrorMessage error={error} />
       <div role="status">{data && <Result result={data.data} />}</div>
     </section>
   );
@@ -53,17 +50,17 @@ export function TestWebhook({ refusal }: { refusal: string | null }) {
 
 function Result({ result }: { result: Schemas['WebhookTest'] }) {
   const { outcome, status, error, response, durationMs, headers, body } = result;
-  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const headerLines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   return (
     <div className="stack">
       <p>
-        <State of={outcome} /> {status ?? error}{' '}
+        <State name={outcome} /> {status ?? error}{' '}
         <span className="dim">{durationMs !== null && durationText(durationMs)}</span>
       </p>
       {response && <pre className="code">{response}</pre>}
       <details>
         <summary>Request</summary>
-        <pre className="code">{[...head, '', body].join('\n')}</pre>
+        <pre className="code">{[...headerLines, '', body].join('\n')}</pre>
       </details>
     </div>
   );

@@ -1,7 +1,7 @@
 /** The events of a job from all records, in one order. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
-import { wordsOf } from '../../parts/names.ts';
-import { amountText } from '../../parts/values.tsx';
+import { toWords } from '../../parts/names.ts';
+import { amountText } from '../../parts/amounts.tsx';
 
 type Story = OperatorSchemas['ExplainedJob'];
 
@@ -16,7 +16,7 @@ export interface StoryEvent {
 }
 
 /** Lists the events, oldest first; events of the same time in the order of their kinds. */
-export function eventsOf(story: Story): StoryEvent[] {
+export function listEvents(story: Story): StoryEvent[] {
   const { createdAt, completedAt, status, error } = story;
   const events: StoryEvent[] = [
     { id: 'accepted', at: createdAt, kind: 'job', text: 'accepted' },
@@ -44,7 +44,7 @@ export function eventsOf(story: Story): StoryEvent[] {
       id: `action ${id}`,
       at,
       kind: 'operator',
-      text: `${actor}: ${wordsOf(action)}`,
+      text: `${actor}: ${toWords(action)}`,
       detail: `“${reason}”`,
     })),
   ];

@@ -1,17 +1,17 @@
 /** Descriptions of the prices and limits of a Studio model. */
 import type { Schemas } from '../../gateway/client.ts';
-import { exactText } from '../../parts/values.tsx';
-import { titleOf } from '../playground/capability.ts';
+import { exactText } from '../../parts/amounts.tsx';
+import { toTitle } from '../playground/capability.ts';
 
 /** Describes a price: `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
-export function priceWords(price: readonly Schemas['PriceRule'][]): string {
-  return price.map(ruleWords).join(', plus ');
+export function priceText(price: readonly Schemas['PriceRule'][]): string {
+  return price.map(priceRuleText).join(', plus ');
 }
 
-function ruleWords({ unit, pixels, rows }: Schemas['PriceRule']): string {
+function priceRuleText({ unit, pixels, rows }: Schemas['PriceRule']): string {
   const choices = rows.map(({ when, pixelsMax, credits }) => {
     const conditions = [
-      ...Object.entries(when).map(([field, value]) => conditionWords(field, value)),
+      ...Object.entries(when).map(([field, value]) => conditionText(field, value)),
       ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`]),
     ];
     const amount = exactText(credits);
@@ -21,8 +21,8 @@ function ruleWords({ unit, pixels, rows }: Schemas['PriceRule']): string {
   return `${choices.join(' or ')} per ${unit}${size}`;
 }
 
-function conditionWords(field: string, value: string | number | boolean): string {
-  const title = titleOf(field).toLowerCase();
+function conditionText(field: string, value: string | number | boolean): string {
+  const title = toTitle(field).toLowerCase();
   return typeof value === 'boolean'
     ? `${value ? 'with' : 'without'} ${title}`
     : `${title} ${value}`;

@@ -1,14 +1,16 @@
 /** The history of a job: the reason of its state, the next actions, and all events in order. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { answered } from '../../gateway/client.ts';
+import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { Loading, Refusal } from '../../parts/states.tsx';
+import { Loading, ErrorMessage } from '../../parts/states.tsx';
 import { typeText } from '../../parts/names.ts';
-import { Id, Moment, State } from '../../parts/values.tsx';
+import { CopyId } from '../../parts/ids.tsx';
+import { State } from '../../parts/state.tsx';
+import { Moment } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { JobActions } from './job-actions.tsx';
-import { eventsOf } from './story-events.ts';
+import { listEvents } from './job-events.ts';
 
 type Story = OperatorSchemas['ExplainedJob'];
 const refreshMs = 3000;
@@ -19,25 +21,25 @@ export function JobStory({ jobId }: { jobId: string }) {
     queryKey: ['operator', 'job', jobId],
     queryFn: async () => {
       const params = { path: { jobId } };
-      return (await answered(operatorApi.GET('/api/admin/v1/jobs/{jobId}', { params }))).data;
+      return (await unwrap(operatorApi.GET('/api/admin/v1/jobs/{jobId}', { params }))).data;
     },
     refetchInterval: ({ state }) => (state.data?.done ? false : refreshMs),
   });
-  if (error) return <Refusal error={error} />;
+  if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   return (
     <>
       <div className="head">
         <h2>{typeText(data.type)}</h2>
-        <State of={data.status} />
+        <State name={data.status} />
         <JobActions jobId={jobId} isDone={data.done} />
       </div>
       <div className="stack">
-        <Why story={data} />
+        <Explanation story={data} />
         <div className="two">
           <Timeline story={data} />
           <div className="stack">
-            <Facts story={data} />
+            <Details story={data} />
             <section className="card">
               <h2>Request</h2>
               {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
@@ -52,7 +54,7 @@ export function JobStory({ jobId }: { jobId: string }) {
   );
 }
 
-function Why({ story: { why, next } }: { story: Story }) {
+function Explanation({ story: { why, next } }: { story: Story }) {
   return (
     <section className="card stack">
       <p className="why">{why}</p>
@@ -83,7 +85,7 @@ function Timeline({ story }: { story: Story }) {
     <section className="card">
       <h2>Timeline</h2>
       <ol className="events" aria-label="Timeline">
-        {eventsOf(story).map(({ id, at, kind, text, detail }) => (
+        {listEvents(story).map(({ id, at, kind, text, detail }) => (
           <li key={id} data-kind={kind}>
             <span className="dim">
               <Moment at={at} />
@@ -99,7 +101,7 @@ function Timeline({ story }: { story: Story }) {
   );
 }
 
-function Facts({ story }: { story: Story }) {
+function Details({ story }: { story: Story }) {
   const { organization, key, billing, workflow, calls, jobId, requestId, deadlineAt } = story;
   return (
     <section className="card">
@@ -110,7 +112,7 @@ function Facts({ story }: { story: Story }) {
           <Link href={`/operator/organizations/${organization.organizationId}`}>
             {organization.name}
           </Link>{' '}
-          <State of={organization.status} />
+          <State name={organization.status} />
         </dd>
         <dt>Key</dt>
         <dd>
@@ -135,18 +137,18 @@ function Facts({ story }: { story: Story }) {
           )}
         </dd>
         {calls.map(({ index, provider, providerRequestId }) => (
-          <div key={index} className="same">
+          <div key={index} className="contents">
             <dt>{provider}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'no request id'}</dd>
+            <dd>{providerRequestId ? <CopyId id={providerRequestId} /> : 'no request id'}</dd>
           </div>
         ))}
         <dt>Job</dt>
         <dd>
-          <Id of={jobId} />
+          <CopyId id={jobId} />
         </dd>
         <dt>Request</dt>
         <dd>
-          <Id of={requestId} />
+          <CopyId id={requestId} />
         </dd>
       </dl>
     </section>

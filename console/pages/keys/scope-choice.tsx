@@ -1,8 +1,8 @@
-/** The scopes of a new key, chosen by a preset or one by one. */
-import type { Who } from '../../gateway/session.ts';
+/** The scopes of a new key, selected by a preset or one by one. */
+import type { SessionKey } from '../../gateway/session.ts';
 
 /** Scope of a key. */
-export type Scope = Who['scopes'][number];
+export type Scope = SessionKey['scopes'][number];
 
 const scopeTexts: Record<Scope, string> = {
   chat: 'Chat',
@@ -34,31 +34,32 @@ const presets = [
 ] as const;
 
 /** Returns the scopes of the preset App that the user's own key has. */
-export const appScopes = (who: Who): Scope[] => who.scopes.filter(presets[0].includes);
+export const appScopes = (sessionKey: SessionKey): Scope[] =>
+  sessionKey.scopes.filter(presets[0].includes);
 
-interface ScopesProps {
-  who: Who;
-  chosen: readonly Scope[];
-  choose: (chosen: readonly Scope[]) => void;
+interface ScopeChoiceProps {
+  sessionKey: SessionKey;
+  selected: readonly Scope[];
+  select: (selected: Scope[]) => void;
 }
 
 /** Shows the presets, and all scopes in a folded list. */
-export function Scopes({ who, chosen, choose }: ScopesProps) {
-  const isChosen = (of: readonly Scope[]): boolean =>
-    of.length === chosen.length && of.every((scope) => chosen.includes(scope));
+export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) {
+  const isSelected = (granted: readonly Scope[]): boolean =>
+    granted.length === selected.length && granted.every((scope) => selected.includes(scope));
   return (
     <>
       <fieldset className="presets">
         <legend>Permissions</legend>
         {presets.map(({ name, about, includes }) => {
-          const granted = who.scopes.filter(includes);
+          const granted = sessionKey.scopes.filter(includes);
           return (
             <label key={name} className="preset">
               <input
                 type="radio"
                 name="preset"
-                checked={isChosen(granted)}
-                onChange={() => choose(granted)}
+                checked={isSelected(granted)}
+                onChange={() => select(granted)}
               />
               <span>
                 {name} <span className="hint">{about}</span>
@@ -69,11 +70,11 @@ export function Scopes({ who, chosen, choose }: ScopesProps) {
       </fieldset>
       <details>
         <summary>
-          Scopes <span className="hint">{chosen.length} selected</span>
+          Scopes <span className="hint">{selected.length} selected</span>
         </summary>
         <div className="checks">
           {scopes.map((scope) => (
-            <ScopeCheck key={scope} {...{ scope, who, chosen, choose }} />
+            <ScopeCheck key={scope} {...{ scope, sessionKey, selected, select }} />
           ))}
         </div>
       </details>
@@ -81,9 +82,9 @@ export function Scopes({ who, chosen, choose }: ScopesProps) {
   );
 }
 
-function ScopeCheck({ scope, who, chosen, choose }: ScopesProps & { scope: Scope }) {
-  const isGranted = who.scopes.includes(scope);
-  const others = chosen.filter((each) => each !== scope);
+function ScopeCheck({ scope, sessionKey, selected, select }: ScopeChoiceProps & { scope: Scope }) {
+  const isGranted = sessionKey.scopes.includes(scope);
+  const others = selected.filter((each) => each !== scope);
   return (
     <label
       className="check"
@@ -94,8 +95,8 @@ function ScopeCheck({ scope, who, chosen, choose }: ScopesProps & { scope: Scope
       <input
         type="checkbox"
         disabled={!isGranted}
-        checked={chosen.includes(scope)}
-        onChange={({ target }) => choose(target.checked ? [...others, scope] : others)}
+        checked={selected.includes(scope)}
+        onChange={({ target }) => select(target.checked ? [...others, scope] : others)}
       />
       {scopeTexts[scope]} <code className="hint">{scope}</code>
     </label>

@@ -1,0 +1,73 @@
+/** `studio admin grant|take-back|refund|window`: credits of an organization. */
+import type { Command } from 'commander';
+import { CliError } from '../api-client.ts';
+import { numeric } from '../fields.ts';
+import { cellOf, list } from '../output.ts';
+import { organizationText } from './admin-organizations.ts';
+import { addWrite } from './admin-writes.ts';
+
+const creditMoves = [
+  { name: 'grant', path: 'grants', description: 'add credits', done: 'granted' },
+  {
+    name: 'take-back',
+    path: 'take-backs',
+    description: 'take back credits that are not reserved',
+    done: 'taken back',
+  },
+];
+
+/** Adds the commands to `studio admin`. */
+export function addCreditCommands(admin: Command): void {
+  for (const { name, path, description, done } of creditMoves) {
+    addWrite<{ id: string }>({
+      command: admin
+        .command(`${name} <organizationId>`)
+        .argument('<credits>', '', numeric)
+        .description(`${description}; a repeated --id has no effect`)
+        .requiredOption('--id <id>', 'for example the number of the invoice'),
+      path: (id) => `/organizations/${id}/${path}`,
+      body: ({ id }, [, credits]) => ({ id, credits: Number(credits) }),
+      bare: true,
+      text: (moved, [, credits]) =>
+        list({
+          [done]: moved['repeated'] === true ? 'already before' : Number(credits),
+          available: cellOf(moved, 'available'),
+        }),
+    });
+  }
+  addWrite<{ id: string; credits?: number }>({
+    command: admin
+      .command('refund <jobId>')
+      .description('give charged credits of a job back; a repeated --id has no effect')
+      .requiredOption('--id <id>', 'for example the number of the ticket')
+      .option('--credits <credits>', 'amount (default: all that are not refunded yet)', numeric),
+    path: (jobId) => `/jobs/${jobId}/refunds`,
+    body: ({ id, credits }) => ({ id, credits }),
+    bare: true,
+    text: (refund) => {
+      const amount = cellOf(refund, 'credits');
+      return list({
+        refunded: refund['repeated'] === true ? `${amount} already before` : amount,
+        'refunded in total': cellOf(refund, 'refunded'),
+        available: cellOf(refund, 'available'),
+      });
+    },
+  });
+  addWrite({
+    command: admin
+      .command('window <organizationId> <credits>')
+      .description('set the allowance per six hours; `none`: no limit'),
+    method: 'PUT',
+    path: (id) => `/organizations/${id}/window-allowance`,
+    body: (_, [, credits = '']) => ({ credits: creditsOrNone(credits) }),
+    text: organizationText,
+  });
+}
+
+function creditsOrNone(text: string): number | null {
+  if (text === 'none') return null;
+  if (!/^\d+(\.\d+)?$/.test(text)) {
+    throw new CliError(`credits: must be a number or none (received ${JSON.stringify(text)})`);
+  }
+  return Number(text);
+}

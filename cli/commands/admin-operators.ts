@@ -1,0 +1,44 @@
+/** `studio admin operator`: operators of the gateway, each with a key. */
+import type { Command } from 'commander';
+import { addAction } from '../actions.ts';
+import { addListing } from '../listings.ts';
+import { cellOf, cellsOf, list } from '../output.ts';
+import { addWrite } from './admin-writes.ts';
+
+/** Adds the commands of `studio admin operator`. Those that write require the ADMIN_API_KEY. */
+export function addOperatorCommands(operators: Command): void {
+  addWrite({
+    command: operators
+      .command('create <name>')
+      .description('create an operator with a key, which is shown once; needs ADMIN_API_KEY'),
+    path: () => '/operators',
+    body: (_, [name]) => ({ name }),
+    text: (made) => list(cellsOf(made, { operator: 'operatorId', name: 'name', key: 'key' })),
+  });
+  addWrite({
+    command: operators
+      .command('revoke <operatorId>')
+      .description('revoke the key of an operator; needs ADMIN_API_KEY'),
+    path: (operatorId) => `/operators/${operatorId}/revoke`,
+    text: (_, [operatorId]) => `revoked ${operatorId}\n`,
+  });
+  addAction({
+    command: operators.command('whoami').description('show the operator of this key'),
+    as: 'operator',
+    path: () => `/operator`,
+    text: (operator) => `${cellOf(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,
+  });
+  addListing({
+    as: 'operator',
+    command: operators.command('ls').description('list operators, newest first'),
+    path: () => '/operators',
+    columns: {
+      operator: 'operatorId',
+      name: 'name',
+      key: 'keyPrefix',
+      created: 'createdAt',
+      'last used': 'lastUsedAt',
+      revoked: 'revokedAt',
+    },
+  });
+}

@@ -1,0 +1,112 @@
+/** `studio admin org|user|key`: organizations, their users, and the users' keys. */
+import type { Command } from 'commander';
+import { addAction } from '../actions.ts';
+import { numeric } from '../fields.ts';
+import { addListing } from '../listings.ts';
+import { cellOf, cellsOf, list, type Fields } from '../output.ts';
+import { addWrite } from './admin-writes.ts';
+import { keyColumns, keyRequest, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
+import { accountFields } from './usage.ts';
+
+/** Formats an organization with its balance and window. */
+export function organizationText(data: Fields): string {
+  const columns = { organization: 'organizationId', name: 'name', status: 'status' };
+  const owner = cellOf(data, 'ownerId');
+  return list({
+    ...cellsOf(data, columns),
+    ...(owner !== null && { owner }),
+    ...accountFields(data),
+  });
+}
+
+/** Adds the commands of `studio admin org`. */
+export function addOrganizationCommands(org: Command): void {
+  addWrite<{ window?: number }>({
+    command: org
+      .command('create <name>')
+      .description('create an organization with an owner')
+      .option('--window <credits>', 'allowance per six hours (default: no limit)', numeric),
+    path: () => '/organizations',
+    body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
+    text: organizationText,
+  });
+  for (const verb of ['suspend', 'activate']) {
+    addWrite({
+      command: org.command(`${verb} <organizationId>`).description(`${verb} an organization`),
+      path: (id) => `/organizations/${id}/${verb}`,
+      text: organizationText,
+    });
+  }
+  addAction({
+    command: org.command('get <organizationId>').description('show an organization'),
+    as: 'operator',
+    path: (id) => `/organizations/${id}`,
+    text: organizationText,
+  });
+  addListing({
+    as: 'operator',
+    command: org
+      .command('ls')
+      .description('list organizations, newest first')
+      .option('--status <status>', 'active or suspended')
+      .option('--name <text>', 'only organizations whose name contains this text'),
+    path: () => '/organizations',
+    columns: {
+      organization: 'organizationId',
+      name: 'name',
+      status: 'status',
+      available: 'balance.available',
+      reserved: 'balance.reserved',
+      'window used': 'window.used',
+      'window limit': 'window.limit',
+    },
+  });
+}
+
+const userColumns = { user: 'userId', name: 'name', role: 'role' };
+
+/** Adds the commands of `studio admin user`. */
+export function addUserCommands(users: Command): void {
+  addWrite<{ role: string }>({
+    command: users
+      .command('create <organizationId> <name>')
+      .description('add a user to an organization')
+      .option('--role <role>', 'owner, admin, member or viewer', 'member'),
+    path: (id) => `/organizations/${id}/users`,
+    body: ({ role }, [, name]) => ({ name, role }),
+    text: (user) => list(cellsOf(user, userColumns)),
+  });
+  addListing({
+    as: 'operator',
+    command: users.command('ls <organizationId>').description('list users'),
+    path: (id) => `/organizations/${id}/users`,
+    columns: { ...userColumns, keys: 'keys' },
+    isWhole: true,
+  });
+}
+
+/** Adds the commands of `studio admin key`. */
+export function addKeyCommands(keys: Command): void {
+  addWrite<KeyOptions>({
+    command: withKeyOptions(
+      keys
+        .command('create <userId> <name>')
+        .description('create a key for a user; it is shown once'),
+    ),
+    path: (userId) => `/users/${userId}/keys`,
+    body: (options, [, name = '']) => keyRequest(name, options),
+    text: newKeyText,
+  });
+  addWrite({
+    command: keys.command('revoke <keyId>').description('revoke a key'),
+    path: (keyId) => `/keys/${keyId}/revoke`,
+    text: (_, [keyId]) => `revoked ${keyId}\n`,
+  });
+  addListing({
+    as: 'operator',
+    command: keys.command('ls <userId>').description('list the keys of a user'),
+    path: (userId) => `/users/${userId}/keys`,
+    columns: keyColumns,
+    isWhole: true,
+  });
+}

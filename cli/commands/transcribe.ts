@@ -1,0 +1,55 @@
+/** Command `studio transcribe`. */
+import { openAsBlob } from 'node:fs';
+import { basename } from 'node:path';
+import { Command } from 'commander';
+import { CliError } from '../api-client.ts';
+import { showEstimate } from '../estimates.ts';
+import { omitUndefined } from '../fields.ts';
+import { submitJob } from '../jobs.ts';
+import { sessionOf } from '../session.ts';
+
+interface TranscribeOptions {
+  language?: string;
+  estimate?: boolean;
+}
+
+const path = '/audio/transcribe';
+
+/** Makes the command `studio transcribe`. */
+export function transcribeCommand(): Command {
+  return new Command('transcribe')
+    .description('transcribe a recording')
+    .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
+    .option('-l, --language <code>', 'language of the speech, for example en')
+    .option('--estimate', 'only show the price; start no job')
+    .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
+      const fields = omitUndefined({ language });
+      const submission = /^https?:/.test(source)
+        ? { body: { audioUrl: source, ...fields } }
+        : /^file_[0-9a-f]{32}$/.test(source)
+          ? { body: { fileId: source, ...fields } }
+          : { form: await makeForm(source, fields) };
+      const session = sessionOf(command);
+      if (estimate) {
+        await showEstimate(session, `/studio${path}`, submission);
+        return;
+      }
+      const succeeded = await submitJob(session, {
+        path,
+        ...submission,
+        wait: true,
+      });
+      if (!succeeded) process.exitCode = 1;
+    });
+}
+
+async function makeForm(file: string, fields: Record<string, unknown>): Promise<FormData> {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
+  try {
+    form.set('file', await openAsBlob(file), basename(file));
+  } catch {
+    throw new CliError(`${file} cannot be read`);
+  }
+  return form;
+}

@@ -1,0 +1,24 @@
+/** Price estimates of requests. */
+import { cellsOf, list, listIn, oneAnswer, table } from './output.ts';
+import type { Session } from './session.ts';
+
+/**
+ * Requests the price of a request and prints it. `path` is the path of the endpoint below /api/v1.
+ * @throws StudioError, CliError
+ */
+export async function showEstimate(
+  session: Session,
+  path: string,
+  request: { body?: object; form?: FormData },
+): Promise<void> {
+  const { body, raw } = await session
+    .client('caller')
+    .send(`/api/v1${path}/estimate`, oneAnswer, request);
+  session.output.show(raw, () => {
+    const items = listIn(body.data, 'items').map((item) =>
+      cellsOf(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
+    );
+    const total = cellsOf(body.data, { model: 'model', credits: 'credits' });
+    return `${list(total)}\n${table(items)}`;
+  });
+}

@@ -1,0 +1,32 @@
+/** Commands that show a page of a list as a table. */
+import type { Command } from 'commander';
+import { filterQuery, numeric, type FilterOptions } from './fields.ts';
+import { cellsOf, listAnswer, table, type Columns } from './output.ts';
+import { apiRoots, sessionOf, type KeyOwner } from './session.ts';
+
+/** List command: its path below the root of the owner's API, and the columns of its table. */
+export interface Listing {
+  command: Command;
+  as: KeyOwner;
+  path: (...args: string[]) => string;
+  columns: Columns;
+  /** True if the response contains the complete list, without pages. */
+  isWhole?: true;
+}
+
+/** Registers the action of a list command: request a page, print it as a table. */
+export function addListing({ command, as, path, columns, isWhole }: Listing): void {
+  if (!isWhole) {
+    command
+      .option('--limit <n>', 'maximum number of rows, 1–100', numeric)
+      .option('--cursor <cursor>', 'cursor of the next page');
+  }
+  command.action(async () => {
+    const session = sessionOf(command);
+    const url = apiRoots[as] + path(...command.args.map(encodeURIComponent));
+    const query = filterQuery(command.opts<FilterOptions>());
+    const { body, raw } = await session.client(as).send(url, listAnswer, { query });
+    session.output.show(raw, () => table(body.data.map((row) => cellsOf(row, columns))));
+    session.output.noteNextPage(body.nextCursor);
+  });
+}

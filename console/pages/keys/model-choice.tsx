@@ -1,0 +1,74 @@
+/** The models that a new key may use. */
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { SessionKey } from '../../gateway/session.ts';
+import { TextField } from '../../parts/fields.tsx';
+import { chatModelsQuery } from '../models/chat-models-query.ts';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
+
+interface ModelChoiceProps {
+  sessionKey: SessionKey;
+  /** Ids of the selected models; empty: all models. */
+  selected: readonly string[];
+  select: (selected: string[]) => void;
+}
+
+/** Shows a folded list of models with a search field. */
+export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) {
+  const [text, setText] = useState('');
+  const shown = useModelIds(sessionKey).filter((id) =>
+    id.toLowerCase().includes(text.trim().toLowerCase()),
+  );
+  const toggle = (id: string, isSelected: boolean): void => {
+    const others = selected.filter((each) => each !== id);
+    select(isSelected ? [...others, id] : others);
+  };
+  const all = sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
+  return (
+    <details>
+      <summary>
+        Models:{' '}
+        {selected.length === 0 ? all : selected.length === 1 ? selected[0] : selected.length}
+      </summary>
+      <div className="stack">
+        <TextField
+          label="Search"
+          hint={`none selected: ${all}`}
+          type="search"
+          value={text}
+          change={setText}
+        />
+        <div className="model-choice checks" role="group" aria-label="Models">
+          {shown.map((id) => (
+            <label key={id} className="check">
+              <input
+                type="checkbox"
+                checked={selected.includes(id)}
+                onChange={({ target }) => toggle(id, target.checked)}
+              />
+              {id}
+            </label>
+          ))}
+        </div>
+      </div>
+    </details>
+  );
+}
+
+/** Returns the ids of all models that the key of the session may use and may list, in order. */
+function useModelIds(sessionKey: SessionKey): string[] {
+  const { data: studio } = useQuery({
+    ...capabilitiesQuery,
+    enabled: sessionKey.explainDenial('studio:read') === null,
+  });
+  const { data: chat } = useQuery({
+    ...chatModelsQuery,
+    enabled: sessionKey.explainDenial('models:read') === null,
+  });
+  const ids = [
+    ...(studio?.data.flatMap(({ models }) => models.map(({ id }) => id)) ?? []),
+    ...(chat?.models.map(({ id }) => id) ?? []),
+  ];
+  const allowed = sessionKey.allowedModels;
+  return [...new Set(ids)].filter((id) => allowed === null || allowed.includes(id)).toSorted();
+}

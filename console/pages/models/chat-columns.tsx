@@ -1,0 +1,110 @@
+/** Chat models with their inputs, limits and prices. */
+import { Link } from 'wouter';
+import type { Schemas } from '../../gateway/client.ts';
+import { Credits } from '../../parts/amounts.tsx';
+import type { Column } from '../../parts/table.tsx';
+
+type Model = Schemas['ListModelsAnswer']['models'][number];
+type Price = Schemas['GetPricingAnswer']['chat'][number];
+
+/** A model with its price. */
+export interface ChatRow {
+  model: Model;
+  price: Price | undefined;
+}
+
+/** Returns the models that contain all the words, with their prices. */
+export function findChatModels(
+  models: readonly Model[],
+  prices: readonly Price[],
+  words: readonly string[],
+): ChatRow[] {
+  const byId = new Map(prices.map((price) => [price.model, price]));
+  return models
+    .filter(({ id, name }) => {
+      const text = `chat ${id} ${name}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    })
+    .map((model) => ({ model, price: byId.get(model.id) }));
+}
+
+const compact = new Intl.NumberFormat(undefined, { notation: 'compact' });
+const isNumber = true;
+
+/** Columns of the chat models. */
+export const chatColumns: readonly Column<ChatRow>[] = [
+  {
+    title: 'Model',
+    sortValue: ({ model }) => model.name,
+    cell: ({ model: { id, name } }) => (
+      <>
+        <strong>{name}</strong>
+        <code className="dim block">{id}</code>
+      </>
+    ),
+  },
+  {
+    title: 'Input types',
+    sortValue: ({ model }) => inputTypes(model).length,
+    cell: ({ model }) => inputTypes(model).join(', '),
+  },
+  {
+    title: 'Context',
+    isNumber,
+    sortValue: ({ model }) => model.limit.context,
+    cell: ({ model }) => compact.format(model.limit.context),
+  },
+  {
+    title: 'Answer',
+    isNumber,
+    sortValue: ({ model }) => model.limit.output,
+    cell: ({ model }) => compact.format(model.limit.output),
+  },
+  {
+    title: 'Input',
+    isNumber,
+    sortValue: ({ price }) => price?.input ?? 0,
+    cell: ({ price }) => price && <Credits amount={price.input} />,
+  },
+  {
+    title: 'Output',
+    isNumber,
+    sortValue: ({ price }) => price?.output ?? 0,
+    cell: ({ price }) => price && <OutputPrice price={price} />,
+  },
+  {
+    title: 'Action',
+    cell: ({ model: { id, name } }) => (
+      <Link
+        className="button"
+        href={`/playground/chat?${new URLSearchParams({ model: id }).toString()}`}
+        aria-label={`Chat with ${name}`}
+      >
+        Chat
+      </Link>
+    ),
+  },
+];
+
+function OutputPrice({ price: { output, longInput } }: { price: Price }) {
+  return (
+    <>
+      <Credits amount={output} />
+      {longInput && (
+        <p className="hint">
+          above {compact.format(longInput.inputTokensAbove)}: <Credits amount={longInput.input} />{' '}
+          and <Credits amount={longInput.output} />
+        </p>
+      )}
+    </>
+  );
+}
+
+function inputTypes({ supportsImages, supportsVideo, supportsAudio }: Model): string[] {
+  return [
+    'text',
+    ...(supportsImages ? ['images'] : []),
+    ...(supportsVideo ? ['video'] : []),
+    ...(supportsAudio ? ['audio'] : []),
+  ];
+}

@@ -1,0 +1,108 @@
+/** Studio models with their endpoints, prices and limits. */
+import { useLocation } from 'wouter';
+import type { Schemas } from '../../gateway/client.ts';
+import { Credits } from '../../parts/amounts.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { endpointName, toTitle, type Capability } from '../playground/capability.ts';
+import { readDraft, storeDraft } from '../playground/draft.ts';
+import { priceText, ruleText } from './price-text.ts';
+
+/** A model at one endpoint. */
+export interface StudioRow {
+  capability: Capability;
+  model: Capability['models'][number];
+}
+
+/** Returns the models that contain all the words, once for each of their endpoints. */
+export function findStudioModels(
+  capabilities: readonly Capability[],
+  words: readonly string[],
+): StudioRow[] {
+  return capabilities
+    .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
+    .filter(({ capability, model }) => {
+      const text = [endpointName(capability), model.id, model.displayName, model.servedBy].join(
+        ' ',
+      );
+      return words.every((word) => text.toLowerCase().includes(word));
+    });
+}
+
+/** Columns of the Studio models. */
+export const studioColumns: readonly Column<StudioRow>[] = [
+  {
+    title: 'Model',
+    sortValue: ({ model }) => model.displayName,
+    cell: ({ model: { id, displayName, servedBy } }) => (
+      <>
+        <strong>{displayName}</strong>
+        <br />
+        <code className="dim">{id}</code>
+        {servedBy !== displayName && <span className="dim"> · {servedBy}</span>}
+      </>
+    ),
+  },
+  {
+    title: 'Endpoint',
+    sortValue: ({ capability }) => endpointName(capability),
+    cell: ({ capability }) => endpointName(capability),
+  },
+  {
+    title: 'Credits',
+    sortValue: ({ model }) => model.example.credits,
+    cell: ({ model: { price, example } }) => (
+      <>
+        {priceText(price)}
+        <br />
+        <span className="dim">
+          e. g. <Credits amount={example.credits} /> {exampleText(example)}
+        </span>
+      </>
+    ),
+  },
+  { title: 'Limits', cell: ({ model }) => <Limits parameters={model.parameters} /> },
+  { title: 'Action', cell: (row) => <TryButton {...row} /> },
+];
+
+function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow) {
+  const [, navigate] = useLocation();
+  const name = endpointName(capability);
+  const open = (): void => {
+    storeDraft(capability.type, { ...readDraft(capability.type), ...selectedBy });
+    navigate(`/playground/${name}`);
+  };
+  return (
+    <button type="button" onClick={open} aria-label={`Try ${displayName}, ${name}`}>
+      Try
+    </button>
+  );
+}
+
+/** Describes the values of an example that decide its price. */
+function exampleText({ request, input }: StudioRow['model']['example']): string {
+  const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
+  const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);
+  if (input) parts.push(`an input of ${input.width} × ${input.height}, ${input.durationSeconds} s`);
+  return parts.length === 0 ? '' : `for ${parts.join(', ')}`;
+}
+
+function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterRule']> }) {
+  const rules = Object.entries(parameters).flatMap(([name, rule]) => {
+    const text = ruleText(rule);
+    return text === null ? [] : [{ name, text }];
+  });
+  if (rules.length === 0) return <span className="dim">of the endpoint</span>;
+  return (
+    <details>
+      <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>
+      <dl className="facts">
+        {rules.map(({ name, text }) => (
+          <div key={name}>
+            <dt>{toTitle(name)}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}

@@ -1,0 +1,78 @@
+/** The audit of the ledger, which runs on request. */
+import { useQuery } from '@tanstack/react-query';
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi } from '../../gateway/operator.ts';
+import { State } from '../../parts/state.tsx';
+import { Empty, ErrorMessage } from '../../parts/states.tsx';
+
+/** Shows the findings of an audit. */
+export function Audit() {
+  const { data, error, isFetching, refetch } = useQuery({
+    queryKey: ['operator-audit'],
+    queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/audit')),
+    // The audit reads the whole ledger, so it runs only on request.
+    enabled: false,
+  });
+  const violated = data?.checks.filter(({ found }) => found > 0) ?? [];
+  return (
+    <section className="card stack" aria-label="Audit">
+      <div className="head">
+        <h2>Audit</h2>
+        {data && <State name={data.clean ? 'clean' : 'not clean'} />}
+        <button type="button" disabled={isFetching} onClick={() => void refetch()}>
+          {isFetching ? 'Running…' : 'Run audit'}
+        </button>
+      </div>
+      <ErrorMessage error={error} />
+      {!data && (
+        <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
+      )}
+      {data?.clean && <Empty title="No findings">All {data.checks.length} checks passed.</Empty>}
+      {violated.map(({ name, found }) => (
+        <Finding
+          key={name}
+          name={name}
+          count={found}
+          subjects={data?.findings.filter(({ finding }) => finding === name) ?? []}
+        />
+      ))}
+      {data && (
+        <details>
+          <summary>Checks</summary>
+          <ul>
+            {data.checks.map(({ name, examined, found }) => (
+              <li key={name}>
+                {name}: {examined ?? 'all'} examined, {found} found
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+interface FindingProps {
+  name: string;
+  count: number;
+  /** Subjects in the response, which lists a limited number of them. */
+  subjects: readonly { subject: string }[];
+}
+
+function Finding({ name, count, subjects }: FindingProps) {
+  return (
+    <details open={count <= 10}>
+      <summary>
+        {count.toLocaleString()} × {name}
+      </summary>
+      <ul>
+        {subjects.map(({ subject }) => (
+          <li key={subject}>
+            <code>{subject}</code>
+          </li>
+        ))}
+      </ul>
+      {count > subjects.length && <p className="hint">The first {subjects.length} are shown.</p>}
+    </details>
+  );
+}

@@ -1,0 +1,82 @@
+/** The providers with their recent calls, and actions to pause and resume them. */
+import { useQuery } from '@tanstack/react-query';
+import type { OperatorSchemas } from '../../gateway/operator.ts';
+import { Panel } from '../../parts/panel.tsx';
+import { State } from '../../parts/state.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { Ago, durationText } from '../../parts/times.tsx';
+import { providersQuery } from './providers-query.ts';
+import { ReasonedAction } from './reasoned-action.tsx';
+
+type Provider = OperatorSchemas['ProviderWithFigures'];
+
+const refreshMs = 10_000;
+
+const columns: Column<Provider>[] = [
+  { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
+  { title: 'State', cell: ({ paused }) => <ProviderState paused={paused} /> },
+  {
+    title: 'Open calls',
+    cell: ({ open, waiting }) => (
+      <>
+        {open}
+        {waiting > 0 && <span className="dim"> · {waiting} waiting</span>}
+      </>
+    ),
+  },
+  { title: 'Last 15 minutes', cell: ({ recent }) => callsText(recent) },
+  { title: 'Median', cell: ({ recent }) => secondsText(recent.medianSeconds) },
+  { title: '95 %', cell: ({ recent }) => secondsText(recent.slowSeconds) },
+  { title: 'Actions', cell: (provider) => <ProviderAction {...provider} /> },
+];
+
+/** Lists the providers. */
+export function Providers() {
+  const { data, error } = useQuery({ ...providersQuery, refetchInterval: refreshMs });
+  return (
+    <Panel
+      title="Providers"
+      columns={columns}
+      items={data?.data}
+      rowId={({ provider }) => provider}
+      error={error}
+      empty="No provider is configured"
+    />
+  );
+}
+
+function callsText({ calls, failed }: Provider['recent']): string {
+  if (calls === 0) return 'no calls';
+  return `${calls} ended, ${failed} failed (${Math.round((failed / calls) * 100)} %)`;
+}
+
+const secondsText = (seconds: number | null): string =>
+  seconds === null ? '–' : durationText(seconds * 1000);
+
+function ProviderState({ paused }: Pick<Provider, 'paused'>) {
+  if (!paused) return <State name="active" />;
+  return (
+    <>
+      <State name="paused" />
+      <p className="dim">
+        by {paused.actor}, <Ago at={paused.since} />: {paused.reason}
+      </p>
+    </>
+  );
+}
+
+function ProviderAction({ provider, paused }: Provider) {
+  const path = `/providers/${provider}`;
+  if (paused) {
+    return (
+      <ReasonedAction verb="Resume" title={`Resume ${provider}`} path={`${path}/resume`}>
+        <p>Jobs that wait for it continue immediately.</p>
+      </ReasonedAction>
+    );
+  }
+  return (
+    <ReasonedAction verb="Pause" title={`Pause ${provider}`} isDangerous path={`${path}/pause`}>
+      <p>No calls are sent to it until it is resumed. Its jobs wait until their deadlines.</p>
+    </ReasonedAction>
+  );
+}

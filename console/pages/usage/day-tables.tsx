@@ -1,0 +1,87 @@
+/** The numbers of the usage chart as tables. */
+import { Credits } from '../../parts/amounts.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { sum, type DailySums, type Series } from './usage-sums.ts';
+
+interface TableProps {
+  sums: DailySums;
+  /** Returns the title of a series. */
+  seriesName: (series: Series) => string;
+}
+
+/** Shows the totals of the day under the pointer, or of the period. */
+export function Totals({
+  sums: { days, series },
+  day,
+  seriesName,
+}: TableProps & { day: number | null }) {
+  const total = (numbers: readonly number[]): number =>
+    day === null ? sum(numbers) : (numbers[day] ?? 0);
+  const sumOver = (pick: (each: Series) => number[]): number =>
+    sum(series.map((each) => total(pick(each))));
+  return (
+    <table className="totals">
+      <caption>{day === null ? `${days[0]} to ${days.at(-1)}` : days[day]} (UTC)</caption>
+      <thead>
+        <tr>
+          <th scope="col">Used by</th>
+          <th scope="col" className="number">
+            Requests
+          </th>
+          <th scope="col" className="number">
+            Credits
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {series.map((each, index) => (
+          <tr key={each.id}>
+            <th scope="row">
+              <span className={`swatch series-${index}`} aria-hidden="true" /> {seriesName(each)}
+            </th>
+            <td className="number">{total(each.requests)}</td>
+            <td className="number">
+              <Credits amount={total(each.credits)} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+      <tfoot>
+        <tr>
+          <th scope="row">Total</th>
+          <td className="number">{sumOver(({ requests }) => requests)}</td>
+          <td className="number">
+            <Credits amount={sumOver(({ credits }) => credits)} />
+          </td>
+        </tr>
+      </tfoot>
+    </table>
+  );
+}
+
+/** Shows the credits of each day and series in a folded table. */
+export function DayTable({ sums: { days, series }, seriesName }: TableProps) {
+  const indexes = [...days.keys()]
+    .filter((index) => series.some(({ requests }) => requests[index]))
+    .toReversed();
+  const columns: Column<number>[] = [
+    { title: 'Day', cell: (index) => days[index] },
+    ...series.map((each) => seriesColumn(each, seriesName(each))),
+  ];
+  return (
+    <details>
+      <summary>Show as table</summary>
+      <Table
+        label="Credits by day"
+        caption="Credits by day (UTC); days without requests are not listed"
+        columns={columns}
+        items={indexes}
+        rowId={String}
+      />
+    </details>
+  );
+}
+
+function seriesColumn({ credits }: Series, title: string): Column<number> {
+  return { title, isNumber: true, cell: (index) => <Credits amount={credits[index] ?? 0} /> };
+}

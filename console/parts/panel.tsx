@@ -1,0 +1,48 @@
+/** A titled list: a table, or the state of its request. */
+import type { ReactNode } from 'react';
+import { Empty, ErrorMessage, Loading } from './states.tsx';
+import { Table, type Column } from './table.tsx';
+
+interface PanelProps<Item> {
+  title: string;
+  columns: readonly Column<Item>[];
+  /** Rows of the table; undefined while they load. */
+  items: readonly Item[] | undefined;
+  rowId: (item: Item) => string;
+  error: Error | null;
+  /** Title of the empty list. */
+  empty: string;
+  /** Explanation below the title of the empty list. */
+  emptyHint?: ReactNode;
+  caption?: string | undefined;
+  /** Reads the next page; null if there is none. */
+  readMore?: (() => void) | null;
+  isReadingMore?: boolean;
+  /** Controls next to the title. */
+  children?: ReactNode;
+}
+
+/** Shows the list. */
+export function Panel<Item>(props: PanelProps<Item>) {
+  const { title, items, error, empty, emptyHint, readMore, isReadingMore, children } = props;
+  const { columns, rowId, caption } = props;
+  return (
+    <section className="card stack">
+      <div className="head">
+        <h2>{title}</h2>
+        {children}
+      </div>
+      <ErrorMessage error={error} />
+      {!items && !error && <Loading />}
+      {items?.length === 0 && <Empty title={empty}>{emptyHint}</Empty>}
+      {items && items.length > 0 && <Table label={title} {...{ columns, items, rowId, caption }} />}
+      {readMore && (
+        <p>
+          <button type="button" disabled={isReadingMore} onClick={readMore}>
+            {isReadingMore ? 'Loading…' : 'Show more'}
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}

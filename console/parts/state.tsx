@@ -1,0 +1,24 @@
+/** States as words with colors. */
+import { toWords } from './names.ts';
+
+const tones: Record<string, string> = {
+  completed: 'good',
+  delivered: 'good',
+  charged: 'good',
+  active: 'good',
+  clean: 'good',
+  failed: 'bad',
+  suspended: 'bad',
+  gone: 'bad',
+  'not clean': 'bad',
+  canceled: 'mute',
+  released: 'mute',
+  waiting: 'mute',
+  revoked: 'mute',
+  refunded: 'mute',
+};
+
+/** Shows a state; unknown states have the color of work in progress. */
+export function State({ name }: { name: string }) {
+  return <span className={`state ${tones[name] ?? 'busy'}`}>{toWords(name)}</span>;
+}

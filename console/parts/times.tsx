@@ -1,0 +1,47 @@
+/** Times and durations. */
+import { useEffect, useState } from 'react';
+
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const spans = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+const units = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const;
+
+/** Shows the time since or until `at` (ISO 8601, or Unix ms); the time itself is in the tooltip. */
+export function Ago({ at }: { at: string | number }) {
+  const nowMs = useNow(30_000);
+  const time = new Date(at);
+  const differenceMs = time.getTime() - nowMs;
+  const [unit, unitMs] = units.find(([, ms]) => Math.abs(differenceMs) >= ms) ?? ['second', 1000];
+  const text = unit === 'second' ? 'now' : spans.format(Math.round(differenceMs / unitMs), unit);
+  return (
+    <time dateTime={time.toISOString()} title={moments.format(time)}>
+      {text}
+    </time>
+  );
+}
+
+/** Shows a date and time. */
+export function Moment({ at }: { at: string | number }) {
+  const time = new Date(at);
+  return <time dateTime={time.toISOString()}>{moments.format(time)}</time>;
+}
+
+/** Returns the time in Unix ms, updated at each interval. */
+export function useNow(intervalMs: number): number {
+  const [nowMs, setNowMs] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNowMs(Date.now()), intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+  return nowMs;
+}
+
+/** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
