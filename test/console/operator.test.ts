@@ -99,6 +99,38 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
+  it('refunds a part and then the rest of a charged job, and shows both refunds', async () => {
+    const accepted = await gateway.call('/api/v1/studio/image/generate', {
+      body: { prompt: 'a blurred owl', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await gateway.untilDone(jobId);
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page);
+    await page.goto(`${gateway.url}/console/operator/jobs/${jobId}`);
+    const refund = page.getByRole('button', { name: 'Refund' });
+    await refund.click();
+    const credits = page.getByRole('dialog').getByLabel('Credits');
+    expect(await credits.inputValue()).toBe('3.9');
+    await expectAccessible(page);
+    await credits.fill('1.5');
+    await confirm(page, 'Refund', 'ticket 8');
+    await page.getByText('1.50 refunded').waitFor();
+    await refund.click();
+    expect(await credits.inputValue()).toBe('2.4');
+    await confirm(page, 'Refund', 'ticket 8, the rest');
+    await page.getByText('3.90 refunded').waitFor();
+    expect(await refund.isDisabled()).toBe(true);
+    const timeline = page.getByRole('list', { name: 'Timeline' });
+    const refunds = timeline.locator('[data-kind=ledger]').filter({ hasText: 'refund' });
+    await expect.poll(() => refunds.count()).toBe(2);
+    await timeline.getByText('Olga: job refunded').first().waitFor();
+    await page.getByRole('main').getByRole('link', { name: 'test' }).click();
+    const ledger = page.getByRole('region', { name: 'Ledger' });
+    await ledger.getByText('Olga: ticket 8, the rest').waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('pauses and resumes a provider, and compares the ledger with the provider', async () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page);

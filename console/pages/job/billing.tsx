@@ -2,8 +2,9 @@
 import type { Job } from '../../gateway/client.ts';
 import { Credits, Money } from '../../parts/amounts.tsx';
 
-/** Shows the credits that a job has reserved, charged or released. */
-export function Billing({ billing: { state, reserved, charged } }: Pick<Job, 'billing'>) {
+/** Shows the credits that a job has reserved, charged, released or refunded. */
+export function Billing({ billing }: Pick<Job, 'billing'>) {
+  const { state, reserved, charged, refunded } = billing;
   if (state === 'released') {
     return (
       <>
@@ -20,6 +21,11 @@ export function Billing({ billing: { state, reserved, charged } }: Pick<Job, 'bi
           {' '}
           (<Credits amount={reserved} /> were reserved)
         </span>
+      )}
+      {refunded > 0 && (
+        <>
+          , <Credits amount={refunded} /> refunded
+        </>
       )}
     </>
   );

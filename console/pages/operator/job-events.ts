@@ -61,7 +61,7 @@ function ledgerEvents({ ledger }: Story): StoryEvent[] {
     at: createdAt,
     kind: 'ledger',
     text: kind,
-    detail: `${amountText(Math.abs(kind === 'charge' ? postedChange : reservedChange))} credits`,
+    detail: `${amountText(Math.abs(postedChange === 0 ? reservedChange : postedChange))} credits`,
   }));
 }
 

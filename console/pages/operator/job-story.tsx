@@ -10,6 +10,7 @@ import { State } from '../../parts/state.tsx';
 import { Moment } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { JobActions } from './job-actions.tsx';
+import { Refund } from './refund.tsx';
 import { listEvents } from './job-events.ts';
 
 type Story = OperatorSchemas['ExplainedJob'];
@@ -32,7 +33,10 @@ export function JobStory({ jobId }: { jobId: string }) {
       <div className="head">
         <h2>{typeText(data.type)}</h2>
         <State name={data.status} />
-        <JobActions jobId={jobId} isDone={data.done} />
+        <div className="row">
+          <Refund jobId={jobId} billing={data.billing} />
+          <JobActions jobId={jobId} isDone={data.done} />
+        </div>
       </div>
       <div className="stack">
         <Explanation story={data} />

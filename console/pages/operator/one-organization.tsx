@@ -1,15 +1,14 @@
 /** One organization: its state, balance, actions, ledger, users and keys. */
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Credits, Money } from '../../parts/amounts.tsx';
-import { TextField } from '../../parts/fields.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ledger } from './ledger.tsx';
+import { CreditsField, MoveIdField } from './credit-fields.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Users } from './users.tsx';
 
@@ -84,7 +83,6 @@ interface MoveCreditsProps {
 }
 
 function MoveCredits({ verb, path, isDangerous = false, children }: MoveCreditsProps) {
-  const [moveId, setMoveId] = useState(newMoveId);
   return (
     <ReasonedAction
       verb={verb}
@@ -92,28 +90,10 @@ function MoveCredits({ verb, path, isDangerous = false, children }: MoveCreditsP
       isDangerous={isDangerous}
       path={path}
       body={(read) => ({ id: read('id'), credits: Number(read('credits')) })}
-      onDone={() => setMoveId(newMoveId())}
     >
       <p>{children}</p>
-      <TextField
-        label="Credits"
-        name="credits"
-        type="number"
-        required
-        min={0.000001}
-        max={1_000_000_000}
-        step="any"
-      />
-      <TextField
-        label="Id"
-        hint="for example of the invoice; the same id moves credits only once"
-        name="id"
-        required
-        maxLength={100}
-        defaultValue={moveId}
-      />
+      <CreditsField required />
+      <MoveIdField hint="for example of the invoice; the same id moves credits only once" />
     </ReasonedAction>
   );
 }
-
-const newMoveId = (): string => `console-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`;

@@ -1,0 +1,24 @@
+/** Fields of actions that move credits. */
+import { useState, type ComponentProps } from 'react';
+import { TextField } from '../../parts/fields.tsx';
+
+/** Shows the field of an amount in credits. */
+export function CreditsField(input: Omit<ComponentProps<typeof TextField>, 'label'>) {
+  return (
+    <TextField
+      label="Credits"
+      name="credits"
+      type="number"
+      min={0.000001}
+      max={1_000_000_000}
+      step="any"
+      {...input}
+    />
+  );
+}
+
+/** Shows the field of an id, filled with a new id; the API moves credits only once for an id. */
+export function MoveIdField({ hint }: { hint: string }) {
+  const [id] = useState(() => `console-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`);
+  return <TextField label="Id" hint={hint} name="id" required maxLength={100} defaultValue={id} />;
+}
