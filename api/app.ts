@@ -1,6 +1,4 @@
-/**
- * HTTP application. The order of the middleware is the order in which a request can be rejected.
- */
+/** HTTP application. The order of the middleware is the order of refusals. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
@@ -20,21 +18,12 @@ import { createRouter } from './endpoints/runner.ts';
 /** Request handler of a Node.js HTTP server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/**
- * Size in bytes up to which a body is accepted even if other organizations have used up the budget
- * of the process.
- */
+/** Size in bytes up to which a body is accepted even if the process's budget is used up. */
 const smallMax = 64 * 1024;
-/**
- * Bytes of the text of running streams that is kept for replays; a stream above the limits is not
- * kept.
- */
+/** Highest number of bytes of running streams that are kept for replays. */
 const keptTextBytesMax = 64 * 1024 * 1024;
 
-/**
- * Time without any byte of a response after which its connection is closed, in milliseconds: the
- * client does not read. Streams that wait for events send comments more often.
- */
+/** Time after which a connection that takes no bytes is closed, in milliseconds. */
 const stalledReaderMs = 30_000;
 
 /** Paths that the error of an unknown path suggests. */
@@ -69,9 +58,7 @@ export function createApp(deps: AppDeps): Handler {
   return (request, response) => void handle(request, response);
 }
 
-/**
- * Closes the connection of a client that does not read its response, which would stay in memory.
- */
+/** Closes the connection of a client that does not read its response. */
 const dropStalledReaders: Middleware = async (ctx, next) => {
   await next();
   ctx.res.setTimeout(stalledReaderMs);
@@ -96,16 +83,12 @@ const setHeaders = helmet({
   contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } },
 });
 
-/** Sets Helmet's security headers on every response. */
 const securityHeaders: Middleware = (ctx, next) =>
   new Promise((resolve, reject) => {
     setHeaders(ctx.req, ctx.res, (error) => (error ? reject(error) : resolve(next())));
   });
 
-/**
- * Responds to requests while the process starts: 200 on GET /healthz, and 503 with Retry-After on
- * everything else.
- */
+/** Responds while the process starts: 200 on GET /healthz, else 503 with Retry-After. */
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
   const isAlive = request.method === 'GET' && request.url === '/healthz';
   const { status, message } = errorTable.SERVICE_UNAVAILABLE;

@@ -1,7 +1,4 @@
-/**
- * Services of the API endpoints, created once per process. Each endpoint declares which of them it
- * uses.
- */
+/** Services of the API endpoints, created once per process. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';
@@ -37,11 +34,9 @@ export interface AppDeps {
   client: Client;
   updates: JobUpdates;
   readiness: Readiness;
-  /** Middleware directly around the endpoints; absent: none. */
   observe?: Middleware | undefined;
 }
 
-/** Services of an API process. */
 export type Composition = ReturnType<typeof compose>;
 
 /** Composes the services of an API process. */
@@ -67,16 +62,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     openWaits: createOpenWaits(),
     jobFeed: createJobFeed({ pool, updates, reads, view, logger }),
     readCalls: createReadCalls(pool),
-    access: createAccess(pool, {
-      pepper: config.KEY_PEPPER,
-      previousPepper: config.KEY_PEPPER_PREVIOUS,
-      limits: {
-        requests: config.RATE_LIMIT_PER_MINUTE,
-        polls: config.POLL_RATE_LIMIT_PER_MINUTE,
-        console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
-      },
-      metrics: services.telemetry.metrics,
-    }),
+    access: createAccess(pool, config, services.telemetry.metrics),
     sessions: createSessions({
       pool,
       cookie: 'studio_session',
@@ -104,11 +90,7 @@ function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage } = services;
   const codecSecret = codecAccessWord(config.ADMIN_API_KEY);
   return {
-    findOperator: createFindOperator(pool, {
-      adminKey: config.ADMIN_API_KEY,
-      pepper: config.KEY_PEPPER,
-      previousPepper: config.KEY_PEPPER_PREVIOUS,
-    }),
+    findOperator: createFindOperator(pool, config),
     isCodecWord: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),

@@ -6,19 +6,14 @@ import type { Operator } from './identity/operators.ts';
 import type { ErrorShape } from './http/error-bodies.ts';
 import type { ExceededBound } from '../platform/byte-budget.ts';
 
-/**
- * Kinds of bytes: request bodies in memory, files in the spool, and stream text kept for a replay.
- */
+/** Kinds of bytes: request bodies in memory, files in the spool, stream text for a replay. */
 export type ByteKind = 'body' | 'spool' | 'keptText';
 
 /** Bytes to count for a request. */
 export interface HeldBytes {
   kind: ByteKind;
   bytes: number;
-  /**
-   * Owner of the budget; absent: the organization of the request, or the client's address if the
-   * route needs no key.
-   */
+  /** Owner of the budget; absent: the organization, or the client's address without a key. */
   owner?: string;
 }
 
@@ -27,17 +22,11 @@ export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
-  /**
-   * Counts bytes for this request until it is finished; returns the limit that they would exceed,
-   * or null (byte-limits.ts).
-   */
+  /** Counts bytes until the request is finished; returns the limit that they exceed, or null. */
   holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Releases the bytes of a kind before the request is finished. */
   releaseBytes: (kind: ByteKind) => void;
-  /**
-   * Error format of the endpoint; before an endpoint is found, OpenAI's format below `/v1`, the
-   * service's elsewhere.
-   */
+  /** Error format of the endpoint; before the routing, OpenAI's below `/v1`. */
   errorShape?: ErrorShape;
 }
 
@@ -47,10 +36,7 @@ export type Context = Koa.ParameterizedContext<RequestState, Pick<RouterContext,
 /** Middleware of the application. */
 export type Middleware = (ctx: Context, next: () => Promise<void>) => Promise<void>;
 
-/**
- * Returns the pattern of the route that a request matched, or `none`. Logs and metrics use the
- * pattern, because paths contain ids.
- */
+/** Returns the pattern of the matched route for logs and metrics, or `none`. */
 export function routeOf(ctx: Context): string {
   // The router sets `matched`; the first layer with the method responds. Layers that are middleware
   // have no methods.

@@ -1,6 +1,4 @@
-/**
- * API process: an HTTP server, a Temporal client, and a listener for job events. It runs no worker.
- */
+/** API process: an HTTP server, a Temporal client, and a listener for job events. */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -38,9 +36,7 @@ export interface Api {
 /** Time after which `close` terminates the connections that are still open, in milliseconds. */
 const closeTimeoutMs = 15_000;
 
-/**
- * Longest time of an upload, in milliseconds; the readers of other bodies have shorter timeouts.
- */
+/** Longest time of an upload, in milliseconds; other bodies have shorter timeouts. */
 const requestTimeoutMs = 900_000;
 
 /** Timeouts of the HTTP server in milliseconds, for slow or silent clients. */

@@ -6,11 +6,9 @@
  */
 
 interface ErrorRow {
-  /** HTTP status of the response. */
   status: number;
   /** True if the same request may succeed later without a change. */
   retryable: boolean;
-  /** Default message for the caller. */
   message: string;
 }
 
@@ -103,7 +101,6 @@ export const errorTable = {
   'Internal server error': passing(500, 'Something went wrong on our side.'),
 };
 
-/** A machine-readable error code of the table. */
 export type ErrorCode = keyof typeof errorTable;
 
 /** One invalid field of a request: its path, and the values that are allowed. */
@@ -171,10 +168,7 @@ class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
 
-/**
- * Checks an assumption of the code.
- * @throws AssertionError if the condition is false
- */
+/** Checks an assumption of the code. @throws AssertionError */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);
 }

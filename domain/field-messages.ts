@@ -1,9 +1,5 @@
-/**
- * Parts of error messages: the received value, the allowed values, and the most similar allowed
- * value.
- */
+/** Parts of error messages: received value, allowed values, most similar allowed value. */
 
-/** Maximum number of characters of a received value that a message contains. */
 const shownMax = 40;
 /** Prefixes of keys and secrets, of this and other services. */
 const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
@@ -43,10 +39,7 @@ const likenessMin = 0.4;
 /** Maximum number of characters that are compared, so that a long name takes little time. */
 const lengthMax = 128;
 
-/**
- * Makes a function that returns the at most three names most similar to a text, best first
- * (Sørensen–Dice over letter pairs).
- */
+/** Makes a function that returns up to three names similar to a text (Sørensen–Dice). */
 export function createNearest(names: readonly string[]): (text: string) => string[] {
   const known = names.map((name) => ({ name, pairs: pairsOf(name) }));
   return (text) => {
@@ -60,10 +53,7 @@ export function createNearest(names: readonly string[]): (text: string) => strin
   };
 }
 
-/**
- * Splits a text into letter pairs, without case and punctuation, and with markers for its start and
- * end.
- */
+/** Splits a text into letter pairs with markers for its start and end. */
 function pairsOf(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
@@ -81,10 +71,7 @@ function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
 }
 
-/**
- * Counts the characters of a text for limits and prices: an emoji is one character, not two UTF-16
- * units.
- */
+/** Counts the characters of a text; an emoji is one, not two UTF-16 units. */
 export function charactersOf(text: string): number {
   return Array.from(text).length;
 }

@@ -1,6 +1,4 @@
-/**
- * Ids: a prefix that names the kind, then a time-ordered UUIDv7 without dashes. Opaque to callers.
- */
+/** Ids: a prefix that names the kind, and a time-ordered UUIDv7. Opaque to callers. */
 import { randomUUIDv7 } from 'node:crypto';
 
 const prefixes = {
@@ -24,10 +22,7 @@ export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
-/**
- * Makes the smallest id of a kind for a time in Unix ms: ids made at that time or later sort after
- * it.
- */
+/** Makes the smallest id of a kind at a time in Unix ms; later ids sort after it. */
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }

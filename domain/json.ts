@@ -1,9 +1,7 @@
 /** JSON values, and rows as JSON responses show them. */
 import { creditsFromMicro } from './credits.ts';
 
-/**
- * A value that JSON represents without loss, as sent to providers, to Temporal and to JSON columns.
- */
+/** Value that JSON represents without loss. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** A JSON object. */

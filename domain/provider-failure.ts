@@ -6,15 +6,9 @@ export type FailureKind =
   | 'rejected'
   /** The input is against the provider's content policy. */
   | 'content_policy'
-  /**
-   * The provider certainly did not accept the call: it may be sent again, to this provider or
-   * another one.
-   */
+  /** The provider certainly did not accept the call: it may be sent again. */
   | 'not_accepted'
-  /**
-   * The provider never accepts the call, because of our key or the provider endpoint; another
-   * provider may accept it.
-   */
+  /** The provider never accepts the call, because of our key or the provider endpoint. */
   | 'refused'
   /** The provider may have accepted the call, so it must not be sent again. */
   | 'unknown'
@@ -22,7 +16,6 @@ export type FailureKind =
   | 'failed'
   /** The provider accepted the call, and it ended because it was canceled. */
   | 'canceled'
-  /** The call has not ended yet. */
   | 'unfinished'
   /** The provider sent no usable response; the call is checked again later. */
   | 'unreachable';
@@ -30,7 +23,6 @@ export type FailureKind =
 interface FailureExtras {
   /** Milliseconds after which the provider may be called again. */
   retryAfterMs?: number | undefined;
-  /** The provider's id of the request. */
   providerRequestId?: string | null;
   cause?: unknown;
 }

@@ -22,30 +22,24 @@ export interface AuditSources {
   pool: DatabasePool;
   /** Returns whether a workflow runs that owns this job. */
   isOwned?: (jobId: string) => Promise<boolean>;
-  /** Storage whose bytes are read for every result that was charged for. */
   storage?: Pick<Storage, 'open'>;
   /** Returns the accepted submits in the log of the provider (the sandbox). */
   submits?: () => Promise<readonly WitnessedSubmit[]>;
 }
 
-/** Result of the check of one promise. */
 interface AuditCheck {
   name: string;
   /** Number of subjects that were checked one by one; null if one statement checked all rows. */
   examined: number | null;
-  /** Ids that break the promise. */
   subjects: string[];
 }
 
-/**
- * Highest number of ids that a report shows for one kind of finding; `found` counts all of them.
- */
+/** Highest number of ids that a report shows for one kind of finding. */
 export const subjectsShownMax = 100;
 
 /** Report of an audit. */
 export interface AuditReport {
   clean: boolean;
-  /** RFC 3339. */
   at: string;
   tookMs: number;
   checks: AuditCheck[];
@@ -94,10 +88,7 @@ function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
     ORDER BY created_at, id LIMIT 5000`);
 }
 
-/**
- * Finds reservations without a workflow. The reservations are read twice, because a job may end
- * between the reads.
- */
+/** Finds reservations without a workflow, in two reads, between which jobs may end. */
 async function checkOwners(
   pool: DatabasePool,
   isOwned: NonNullable<AuditSources['isOwned']>,
@@ -153,10 +144,7 @@ async function isIntact(
 /** Pattern of the job id and the call index in a notification URL or an idempotency key. */
 const callName = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
-/**
- * Checks that providers accepted each call at most once, because no call may be sent a second time
- * (design §3.6).
- */
+/** Checks that providers accepted each call at most once (design §3.6). */
 function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
   const seen = new Map<string, number>();
   for (const { webhookUrl, idempotencyKey } of submits) {

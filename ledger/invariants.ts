@@ -7,10 +7,7 @@ export interface Finding {
   subject: string;
 }
 
-/**
- * Names of all checks in Postgres, so that a clean report lists them: those of the view
- * `ledger_audit`, and those beyond the ledger.
- */
+/** Names of all checks, so that a clean report lists them; some are in `ledger_audit`. */
 export const invariantNames: readonly string[] = [
   'account differs from the sum of its entries',
   'reserved credits differ from the open reservations',
@@ -30,10 +27,7 @@ export const invariantNames: readonly string[] = [
   'a job that was not paid for has artifacts',
 ];
 
-/**
- * Statement that selects the violations. A reservation that has been due for 15 minutes is one,
- * because it shows that no sweeper runs.
- */
+/** Statement that selects the violations. A reservation due for 15 minutes shows a dead sweeper. */
 const violations = `
   SELECT finding, subject FROM ledger_audit
   UNION ALL
@@ -70,10 +64,7 @@ const violations = `
 /** Time limit of the statement, which reads all rows of a large ledger. */
 const timeoutMs = 15 * 60_000;
 
-/**
- * Returns the violations of all promises, by a connection with a snapshot and a time limit of its
- * own.
- */
+/** Returns the violations, by a connection with a snapshot and a time limit of its own. */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
     connectionString: databaseUrl,

@@ -19,9 +19,7 @@ type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => P
 const answer = z.looseObject({ verdict: z.string() });
 const row = z.object({ answers: z.array(answer) });
 
-/**
- * Time for which a batch waits for the locked account of one of its organizations, in milliseconds.
- */
+/** Time for which a batch waits for a locked account, in milliseconds. */
 const lockTimeoutMs = 50;
 
 /** Makes moves over a pool; `name` labels their batches in the metrics. */

@@ -18,7 +18,6 @@ export const ledgerEntry = z.object({
 });
 type LedgerEntry = z.infer<typeof ledgerEntry>;
 
-/** Filter and page of a list of entries. */
 interface EntryListing {
   kind: LedgerEntry['kind'] | undefined;
   /** Sequence of the last entry of the page before. */

@@ -26,10 +26,7 @@ export interface Reserve {
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /**
-   * Time after which the sweeper checks whether a workflow still owns the reservation, in
-   * milliseconds.
-   */
+  /** Time after which the sweeper looks for the workflow of the reservation, in ms. */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -64,7 +61,6 @@ export interface Settle {
 /** Refund of credits that a reservation was charged. */
 interface Refund {
   organizationId: string;
-  /** Id of the reservation. */
   id: string;
   /** Idempotency id of this refund among those of the reservation. */
   refundId: string;
@@ -79,7 +75,6 @@ const refundVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('refunded'),
     repeated: z.boolean(),
-    /** Amount of this refund. */
     amount: z.number(),
     /** Sum of all refunds of the reservation. */
     refunded: z.number(),
@@ -94,7 +89,6 @@ const refundVerdict = z.discriminatedUnion('verdict', [
   }),
   z.object({ verdict: z.literal('mismatch') }),
 ]);
-/** Result of a refund. */
 export type RefundVerdict = z.infer<typeof refundVerdict>;
 
 /** Grant of credits; a negative amount takes unreserved credits back. */
@@ -113,17 +107,13 @@ const grantVerdict = z.discriminatedUnion('verdict', [
   insufficientCredits,
   z.object({ verdict: z.literal('no_account') }),
 ]);
-/** Result of a grant. */
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
 /** Makes the ledger over a pool; `metrics` are absent in tools. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
-    /**
-     * Reserves credits.
-     * @throws AssertionError if the organization has no account or the id has another price
-     */
+    /** Reserves credits. @throws AssertionError without an account, or for another price */
     reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');
       return move({ verb: 'reserve', amount: amountMicro, ...reserve }, reserveVerdict);
@@ -141,5 +131,4 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
   };
 }
-/** Ledger of Studio. */
 export type Ledger = ReturnType<typeof createLedger>;

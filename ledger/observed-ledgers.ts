@@ -73,10 +73,7 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /**
-   * Seconds of the job before the first provider call and after the last provider response; null if
-   * these times were not recorded.
-   */
+  /** Seconds of a job outside of its provider calls; null if not recorded. */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
@@ -86,10 +83,7 @@ const settledRow = z.object({
   provider: z.string(),
 });
 
-/**
- * Number of noted ids after which they are counted without a scrape, because the list must not grow
- * without bound.
- */
+/** Number of noted ids after which they are counted without a scrape. */
 const notedMax = 5000;
 
 /**

@@ -22,7 +22,7 @@ const usageRecord = z.object({
   model: z.string().nullable(),
   status: z.enum(['reserved', 'charged', 'released']),
   /** Charge, less refunds. */
-  netMicro: z.number(),
+  creditsMicro: z.number(),
   refundedMicro: z.number(),
   inputTokens: z.number().nullable(),
   outputTokens: z.number().nullable(),
@@ -37,22 +37,18 @@ const usageRecord = z.object({
   /** Position of the record, for the cursor of the next page. */
   createdAtMicros: z.number(),
 });
-/** Job or chat with its charge. */
 export type UsageRecord = z.infer<typeof usageRecord>;
 
 /** Filter of records; the newest come first. */
 interface UsageListing extends UsageFilter {
-  /** Cursor of an earlier page. */
   cursor: string | undefined;
   limit: number;
 }
 
 /** Page of records. */
 export interface UsagePage {
-  /** State of the account when the records were read. */
   account: z.infer<typeof accountState>;
   records: UsageRecord[];
-  /** Cursor of the next page; null if there is none. */
   nextCursor: string | null;
 }
 
@@ -82,7 +78,7 @@ export function createUsageReads(pool: DatabasePool) {
 }
 
 /** Columns of a record, in the statements of `kinds`. */
-const recordColumns = sql.fragment`id, type, model, status, net AS "netMicro",
+const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro",
   refunded AS "refundedMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",

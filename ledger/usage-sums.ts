@@ -10,19 +10,16 @@ export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`
 const sums = z.object({
   requests: z.number(),
   /** Charges, less refunds, in micro-credits. */
-  netMicro: z.number(),
+  creditsMicro: z.number(),
   inputTokens: z.number(),
   outputTokens: z.number(),
 });
 /** Row of a summary: the values of its groups, in their order, and the sums. */
 const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
-/** Sum of charges. */
 export type UsageSum = z.infer<typeof usageSum>;
 
-/** Records and grouping of a summary. */
 interface UsageSummary extends UsageFilter {
   groupBy: readonly UsageGroup[];
-  /** Highest number of rows. */
   limit: number;
 }
 
@@ -50,7 +47,7 @@ export function createSumUsage(pool: DatabasePool) {
     const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
     return pool.any(sql.type(usageSum)`
       SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
-        sum(net)::bigint AS "netMicro",
+        sum(net)::bigint AS "creditsMicro",
         coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
         coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
       FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);

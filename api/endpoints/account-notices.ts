@@ -1,7 +1,4 @@
-/**
- * /api/v1/webhooks/notices: the URL of account notices about low balances and key limits
- * (docs/webhooks.md).
- */
+/** /api/v1/webhooks/notices: URL of account notices (docs/webhooks.md). */
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -32,10 +29,7 @@ const targetSchema = z.object({
     .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
 });
 
-/**
- * Access to the URL of notices: the same as for creating API keys, because notices contain what the
- * organization spends.
- */
+/** Access as for creating API keys, because notices contain what the organization spends. */
 const guardedTarget = {
   scope: 'keys:write',
   refusesViewers: 'A viewer may not see or change the URL of notices.',

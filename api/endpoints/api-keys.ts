@@ -25,10 +25,7 @@ const rotation = z.strictObject({
   expiresAt: keyExpiry.nullish(),
 });
 
-/**
- * Checks that an expiry is in the future, by the clock of the database.
- * @throws GatewayError INVALID_REQUEST
- */
+/** Checks an expiry by the clock of the database. @throws GatewayError INVALID_REQUEST */
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }

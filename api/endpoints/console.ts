@@ -1,7 +1,4 @@
-/**
- * /console: the pages of console/, built into console/dist. In a browser, `/` redirects to
- * /console.
- */
+/** /console: the pages of console/, built into console/dist; `/` redirects browsers to it. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
@@ -19,7 +16,6 @@ const assetTypes: Record<string, string> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Returns the links of `GET /`. */
 const links = (base: string) => ({
   console: `${base}/console`,
   reference: `${base}/docs`,
@@ -27,10 +23,7 @@ const links = (base: string) => ({
   summary: `${base}/llms.txt`,
 });
 
-/**
- * Returns the Content-Security-Policy of the pages: scripts and styles only from this origin and
- * never inline; media also from the store.
- */
+/** Returns the policy of the pages: no inline code; media also from the store. */
 function policyOf(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
   const own = [
@@ -55,10 +48,7 @@ function policyOf(config: Config): string {
 /** Endings of the files that the build has compressed, by encoding. */
 const compressed = { br: '.br', gzip: '.gz' };
 
-/**
- * Sends a file of the built console in the best encoding that the browser accepts.
- * @throws GatewayError NOT_FOUND if the file does not exist
- */
+/** Sends a built file in the best accepted encoding. @throws GatewayError NOT_FOUND */
 async function sendBuilt(ctx: Context, name: string, type: string): Promise<void> {
   const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
   const isCompressed = encoding === 'br' || encoding === 'gzip';

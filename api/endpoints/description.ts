@@ -9,18 +9,15 @@ import type { RateBucket, Scope } from '../identity/access.ts';
 
 /** Schemas that parse and describe the parts of a request. */
 export interface RequestParts {
-  /** Path parameters. If one is malformed, the response is the first 404 of `errors`. */
   params?: z.ZodObject;
   query?: z.ZodObject;
   /** Headers, only for the description: `handle` parses them itself. */
   headers?: z.ZodObject;
-  /** JSON body. */
   body?: z.ZodType;
   /** Set if the request may have no body; then `{}` is parsed. */
   bodyIsOptional?: true;
   /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
   bodyBytesMax?: number;
-  /** Example of a valid body. */
   example?: object;
   /** Bodies by media type, only for the description: `handle` reads them itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
@@ -48,7 +45,6 @@ export interface EndpointTraits {
   errorShape?: ErrorShape;
   /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
   takesXApiKey?: true;
-  /** Summary in the OpenAPI description. Only endpoints with an id (`section`) are described. */
   summary?: string;
   description?: string;
 }

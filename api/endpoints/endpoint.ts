@@ -26,10 +26,7 @@ type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 /** Parsed request that has passed the access checks. */
 export interface Call<Parts extends RequestParts = RequestParts> {
-  /**
-   * Koa context: headers and status of the response, and parts of the request that `handle` reads
-   * itself.
-   */
+  /** Koa context, for what `handle` reads or sets itself. */
   ctx: RouterContext<RequestState>;
   /** Caller; only set if the endpoint requires an API key. */
   caller: Caller;
@@ -73,10 +70,7 @@ const keyed = [
 ] as const;
 const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
 
-/**
- * Returns the error codes that follow from the scope and the request of an endpoint, and its own
- * codes.
- */
+/** Returns all error codes of an endpoint: its own, and those of its access and request. */
 function codesOf({
   scope,
   request = {},

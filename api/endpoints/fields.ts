@@ -19,10 +19,7 @@ export const idField = (kind: IdKind) =>
 /** Name of a person: the name of an operator, and `actor`. */
 export const operatorName = plainText(100);
 
-/**
- * Fields of every write of an operator. The runner sets `actor` to the name of the operator's key,
- * if it has one.
- */
+/** Fields of every write of an operator; the runner sets `actor` by the operator's key. */
 export const authority = {
   actor: operatorName
     .optional()
@@ -84,15 +81,11 @@ export function found<Data>(data: Data): { success: true; data: Data } {
 
 interface Paging<Row, Shown> {
   limit: number;
-  /** Field of the last row that is the cursor of the next page. */
   cursor: keyof Row;
   show: (row: Row) => Shown;
 }
 
-/**
- * Makes a response of the schema `pageOf`: the first `limit` rows, and the cursor of the next page
- * if there are more rows.
- */
+/** Makes a response of the schema `pageOf` from one row more than the page has. */
 export function foundPage<Row, Shown>(
   rows: readonly Row[],
   { limit, cursor, show }: Paging<Row, Shown>,

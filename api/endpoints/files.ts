@@ -43,10 +43,7 @@ export const files = defineEndpoint({
   },
 });
 
-/**
- * Returns the range of a Range header; undefined, so that the whole file is sent, if the header is
- * not a single valid range (RFC 9110 §14.2).
- */
+/** Returns the range of a Range header; undefined if it is not a single valid range. */
 function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
   const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
   if (from === '' && to === '') return undefined;

@@ -1,6 +1,4 @@
-/**
- * GET /healthz: the process runs. GET /readyz: it can serve requests; without Temporal, only chats.
- */
+/** GET /healthz: the process runs. GET /readyz: it can serve requests. */
 import { z } from 'zod';
 import { checkReadiness } from '../../platform/readiness.ts';
 import { defineEndpoint } from './endpoint.ts';

@@ -25,10 +25,7 @@ export const newKeyFields = {
   limit: keyLimit.optional(),
 };
 
-/**
- * Returns the response for a new key, and forbids caches to store it, because it contains the
- * secret.
- */
+/** Returns the response for a new key, which caches must not store. */
 export function shownOnce(
   ctx: ParameterizedContext,
   { key, meta }: NewKey,

@@ -66,10 +66,7 @@ function accessChecksOf(endpoint: Endpoint, services: Composition): Middleware[]
   return [authenticate(services, endpoint), checkScope];
 }
 
-/**
- * Finds the operator of a request. A request with a key, even a wrong one, does not use the
- * session.
- */
+/** Finds the operator of a request. A wrong key is not replaced by the session. */
 async function operatorOf(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
@@ -158,10 +155,7 @@ function paramsOf(
 const bytesMin = 1024;
 const compress = promisify(gzip);
 
-/**
- * Compresses JSON responses off the event loop for clients that accept gzip. Streams and short
- * bodies stay as they are.
- */
+/** Compresses JSON responses off the event loop; streams and short bodies stay as they are. */
 const gzipResponses: Middleware = async (ctx, next) => {
   await next();
   const { body } = ctx;

@@ -1,7 +1,4 @@
-/**
- * /api/v1/storage/files: artifacts of jobs and uploads of the organization; also deletes the media
- * of a job.
- */
+/** /api/v1/storage/files: artifacts and uploads; deletion of the media of a job. */
 import { z } from 'zod';
 import type { KeptFile } from '../../storage/kept-files.ts';
 import { GatewayError } from '../../domain/errors.ts';

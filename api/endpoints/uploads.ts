@@ -20,10 +20,7 @@ import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/**
- * Time for a rejected client to finish sending, in milliseconds. Many clients read the response
- * only then.
- */
+/** Time for a rejected client to finish sending before it reads, in milliseconds. */
 const lingerMs = 5000;
 
 const receivedFile = z.object({
@@ -136,7 +133,6 @@ function tooLarge(bytesMax: number): GatewayError {
 
 interface SpoolTerms {
   path: string;
-  /** Organization of the upload. */
   owner: string;
   bytesMax: number;
   agreedType: string | null;

@@ -2,9 +2,8 @@
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/json.ts';
+import { isoTime, toResponse } from '../../domain/json.ts';
 import { isTagName } from '../http/metadata.ts';
 import { time, recordFilterOf } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
@@ -102,7 +101,7 @@ export const usageSummary = section('Usage', {
         after: isoTime(afterMs),
         before: isoTime(beforeMs),
         rows: sumsByGroup.map((sum) => lineOf(by, sum)),
-        total: sumsOf(totalOf(sumsByGroup)),
+        total: toResponse(totalOf(sumsByGroup)),
       };
     },
   }),
@@ -132,18 +131,13 @@ function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | unde
 type Sums = Omit<UsageSum, 'keys'>;
 
 function totalOf(rows: readonly UsageSum[]): Sums {
-  const total = { requests: 0, netMicro: 0, inputTokens: 0, outputTokens: 0 };
-  for (const row of rows) {
-    total.requests += row.requests;
-    total.netMicro += row.netMicro;
-    total.inputTokens += row.inputTokens;
-    total.outputTokens += row.outputTokens;
-  }
-  return total;
-}
-
-function sumsOf({ netMicro, requests, inputTokens, outputTokens }: Sums) {
-  return { requests, credits: creditsFromMicro(netMicro), inputTokens, outputTokens };
+  const sum = (name: keyof Sums): number => rows.reduce((total, row) => total + row[name], 0);
+  return {
+    requests: sum('requests'),
+    creditsMicro: sum('creditsMicro'),
+    inputTokens: sum('inputTokens'),
+    outputTokens: sum('outputTokens'),
+  };
 }
 
 function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
@@ -155,7 +149,7 @@ function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
     ...(tags.length > 0 && {
       metadata: Object.fromEntries(tags.map(([group, key]) => [group.slice(9), key])),
     }),
-    ...sumsOf(row),
+    ...toResponse(row),
   };
 }
 
@@ -163,10 +157,9 @@ function nameOf(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-/** Formats rows as CSV (RFC 4180). */
 function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
   const head = [...by.map(nameOf), ...Object.keys(sums)];
-  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(sumsOf(row))]);
+  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(toResponse(row))]);
   return [head, ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('');
 }
 

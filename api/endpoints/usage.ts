@@ -1,7 +1,4 @@
-/**
- * GET /api/v1/usage: balance, six-hour window and usage records of the organization (spec §4.4,
- * design §5).
- */
+/** GET /api/v1/usage: balance, six-hour window and usage records (spec §4.4, design §5). */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -144,7 +141,7 @@ export function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
     type: record.type,
     model: record.model,
     status: record.status,
-    credits: creditsFromMicro(record.netMicro),
+    credits: creditsFromMicro(record.creditsMicro),
     ...(record.refundedMicro > 0 && { refunded: creditsFromMicro(record.refundedMicro) }),
     ...(record.inputTokens !== null && { inputTokens: record.inputTokens }),
     ...(record.outputTokens !== null && { outputTokens: record.outputTokens }),

@@ -1,7 +1,4 @@
-/**
- * /api/v1/webhooks/secret: the secret that signs the webhooks of an organization
- * (docs/webhooks.md).
- */
+/** /api/v1/webhooks/secret: the secret that signs webhooks (docs/webhooks.md). */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
@@ -29,10 +26,7 @@ const secretSchema = z.object({
     .meta({ description: 'Older secrets, which also sign until `retiresAt`.' }),
 });
 
-/**
- * Access to the secret: the same as for creating API keys, because the secret allows forging
- * webhooks.
- */
+/** Access as for creating API keys, because the secret allows forging webhooks. */
 const guardedSecret = {
   scope: 'keys:write',
   refusesViewers: 'A viewer may not see or rotate the webhook secret.',

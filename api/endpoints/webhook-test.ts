@@ -1,6 +1,4 @@
-/**
- * POST /api/v1/webhooks/test: sends a test webhook to a URL and returns what was sent and received.
- */
+/** POST /api/v1/webhooks/test: sends a test webhook, and returns the response. */
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';
@@ -9,7 +7,6 @@ import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
-/** `type` of the event. */
 const testType = 'webhook.test';
 
 const result = webhookAttempt

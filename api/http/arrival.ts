@@ -1,29 +1,19 @@
-/**
- * Timeouts of request bodies: a client that stops sending, or sends very slowly, receives status
- * 408.
- */
+/** Timeouts of request bodies: a client that stops sending or is too slow receives 408. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
-/**
- * Longest time between two chunks of a body, and the length of a window in which `bytesMin` must
- * arrive; milliseconds.
- */
+/** Longest time between chunks, and window in which `bytesMin` must arrive, in ms. */
 const windowMs = 5000;
 /** Least number of bytes that must arrive in each window, unless the body ends in the window. */
 const bytesMin = 4096;
 /** Total time of a JSON body, in milliseconds. */
 const bodyMs = 60_000;
-/**
- * Total time of a form with files, in milliseconds: longer than `bodyMs`, because files are larger.
- */
+/** Total time of a form with files, in milliseconds. */
 export const filesMs = 15 * 60_000;
 
 /** Timers for the arrival of one body. */
 export interface Arrival {
-  /** Counts bytes that have arrived. */
   count: (bytes: number) => void;
-  /** Stops the timers. */
   end: () => void;
 }
 
@@ -76,10 +66,7 @@ export async function* arrivingBytes(
   let rejectRead: ((error: GatewayError) => void) | undefined;
   const arrival = watchArrival((error) => rejectRead?.(error), totalMs);
   const chunks: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
-  /**
-   * Reads a chunk. Each read has its own promise: a race with one long-lived promise would keep all
-   * chunks in memory.
-   */
+  /** Reads a chunk. Each read has its own promise: one long-lived promise would keep all chunks. */
   const read = () =>
     new Promise<IteratorResult<Buffer, undefined>>((resolve, reject) => {
       rejectRead = reject;

@@ -20,10 +20,7 @@ function isBounded(value: unknown): boolean {
   return entries.length <= entriesMax && entries.every(isBounded);
 }
 
-/**
- * Schema of any JSON value with at most 4,096 entries in each list and object, and 10,000,000
- * characters in each string.
- */
+/** Schema of any JSON value within `bounds`. */
 export const anyJson = z
   .custom<Json>(isBounded, 'is too large')
   .meta({ ...bounds, override: bounds });
@@ -38,9 +35,7 @@ export const anyJsonObject = z
   .meta({ ...objectBounds, override: objectBounds });
 
 interface RecordBounds {
-  /** Highest number of characters of a name. */
   nameMax: number;
-  /** Highest number of entries. */
   countMax: number;
   /** Pattern of every name. */
   nameForm?: RegExp;
@@ -48,10 +43,7 @@ interface RecordBounds {
   nameRule?: string;
 }
 
-/**
- * Makes the schema of a record with at most `countMax` entries; a larger record is rejected before
- * its entries are checked.
- */
+/** Makes the schema of a record; a larger record is rejected before its entries are checked. */
 export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
   { nameMax, countMax, nameForm, nameRule }: RecordBounds,

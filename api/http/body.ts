@@ -1,7 +1,6 @@
 /** Request bodies: reads them within their size and time limits, and parses them as JSON. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOthers } from 'node:timers/promises';
-import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
@@ -10,14 +9,10 @@ import { arrivingBytes } from './arrival.ts';
 import { holdBytes, ownerOf } from '../middleware/byte-limits.ts';
 import { jsonErrorPlace } from './json-error.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
-import { parseWith } from './parsing.ts';
 
 /** Default size limit of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
-/**
- * Size in bytes above which a body is parsed in steps, so that other requests are served between
- * the steps.
- */
+/** Size in bytes above which a body is parsed in steps, between which others are served. */
 const quickBytesMax = 64 * 1024;
 
 /**
@@ -58,10 +53,7 @@ export async function readBody(
   }
 }
 
-/**
- * Collects the body; `check` receives each chunk and the size so far in bytes, and may throw to
- * reject the request.
- */
+/** Collects the body; `check` receives each chunk and the size so far, and may throw. */
 async function collect(
   request: IncomingMessage,
   check: (chunk: Buffer, size: number) => void,
@@ -110,19 +102,6 @@ export async function readJson(
   await inTurn(owner, () => storable(value));
   await serveOthers();
   return value;
-}
-
-/**
- * Reads a JSON object of at most `bytesMax` bytes from the request body, and parses it with a
- * schema.
- * @throws GatewayError INVALID_REQUEST naming each field, and the errors of `readBody`
- */
-export async function parseBody<Body>(
-  ctx: Context,
-  schema: z.ZodType<Body>,
-  bytesMax = jsonBytesMax,
-): Promise<Body> {
-  return parseWith(schema, await readJson(ctx, bytesMax));
 }
 
 const turns = createFairLimiter(1);

@@ -5,10 +5,7 @@
 import { z } from 'zod';
 import type { GatewayError, ErrorCode } from '../../domain/errors.ts';
 
-/**
- * Error format of an endpoint: the service's own, or the one that clients of OpenAI or Anthropic
- * expect.
- */
+/** Error format of an endpoint: the service's own, or that of OpenAI or Anthropic. */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
 
 type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
@@ -45,10 +42,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 };
 
-/**
- * Makes an error body in OpenAI's format: `{"error": {message, type, code, param}, "message",
- * "requestId", …}`.
- */
+/** Makes an error body in OpenAI's format, with the service's fields. */
 export const openaiError: Shape = (error, requestId) => ({
   error: {
     message: error.message,
@@ -63,10 +57,7 @@ export const openaiError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/**
- * Makes an error body in Anthropic's format: `{"type": "error", "error": {type, message, code},
- * "request_id", …}`.
- */
+/** Makes an error body in Anthropic's format, with the service's fields. */
 export const anthropicError: Shape = (error, requestId) => ({
   type: 'error',
   error: {
@@ -80,10 +71,7 @@ export const anthropicError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/**
- * Makes an error body in the service's format. The body of a 401 is the same for every reason (spec
- * §5).
- */
+/** Makes an error body of the service. All 401 have the same body (spec §5). */
 const serviceError: Shape = (error, requestId) =>
   error.code === 'Unauthorized'
     ? { error: 'Unauthorized' }

@@ -8,15 +8,11 @@ import type { ServerResponse } from 'node:http';
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/**
- * Error of a write to a client that has closed the connection, or has not read for
- * `stallTimeoutMs`.
- */
+/** Error of a write to a client that has disconnected or does not read. */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
 
-/** Event stream of one response. */
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
 
-/** Highest number of names in the header. */
 const namesMax = 20;
 /** Names that are safe in a header; fields with other names are not listed. */
 const shownName = /^[\w$-]{1,64}$/;

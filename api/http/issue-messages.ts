@@ -11,9 +11,7 @@ export type Issue = z.core.$ZodIssue;
 /** Part of the request that contains the value. */
 export type Place = 'body' | 'query';
 
-/**
- * Highest number of allowed names in an error message, because some requests have very many fields.
- */
+/** Highest number of allowed names in an error message. */
 const namesMax = 24;
 /** Highest length of a string whose characters are counted, in UTF-16 units. */
 const countedMax = 100_000;
@@ -33,7 +31,6 @@ export function unknownName(name: string, known: readonly string[], place: Place
 interface Fault {
   /** Schemas of the field: several if the value may have several types. */
   nodes: readonly Node[];
-  /** Received value. */
   input: unknown;
   place: Place;
 }
@@ -59,9 +56,7 @@ export function messageOf(issue: Issue, { nodes, input, place }: Fault): string 
   return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, input)}`;
 }
 
-/**
- * Returns the received value for the message; if the value is too long or too short, its length.
- */
+/** Returns the received value for the message; its length if that is wrong. */
 function measure(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {

@@ -1,16 +1,10 @@
-/**
- * Position of the first error in a text that is not JSON, because V8 reports the position of some
- * errors only.
- */
+/** Position of the first error in a text that is not JSON; V8 reports it for some errors only. */
 
 const token =
   /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
 const space = /[ \t\n\r]*/y;
 
-/**
- * Tokens that may follow: a value; a value or the end of the list or object; a name; a colon; or a
- * comma or the end.
- */
+/** Tokens that may follow; `end` is the end of the list or object. */
 type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
 
 /** Returns the line and the column, both from 1, of the first token that is not allowed. */
@@ -37,10 +31,7 @@ function firstError(text: string): number {
   }
 }
 
-/**
- * Returns the tokens that may follow a token; null if the token itself is not allowed. Changes the
- * list of open ends.
- */
+/** Returns the tokens that may follow a token; null if the token is not allowed. */
 function after(found: string, next: Next, ends: string[]): Next | null {
   if (found === ends.at(-1) && next.endsWith('end')) {
     ends.pop();

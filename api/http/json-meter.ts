@@ -5,31 +5,16 @@
  */
 import { GatewayError } from '../../domain/errors.ts';
 
-/**
- * Highest nesting depth of a body; no valid request is deeper, and the parser's stack is safe below
- * this depth.
- */
+/** Highest nesting depth of a body, at which the parser's stack is safe. */
 const depthMax = 32;
-/**
- * Highest number of values in a body; the longest chat in which each message has tool calls has
- * fewer.
- */
+/** Highest number of values in a body, more than the longest chat with tool calls has. */
 const valuesMax = 50_000;
-/**
- * Highest number of escapes in a body, because escapes are slow to parse; a long source code or a
- * base64 image with escaped slashes has fewer.
- */
+/** Highest number of escapes in a body; they are slow to parse. */
 const escapesMax = 1_000_000;
-/**
- * Highest number of bytes outside strings (digits, punctuation, whitespace): enough for `valuesMax`
- * indented values.
- */
+/** Highest number of bytes outside strings: enough for `valuesMax` indented values. */
 const betweenTextsMax = 4 * 1024 * 1024;
 
-/**
- * Byte values of `"`, `,`, `\\`, `{`, `}`, `[` and `]`: in UTF-8 no other character contains these
- * bytes.
- */
+/** Byte values of the signs, which no other character contains in UTF-8. */
 const signs = {
   quote: 34,
   comma: 44,
@@ -49,20 +34,14 @@ export function notABody(message: string): GatewayError {
 export class JsonMeter {
   #depth = 0;
   #deepest = 0;
-  /**
-   * Number of values: each container and each comma counts as one, so an empty container counts as
-   * two.
-   */
+  /** Number of values: containers and commas, so an empty container counts as two. */
   #values = 1;
   #escapes = 0;
   #betweenTexts = 0;
   #inText = false;
   #escaped = false;
 
-  /**
-   * Counts a chunk of the body; the chunks must be passed in order.
-   * @throws GatewayError INVALID_REQUEST if the body exceeds a limit
-   */
+  /** Counts a chunk. @throws GatewayError INVALID_REQUEST if the body exceeds a limit */
   count(chunk: Buffer): void {
     for (let at = 0; at < chunk.length;) {
       at = this.#inText ? this.#afterText(chunk, at) : this.#untilText(chunk, at);
@@ -76,10 +55,7 @@ export class JsonMeter {
     }
   }
 
-  /**
-   * Counts the escapes of the string at `from`; returns the index after its end, or after the end
-   * of the chunk.
-   */
+  /** Counts the escapes of the string at `from`; returns the index after its end. */
   #afterText(chunk: Buffer, from: number): number {
     let escapes = 0;
     let escaped = this.#escaped;
@@ -101,10 +77,7 @@ export class JsonMeter {
     return at;
   }
 
-  /**
-   * Counts the bytes before the next string; returns the index after its opening quote, or after
-   * the end of the chunk.
-   */
+  /** Counts the bytes before the next string; returns the index after its opening quote. */
   #untilText(chunk: Buffer, from: number): number {
     let values = 0;
     let depth = this.#depth;

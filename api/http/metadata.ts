@@ -7,13 +7,9 @@ import { z } from 'zod';
 import { recordOf } from './body-schema.ts';
 import { parseWith } from './parsing.ts';
 
-/** Highest number of pairs of one request. */
 const pairsMax = 16;
 const valueLengthMax = 512;
-/**
- * Pattern of a name; `=` and brackets are excluded, so that `name=value` (Temporal) and
- * `metadata[name]=value` (query) are unambiguous.
- */
+/** Pattern of a name, without `=` and brackets, which `metadata[name]=value` needs. */
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const nameRule = 'must be 1–64 characters of A–Z a–z 0–9 _ . - and begin with a letter or digit';
 
@@ -36,10 +32,7 @@ export const metadataFields = {
   }),
 };
 
-/**
- * Parses the `metadata` of a request; returns null if it has no pairs.
- * @throws GatewayError INVALID_REQUEST
- */
+/** Parses `metadata`; returns null without pairs. @throws GatewayError INVALID_REQUEST */
 export function parseMetadata(input: unknown): Record<string, string> | null {
   return pairsOf(parseWith(field, { metadata: input }).metadata);
 }
@@ -65,10 +58,7 @@ export const metadataFilter = metadata.optional().meta({
 
 const filterName = /^metadata\[(.*)\]$/;
 
-/**
- * Returns the query with all its `metadata[name]=value` parameters collected into one object
- * `metadata`.
- */
+/** Collects all `metadata[name]=value` parameters of a query in one object `metadata`. */
 export function foldMetadata(query: Record<string, unknown>): Record<string, unknown> {
   const pairs: [string, unknown][] = [];
   const rest: [string, unknown][] = [];

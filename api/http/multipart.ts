@@ -13,35 +13,25 @@ interface FormRules<Kept> {
   fields: readonly string[];
   /** Highest number of files of the form; absent: 1. */
   filesMax?: number;
-  /** Size limit of one file, in bytes. */
   bytesMax: number;
   /** Size limit of one text field, in bytes; absent: 4,096. */
   textBytesMax?: number;
-  /**
-   * Checks the storage quota for the size of the whole form.
-   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
-   */
+  /** Checks the storage quota for the form. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
   requireRoom: RequestFiles['requireRoom'];
   /** Receives a file and its field; an error rejects the request. */
   keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
 }
 
-/** File of a form. */
 interface ReceivedFile<Kept> {
   field: string;
-  /** Value that `keep` returned. */
   kept: Kept;
   name: string;
 }
 
 /** Form that was read. */
 export interface ReceivedForm<Kept> {
-  /**
-   * Text fields by name, without those named `name[]`: these may be repeated, and no endpoint uses
-   * them.
-   */
+  /** Text fields by name, without those named `name[]`, which no endpoint uses. */
   texts: Record<string, string>;
-  /** Files in the order of the form. */
   files: ReceivedFile<Kept>[];
 }
 
@@ -52,9 +42,7 @@ const limits = {
 } as const;
 const textBytesMaxUsual = 4096;
 const invalidForm = 'must be a valid multipart/form-data body';
-/**
- * Highest number of bytes of a form in addition to its files: boundaries, headers and text fields.
- */
+/** Highest number of bytes of a form in addition to its files. */
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
@@ -108,10 +96,7 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/**
- * Collects text fields; rejects a field that is too long, or is repeated although its name does not
- * end with `[]`.
- */
+/** Collects text fields; rejects a field that is too long or repeated. */
 function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {

@@ -4,26 +4,17 @@ import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 import { messageOf, unknownName, type Issue, type Place } from './issue-messages.ts';
 import { nodesAt, type Node } from './schema-nodes.ts';
 
-/** Value that was parsed, with its schema. */
 interface Parsed {
   schema: z.ZodType;
   value: unknown;
   place: Place;
 }
 
-/**
- * Highest number of nested values for which all errors are reported; for a larger value, only the
- * first error is.
- */
+/** Highest number of nested values for which all errors are reported, not only the first. */
 const thoroughPartsMax = 1000;
-/** Highest number of errors in a response. */
 const detailsMax = 20;
-/** Highest number of characters of a path in an error. */
 const pathMax = 200;
-/**
- * Options that find all errors. The messages are empty unless a schema defines its own; `messageOf`
- * writes them.
- */
+/** Options that find all errors; `messageOf` writes the messages that schemas do not define. */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
 /** Options that stop at the first error, because a large value could have a million. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };

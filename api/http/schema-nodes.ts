@@ -11,10 +11,7 @@ export function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
   return nodes;
 }
 
-/**
- * Returns the alternatives of a schema without `null`, because null means the same as an absent
- * field.
- */
+/** Returns the alternatives of a schema without `null`, which means an absent field. */
 function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;
@@ -31,10 +28,7 @@ function childrenOf(node: Node, { key, root }: { key: PropertyKey; root: Node })
   return formsOf(additionalProperties, root);
 }
 
-/**
- * Describes allowed values: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of
- * 1–10 strings`.
- */
+/** Describes allowed values: `an integer of 1–100`, `an array of 1–10 strings`. */
 export function textOfNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
@@ -78,10 +72,7 @@ function stringText({ format = '', minLength, maxLength }: Node): string {
   return forms[format] ?? `a string${range}${range && ' characters'}`;
 }
 
-/**
- * Returns a limit; undefined if it is the safe integer limit, which zod adds to each integer
- * schema.
- */
+/** Returns a limit; undefined for the safe integer limit that zod adds to each integer. */
 function bounded(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }

@@ -19,7 +19,6 @@ export interface KeyedRequest {
   path: string;
   /** Parsed body, so that the same request with another JSON formatting is recognized. */
   body: unknown;
-  /** Id of the job, chat or row to create. */
   subjectId: string;
 }
 
@@ -37,10 +36,7 @@ export interface ClaimName {
   attempt: string;
 }
 
-/**
- * Result of a claim: the subject that an earlier request created, or the claim that this request
- * holds now.
- */
+/** Result of a claim: the subject of an earlier request, or the claim of this one. */
 export type Claim = Done | Claimed;
 /** Subject that an earlier request created. */
 export interface Done {
@@ -55,10 +51,7 @@ export interface Claimed {
   name: ClaimName;
 }
 
-/**
- * Time after which another request may take over a claim that is not renewed, and after which a
- * chat that was charged without a stored response is ANSWER_NOT_KEPT.
- */
+/** Time after which a claim may be taken over, and a charged chat is ANSWER_NOT_KEPT. */
 export const holdFor = '10 seconds';
 const row = z.object({
   verdict: z.enum(['claimed', 'done', 'other', 'in_progress', 'not_kept']),

@@ -26,10 +26,7 @@ export interface Hold {
   state: 'held';
   /** Claim in the database; null for a request without a key. */
   name: ClaimName | null;
-  /**
-   * Id of the subject to create. It differs from the requested id if an earlier request with this
-   * key may have sent a start with this id.
-   */
+  /** Id of the subject; the one of an earlier request that may have been started. */
   subjectId: string;
   /**
    * Records that the start of the subject is about to be sent. A start cannot be undone, so its id
@@ -47,7 +44,6 @@ export interface Hold {
   leave: () => void;
 }
 
-/** Claims of Idempotency-Keys. */
 export type Claims = ReturnType<typeof createClaims>;
 
 /** Makes the function that claims keys, over a pool. */
@@ -97,10 +93,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
   async function changed(query: FragmentSqlToken): Promise<boolean> {
     return (await pool.query(command`${query}`)).rowCount > 0;
   }
-  /**
-   * Runs a statement on the claim, and only logs an error, because a claim that is not renewed
-   * expires by itself.
-   */
+  /** Runs a statement on the claim and only logs an error, because claims expire. */
   const quietly = (query: FragmentSqlToken): Promise<boolean> =>
     changed(query).catch((error: unknown) => {
       logger.warn({ error }, 'idempotency.claim_not_recorded');

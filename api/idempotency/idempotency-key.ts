@@ -15,10 +15,7 @@ export const idempotencyHeader = z.object({
   }),
 });
 
-/**
- * Returns the Idempotency-Key of a request; null if it has none.
- * @throws GatewayError INVALID_REQUEST
- */
+/** Returns the Idempotency-Key, or null. @throws GatewayError INVALID_REQUEST */
 export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
   const key = ctx.headers['idempotency-key'];
   if (key === undefined) return null;

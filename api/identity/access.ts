@@ -5,6 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../../platform/batch.ts';
+import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
@@ -24,7 +25,6 @@ export const scopes = [
   'studio:read',
 ] as const;
 
-/** Permission of a key. */
 export type Scope = (typeof scopes)[number];
 
 /** Role of a user in an organization. */
@@ -48,57 +48,59 @@ const callerShape = z.object({
   resetAtMs: z.number(),
   nowMs: z.number(),
 });
-/** Caller of a request. */
 export type Caller = z.infer<typeof callerShape>;
 
 /** Rate buckets of a key: requests, reads of jobs, and requests of its console sessions. */
 export type RateBucket = 'requests' | 'polls' | 'console';
 
-interface AccessOptions {
-  pepper: string;
-  /**
-   * Pepper that is also accepted; a key that is found under it is stored under `pepper` from then
-   * on.
-   */
-  previousPepper?: string | undefined;
-  /** Requests per minute and key. */
-  limits: Record<RateBucket, number>;
-  /** Metrics of the batches. */
-  metrics?: Metrics;
-}
-
 const answers = z.object({ answers: z.array(callerShape.nullable()) });
 
-/** Admission of requests by their keys. */
 export type Access = ReturnType<typeof createAccess>;
 
-/** Makes the admission over a pool. */
-export function createAccess(pool: DatabasePool, options: AccessOptions) {
-  const { pepper, previousPepper, limits } = options;
+type AccessConfig = Pick<
+  Config,
+  | 'KEY_PEPPER'
+  | 'KEY_PEPPER_PREVIOUS'
+  | 'RATE_LIMIT_PER_MINUTE'
+  | 'POLL_RATE_LIMIT_PER_MINUTE'
+  | 'CONSOLE_RATE_LIMIT_PER_MINUTE'
+>;
+
+/**
+ * Makes the admission over a pool. Keys under the previous pepper are accepted too, and stored
+ * under the new one when they are used.
+ */
+export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
+  const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
+  const limits: Record<RateBucket, number> = {
+    requests: config.RATE_LIMIT_PER_MINUTE,
+    polls: config.POLL_RATE_LIMIT_PER_MINUTE,
+    console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
+  };
   const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
     name: 'access',
-    metrics: options.metrics,
+    metrics,
     sizeMax: 200,
     parallelMax: 2,
-    run: (requests) =>
-      pool.oneFirst(sql.type(answers)`SELECT admit_requests(
-        ${sql.array(
-          requests.map(({ mac }) => Buffer.from(mac, 'hex')),
-          'bytea',
-        )},
-        ${sql.array(
-          requests.map(({ bucket }) => bucket),
-          'text',
-        )}) AS answers`),
+    run(requests) {
+      const macs = sql.array(
+        requests.map(({ mac }) => Buffer.from(mac, 'hex')),
+        'bytea',
+      );
+      const buckets = sql.array(
+        requests.map(({ bucket }) => bucket),
+        'text',
+      );
+      return pool.oneFirst(
+        sql.type(answers)`SELECT admit_requests(${macs}, ${buckets}) AS answers`,
+      );
+    },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     enqueue({ mac, bucket });
   return {
     limits,
-    /**
-     * Admits a request; returns null for a malformed, unknown, expired or revoked key, which counts
-     * toward no limit.
-     */
+    /** Admits a request; null for an invalid key, which counts toward no limit. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;
       const mac = macOfKey(key, pepper);

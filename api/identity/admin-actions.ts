@@ -13,9 +13,7 @@ export interface Write {
 interface Action {
   /** Name of the action, `<noun>.<verb>`, such as `organization.suspended`. */
   action: string;
-  /** Organization of the action; absent: none. */
   organizationId?: string | null;
-  /** Id of the subject. */
   subject: string;
   /** Arguments of the request, without secrets. */
   details?: JsonObject;
@@ -53,9 +51,7 @@ export async function recordAction(
 
 interface ActionListing {
   organizationId?: string | undefined;
-  /** Subject of the actions; absent: any. */
   subject?: string | undefined;
-  /** Id before which actions are listed. */
   beforeId?: number | undefined;
   limit: number;
 }

@@ -6,20 +6,14 @@ import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;
-/**
- * Latest expiry, 9999-12-31T23:59:59.999Z, because later years have no ISO 8601 form of four
- * digits.
- */
+/** Latest expiry, 9999-12-31T23:59:59.999Z: later years have more than four digits. */
 const expiryMaxMs = 253_402_300_799_999;
 
 /** Patterns of one character: any except control characters, and any visible character. */
 const printed = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 const seen = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
-/**
- * Makes the schema of a name of at most `lengthMax` characters that is not blank and has no control
- * characters.
- */
+/** Makes the schema of a text that is not blank and has no control characters. */
 export const plainText = (lengthMax: number) =>
   z
     .string()

@@ -27,9 +27,7 @@ export interface NewKey {
   organizationId: string;
 }
 
-/** Key to create. */
 interface KeyRequest {
-  /** Id of the key; absent: a new id. */
   keyId?: string;
   memberId: string;
   /** Id of the key of the request, whose permissions the new key may not exceed; null: the request is from an operator. */
@@ -38,7 +36,6 @@ interface KeyRequest {
   scopes?: readonly Scope[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
   expiresAtMs?: number | null | undefined;
-  /** Limit of the key; null or absent: none. */
   limit?: KeyLimit | null | undefined;
   /** Secret that already exists, such as the demo key of a stack whose database was emptied. */
   key?: string | undefined;

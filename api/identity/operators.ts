@@ -1,11 +1,9 @@
-/**
- * Operators: users with the deployment's admin key, or with an operator's key, which can be revoked
- * individually.
- */
+/** Operators: users with the deployment's admin key or with a key of their own. */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Config } from '../../platform/config.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
 import { isApiKey, macOfKey, newApiKey, operatorKeyPrefix, prefixOfKey } from './key-format.ts';
 import type { Session } from './sessions.ts';
@@ -27,24 +25,16 @@ export const operatorRecord = namedOperator.extend({
 });
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
-interface OperatorSecrets {
-  adminKey: string;
-  pepper: string;
-  /**
-   * Pepper that is also accepted; a key that is found under it is stored under `pepper` from then
-   * on.
-   */
-  previousPepper: string | undefined;
-}
-
 /**
  * Makes the functions that find the operator of a key or a session; they return null for an unknown
  * or revoked key. They read the key at each request, so that a revoked key is rejected at once.
  */
 export function createFindOperator(
   connection: CommonQueryMethods,
-  { adminKey, pepper, previousPepper }: OperatorSecrets,
+  config: Pick<Config, 'ADMIN_API_KEY' | 'KEY_PEPPER' | 'KEY_PEPPER_PREVIOUS'>,
 ) {
+  const { ADMIN_API_KEY: adminKey, KEY_PEPPER: pepper } = config;
+  const { KEY_PEPPER_PREVIOUS: previousPepper } = config;
   function byMacs(mac: string, formerMac: string): Promise<Operator | null> {
     return connection.maybeOne(sql.type(namedOperator)`
       WITH found AS (
@@ -114,10 +104,7 @@ export async function readOperator(
   return operator;
 }
 
-/**
- * Revokes the key of an operator.
- * @throws GatewayError NOT_FOUND if the operator does not exist or has no active key
- */
+/** Revokes the key of an operator. @throws GatewayError NOT_FOUND if it has no active key */
 export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,

@@ -57,11 +57,7 @@ interface NewMember {
   role: z.infer<typeof role>;
 }
 
-/**
- * Creates a user of an organization.
- * @returns the user's id
- * @throws GatewayError NOT_FOUND if there is no such organization
- */
+/** Creates a user, and returns its id. @throws GatewayError NOT_FOUND for the organization */
 export async function createMember(
   connection: CommonQueryMethods,
   member: NewMember,
@@ -79,7 +75,6 @@ interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;
   /** Part of the name; upper and lower case are equal. */
   name?: string | undefined;
-  /** Id before which organizations are listed. */
   beforeId?: string | undefined;
   limit: number;
 }
@@ -145,10 +140,7 @@ export async function setOrganizationStatus(
   if (rowCount === 0) throw unknownOrganization();
 }
 
-/**
- * Sets the six-hour allowance in micro-credits (null: no limit) from the next reservation on.
- * @throws GatewayError NOT_FOUND
- */
+/** Sets the six-hour allowance (null: no limit). @throws GatewayError NOT_FOUND */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,

@@ -14,7 +14,6 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
 const lifetimeMs = 12 * 3_600_000;
-/** HTTP methods that do not change data. */
 const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
@@ -25,7 +24,6 @@ const sessionRow = z.object({
   name: z.string().nullable(),
   expiresAtMs: z.number(),
 });
-/** Session of an API key or of an operator. */
 export type Session = z.infer<typeof sessionRow>;
 
 const keySession = z.object({
@@ -34,20 +32,14 @@ const keySession = z.object({
   createdAtMs: z.number(),
   expiresAtMs: z.number(),
 });
-/** Session in the list of a user's sessions; times in milliseconds since 1970. */
 export type KeySession = z.infer<typeof keySession>;
 
-/**
- * Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to
- * record.
- */
+/** Owner of a session: an API key, or an operator's key by its MAC (hex) and name. */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
   pool: DatabasePool;
-  /** Name of the cookie. */
   cookie: string;
-  /** Path of the cookie. */
   path: string;
   /** Base URL of the API; only pages of its origin may send changing requests with a session. */
   publicBaseUrl: string;
@@ -125,7 +117,6 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
   };
 }
 
-/** Sessions of one cookie. */
 export type Sessions = ReturnType<typeof createSessions>;
 
 /** Makes the functions that list and end the sessions of API keys. */
@@ -139,10 +130,7 @@ export function createKeySessions(pool: DatabasePool) {
         FROM console_session s JOIN api_key k ON k.id = s.key_id
         WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
           AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
-    /**
-     * Ends a session of a user's key.
-     * @throws GatewayError NOT_FOUND if the user has no such session
-     */
+    /** Ends a session of a user's key. @throws GatewayError NOT_FOUND */
     async endById(sessionId: string, memberId: string): Promise<void> {
       const { rowCount } = await pool.query(command`
         DELETE FROM console_session s USING api_key k

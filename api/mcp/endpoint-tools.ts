@@ -21,10 +21,7 @@ export const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels, ...
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
   .map(toolOf);
 
-/**
- * Makes the tool of an endpoint; its arguments are the fields of the body, or the path and query
- * parameters.
- */
+/** Makes the tool of an endpoint, with its body or its parameters as arguments. */
 function toolOf(endpoint: Endpoint): OfferedTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});

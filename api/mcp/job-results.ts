@@ -25,15 +25,9 @@ export type ToolCallExtra = RequestHandlerExtra<ServerRequest, ServerNotificatio
 
 /** Time between two progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
-/**
- * Longest wait in milliseconds for a client without progress notifications: most clients time out
- * after a minute.
- */
+/** Longest wait in milliseconds for a client without progress: most time out after a minute. */
 const silentWaitMs = 50_000;
-/**
- * Waits for a job as long as the client waits, and sends progress notifications if the client
- * requested them. The job continues if the client disconnects.
- */
+/** Waits for a job as long as the client, with progress notifications if it requested them. */
 export async function followJob(
   { caller, services }: JobReader,
   { jobId, wait }: { jobId: string; wait: boolean },
@@ -64,7 +58,6 @@ export async function followJob(
   }
 }
 
-/** Describes the state of a running job. */
 function progressMessage({ jobId, phase, progress }: JobResource): string {
   const { queuePosition = null, etaSeconds = null } = progress ?? {};
   const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;

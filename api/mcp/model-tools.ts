@@ -26,15 +26,12 @@ const publishedModels = z.object({
   ),
 });
 
-/** Makes the request of a tool that reads models. */
 function modelsCall(input: Arguments): OwnCall {
   checkLength(input);
   return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
 }
 
-/**
- * Tools that list all models briefly, and describe one model in full. Both read the same endpoint.
- */
+/** Tools that list all models briefly, and describe one in full, by the same endpoint. */
 export const modelTools: OfferedTool[] = [
   {
     tool: {

@@ -12,10 +12,7 @@ export interface OfferedTool {
   tool: Tool;
   scope: Scope;
   call: (input: Arguments) => OwnCall;
-  /**
-   * Shortens the body of a successful response, because models read all of it; absent: the body as
-   * it is.
-   */
+  /** Shortens the body of a successful response, because models read all of it. */
   present?: (body: unknown) => unknown;
 }
 
@@ -25,16 +22,10 @@ export const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
   return ToolSchema.shape.inputSchema.parse({ ...described, type: 'object' });
 };
 
-/**
- * Highest number of characters of all arguments that are sent in a URL, because servers reject
- * longer URLs.
- */
+/** Highest number of characters of all arguments in a URL. */
 const argumentsMax = 4000;
 
-/**
- * Checks that arguments fit into a URL.
- * @throws McpError InvalidParams naming the longest argument
- */
+/** Checks that arguments fit into a URL. @throws McpError InvalidParams */
 export function checkLength(input: Arguments): void {
   const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);

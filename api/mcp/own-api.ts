@@ -4,7 +4,6 @@ import type { IncomingMessage } from 'node:http';
 /** Request for one endpoint of the API. */
 export interface OwnCall {
   method: string;
-  /** Path with the query. */
   path: string;
   body?: unknown;
   headers?: Record<string, string>;
@@ -15,20 +14,14 @@ export interface OwnAnswer {
   ok: boolean;
   status: number;
   body: unknown;
-  /**
-   * Id of the job that this request started, or the first request with its Idempotency-Key; null:
-   * no job.
-   */
+  /** Id of the job of this request or of its Idempotency-Key; null: no job. */
   jobId: string | null;
 }
 
 /** Function that sends a request to the API of this process. */
 export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
 
-/**
- * Makes the function that sends requests to the API of this process with the key of an incoming
- * request.
- */
+/** Makes the function that sends requests with the key of an incoming request. */
 export function ownApiOf(request: IncomingMessage): OwnApi {
   const { localAddress = '127.0.0.1', localPort } = request.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;

@@ -36,7 +36,6 @@ const instructions =
   'cancelJob cancels it. An input is a URL, a data URL of up to 1 MB, or a file that you send with PUT to the ' +
   'uploadUrl of createUploadUrl.';
 
-/** Highest number of jobs that are listed as resources. */
 const listedJobs = 20;
 /** Name of the `_meta` entry of a tool call that contains its Idempotency-Key. */
 const idempotencyName = 'studio-gateway/idempotency-key';
@@ -100,8 +99,7 @@ async function callTool(
     const { body } = response;
     return plainResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
-  // A job that was started is never rejected: if too many requests wait, the tool returns the job
-  // without waiting.
+  /** Converts a response of the API to a tool result; a model can read errors. */
   const leave = input['async'] === true ? null : enterWait(conversation);
   try {
     return await followJob(conversation, { jobId, wait: leave !== null }, extra);
@@ -110,9 +108,7 @@ async function callTool(
   }
 }
 
-/**
- * Counts a waiting tool call; returns the function that ends it, or null if too many requests wait.
- */
+/** Counts a waiting call; returns the function that ends it, null if too many wait. */
 function enterWait({ caller, services }: Conversation): (() => void) | null {
   try {
     return services.openWaits.enter(caller);
@@ -122,9 +118,7 @@ function enterWait({ caller, services }: Conversation): (() => void) | null {
   }
 }
 
-/**
- * Converts a response of the API to a tool result; an error becomes text that the model can read.
- */
+/** Converts a response of the API to a tool result; a model can read errors. */
 function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
   const structuredContent = z.record(z.string(), z.unknown()).parse(body);
   if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };

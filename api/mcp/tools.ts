@@ -31,10 +31,7 @@ const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
   }),
 }));
 
-/**
- * Tool that estimates the price of a request. One tool serves all capabilities, because one for
- * each would double the list.
- */
+/** Tool that estimates the price of a request of any capability. */
 const estimate: OfferedTool = {
   tool: {
     name: 'estimate',

@@ -48,40 +48,27 @@ export function authenticate(
   };
 }
 
-/**
- * Returns the message for a request without credentials; undefined if it has some, which are
- * invalid.
- */
+/** Returns the message for a request without credentials; undefined if they are invalid. */
 function missingKey({ headers }: Context, takesXApiKey: boolean | undefined): string | undefined {
   if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
   const other = takesXApiKey ? ' or x-api-key: <key>' : '';
   return `The request has no API key. Send the header Authorization: Bearer <key>${other}.`;
 }
 
-/**
- * Returns the bearer key of a request; undefined if the request has no bearer credential, or more
- * than one.
- */
+/** Returns the bearer key; undefined if the request has no bearer credential or several. */
 export function bearerKey(request: IncomingMessage): string | undefined {
   // `headersDistinct` keeps repeated headers apart; `headers` would join or drop them.
   const credentials = request.headersDistinct['authorization'] ?? [];
   return credentials.length === 1 ? bearer.exec(credentials[0] ?? '')?.[1] : undefined;
 }
 
-/**
- * Returns the `x-api-key` header of a request; undefined if there are other credentials or several
- * keys.
- */
+/** Returns the `x-api-key`; undefined if there are other credentials or several keys. */
 function headerKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
   const keys = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
   return keys.length === 1 ? keys[0] : undefined;
 }
 
-/**
- * Rejects the request of a user with the role `viewer`, who may read but not spend credits or
- * manage keys.
- * @throws GatewayError FORBIDDEN with the message
- */
+/** Rejects users with the role `viewer`. @throws GatewayError FORBIDDEN with the message */
 export function refuseViewer(caller: Caller, message: string): void {
   if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
 }

@@ -1,7 +1,4 @@
-/**
- * Byte limits: counts the bytes that each request holds against the byte budgets of the process,
- * and releases them after the response.
- */
+/** Counts the bytes that requests hold against the byte budgets of the process. */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededBound } from '../../platform/byte-budget.ts';
 import type { ByteKind, Context, HeldBytes, Middleware } from '../context.ts';

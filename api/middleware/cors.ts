@@ -30,10 +30,7 @@ export const exposedHeaders: readonly string[] = [
 /** Longest time for which a browser caches a preflight response, in seconds. */
 const preflightAgeSeconds = 7200;
 
-/**
- * Makes the middleware that allows these origins to use the API and to upload; `*` allows every
- * origin.
- */
+/** Makes the middleware that allows these origins to use the API; `*` allows every origin. */
 export function allowOrigins(origins: readonly string[]): Koa.Middleware {
   return cors({
     exposeHeaders: [...exposedHeaders],

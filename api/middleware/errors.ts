@@ -26,7 +26,6 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
   };
 }
 
-/** Highest number of characters of the path in an error message. */
 const shownPathMax = 100;
 
 /**

@@ -13,10 +13,7 @@ import { routeOf, type Context, type Middleware } from '../context.ts';
 /** Pattern of an `X-Request-Id` that is accepted from a client. */
 const clientRequestId = /^[A-Za-z0-9-]{8,64}$/;
 
-/**
- * Makes the middleware that gives each request an id, which all its log lines contain, and logs the
- * request.
- */
+/** Makes the middleware that gives each request an id and logs the request. */
 export function requestLog(logger: Logger): Middleware {
   return async (ctx, next) => {
     const requestId = ctx.headers['x-request-id'];

@@ -1,7 +1,4 @@
-/**
- * OpenAPI 3.1 documents, generated from the endpoints and the schemas that validate requests (spec
- * §9).
- */
+/** OpenAPI 3.1 documents, generated from the endpoints and their schemas (spec §9). */
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
@@ -24,15 +21,11 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/**
- * Makes the documents of these endpoints for an API at `baseUrl`; each document is generated at its
- * first use.
- */
+/** Makes the documents of these endpoints; each is generated at its first use. */
 export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
   const ofOperators = endpoints.filter(({ scope }) => scope === 'admin');
   const ofCallers = endpoints.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
-    /** Returns the document of the callers' API. */
     callers: once(() =>
       buildDocument(ofCallers, {
         baseUrl,
@@ -44,7 +37,6 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: webhookDescriptions,
       }),
     ),
-    /** Returns the document of the operators' API. */
     operators: once(() =>
       buildDocument(ofOperators, {
         baseUrl,
@@ -55,7 +47,6 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: {},
       }),
     ),
-    /** Returns llms.txt; `prices` are lines of a Markdown list. */
     summary: (prices: readonly string[]) => llmsTextOf(baseUrl, ofCallers, prices),
   };
 }
@@ -64,7 +55,6 @@ interface Frame {
   baseUrl: string;
   title: string;
   description: string;
-  /** Description of the bearer key. */
   key: string;
   webhooks: Record<string, Record<string, unknown>>;
 }

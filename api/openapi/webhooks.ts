@@ -1,6 +1,4 @@
-/**
- * OpenAPI descriptions of the webhooks that the gateway sends: caller webhooks and account notices.
- */
+/** OpenAPI descriptions of caller webhooks and account notices. */
 import { z } from 'zod';
 import { noticeData } from '../../webhooks/notices.ts';
 import { jobSchema } from '../../studio/job-view.ts';

@@ -34,8 +34,11 @@ async function newKey(expiresAtMs?: number) {
 
 function newAccess(perMinute: number): Access {
   return createAccess(pool, {
-    pepper,
-    limits: { requests: perMinute, console: 60, polls: perMinute },
+    KEY_PEPPER: pepper,
+    KEY_PEPPER_PREVIOUS: undefined,
+    RATE_LIMIT_PER_MINUTE: perMinute,
+    POLL_RATE_LIMIT_PER_MINUTE: perMinute,
+    CONSOLE_RATE_LIMIT_PER_MINUTE: 60,
   });
 }
 

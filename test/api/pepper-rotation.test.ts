@@ -38,9 +38,11 @@ async function newKey() {
 /** An API process that was started with these. */
 function process(pepper: string, previousPepper?: string): Access {
   return createAccess(pool, {
-    pepper,
-    previousPepper,
-    limits: { requests: 100, console: 60, polls: 100 },
+    KEY_PEPPER: pepper,
+    KEY_PEPPER_PREVIOUS: previousPepper,
+    RATE_LIMIT_PER_MINUTE: 100,
+    POLL_RATE_LIMIT_PER_MINUTE: 100,
+    CONSOLE_RATE_LIMIT_PER_MINUTE: 60,
   });
 }
 

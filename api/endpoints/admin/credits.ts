@@ -27,10 +27,7 @@ const creditsRequest = z.strictObject({
   }),
   credits: creditAmount,
 });
-/**
- * Declares an endpoint that moves credits. Grants and take-backs share one set of ids, so an id
- * identifies one move.
- */
+/** Declares an endpoint that moves credits. Grants and take-backs share one set of ids. */
 const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
   defineEndpoint({
     route: `POST ${path}/${way.name}`,

@@ -1,7 +1,4 @@
-/**
- * Operators: a job of any organization with all its records, the reason for its state, and the next
- * actions.
- */
+/** Operators: a job with all its records, the reason for its state, and the next actions. */
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';

@@ -42,10 +42,7 @@ const operatorsShownMax = 1000;
 
 const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
-/**
- * Rejects the key of an operator, so that a stolen key cannot create another.
- * @throws GatewayError FORBIDDEN
- */
+/** Rejects operators' keys, which may not create others. @throws GatewayError FORBIDDEN */
 function needAdminKey({ operatorId }: Operator): void {
   if (operatorId !== null) {
     throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');

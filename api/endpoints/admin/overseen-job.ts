@@ -9,10 +9,7 @@ import { bareWrite, pathId } from '../fields.ts';
 /** Path parameters and body of an operator's change to a job. */
 export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
 
-/**
- * Finds the job of `:jobId` in any organization.
- * @throws GatewayError JOB_NOT_FOUND
- */
+/** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
 export async function overseenJob(
   { params: { jobId } }: { params: { jobId: string } },
   { oversight }: Pick<Composition, 'oversight'>,
@@ -25,10 +22,7 @@ export async function overseenJob(
 /** Schema of a job as its owner sees it, with the id of its organization. */
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
-/**
- * Returns the subject of a recorded action on a job. The action is recorded before Temporal or a
- * provider is called, so that no call is without a record.
- */
+/** Returns the subject of a recorded action on a job. */
 export const recordedOf = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,

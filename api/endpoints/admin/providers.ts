@@ -40,10 +40,7 @@ async function find(pauses: ProviderPauses, provider: string): Promise<ProviderL
 
 const wakeAtOnce = 20;
 
-/**
- * Signals the waiting jobs to continue, 20 at a time. A job without the signal checks by itself
- * within a minute.
- */
+/** Signals waiting jobs, 20 at a time; without the signal, they check within a minute. */
 async function wake(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],

@@ -5,27 +5,29 @@
  * configured with contains a secret, which permits only decryption.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
+import proto from '@temporalio/proto';
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { ParameterizedContext } from 'koa';
 import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
-import { parseBody } from '../../http/body.ts';
+import { readJson } from '../../http/body.ts';
 import { recordOf } from '../../http/body-schema.ts';
+import { parseWith } from '../../http/parsing.ts';
 import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
 
+const { Payloads } = proto.temporal.api.common.v1;
+
 const prefix = '/api/admin/v1/temporal/codec';
-/**
- * Size limit of a request in bytes, many times that of a history page with the largest payloads.
- */
+/** Size limit in bytes, many times that of a history page with the largest payloads. */
 const bytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
 const base64 = z
   .string()
   .max(bytesMax)
-  .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
+  .regex(/^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3}={0,2})?$/, 'must be base64');
 const exchange = z.object({
   payloads: z
     .array(
@@ -36,12 +38,8 @@ const exchange = z.object({
     )
     .max(10_000),
 });
-/**
- * Body by media type. `handle` reads it itself, after it has set the CORS header and checked the
- * key or the secret.
- */
+/** Body by media type; `handle` reads it after it has checked the access. */
 const content = { 'application/json': { schema: exchange } };
-type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
 type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
 const directions: Record<string, Direction> = { decode: decrypted, encode: encrypted };
@@ -101,16 +99,15 @@ async function convert(
   ctx: Call['ctx'],
   direct: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof exchange>> {
-  const { payloads } = await parseBody(ctx, exchange, bytesMax);
-  const converted = await Promise.all(payloads.map((payload) => direct(fromProtoJson(payload))));
+  const body = parseWith(exchange, await readJson(ctx, bytesMax));
+  const { payloads } = Payloads.fromObject(body);
+  const converted = await Promise.all(payloads.map(direct));
   ctx.set('Cache-Control', 'no-store');
-  return { payloads: converted.map(toProtoJson) };
+  const answer = Payloads.create({ payloads: converted });
+  return exchange.parse(Payloads.toObject(answer, { bytes: String, arrays: true }));
 }
 
-/**
- * Decrypts a payload; returns it unchanged if its key is lost, so that the rest of a history is
- * shown.
- */
+/** Decrypts a payload; returns it unchanged if its key is lost, to show the rest. */
 async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {
     return (await codec.decode([payload]))[0] ?? payload;
@@ -128,24 +125,4 @@ function allowOrigin(ctx: ParameterizedContext, { TEMPORAL_UI_ORIGINS: origins }
   ctx.vary('Origin');
   const origin = ctx.get('origin');
   if (origins.includes(origin)) ctx.set('Access-Control-Allow-Origin', origin);
-}
-
-function fromProtoJson(payload: ProtoJson): Payload {
-  const metadata = Object.entries(payload.metadata ?? {}).map(
-    ([name, value]) => [name, Buffer.from(value, 'base64')] as const,
-  );
-  return {
-    metadata: Object.fromEntries(metadata),
-    ...(payload.data && { data: Buffer.from(payload.data, 'base64') }),
-  };
-}
-
-function toProtoJson(payload: Payload): ProtoJson {
-  const metadata = Object.entries(payload.metadata ?? {}).map(
-    ([name, value]) => [name, Buffer.from(value).toString('base64')] as const,
-  );
-  return {
-    metadata: Object.fromEntries(metadata),
-    data: Buffer.from(payload.data ?? new Uint8Array()).toString('base64'),
-  };
 }
