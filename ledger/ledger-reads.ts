@@ -1,4 +1,4 @@
-/** Reads of ledger entries and open reservations, for operators. */
+/** Reads of ledger entries, open reservations and the last audit, for operators. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
@@ -40,6 +40,9 @@ export const openReservation = z.object({
 });
 type OpenReservation = z.infer<typeof openReservation>;
 
+/** Schema of the last audit. */
+export const lastAudit = z.object({ findings: z.int(), finishedAtMs: z.number() });
+
 const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
   posted_change AS "postedChangeMicro", reserved_change AS "reservedChangeMicro",
   posted_after AS "postedAfterMicro", reserved_after AS "reservedAfterMicro", actor, reason,
@@ -48,6 +51,10 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
 /** Makes the reads of the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
+    /** Returns the last audit; null if none has run. */
+    lastAudit: () =>
+      pool.maybeOne(sql.type(lastAudit)`
+        SELECT findings, finished_at AS "finishedAtMs" FROM last_audit`),
     /** Lists entries, newest first. */
     entries: (
       organizationId: string,

@@ -97,11 +97,13 @@ export async function resumeProvider(
 }
 
 /**
- * Schema of the figures of a provider: its calls for jobs that were accepted in the last minutes
- * and have ended.
+ * Schema of the figures of a provider in a time step: its calls for jobs that were accepted in that
+ * time and have ended.
  */
 const providerFigures = z.object({
   provider: z.string(),
+  /** Index of the time step in which the jobs were accepted; 0 is the oldest. */
+  step: z.number(),
   calls: z.number(),
   /**
    * Number of calls that were refused, failed or had no response. Calls whose input was rejected
@@ -116,18 +118,25 @@ const providerFigures = z.object({
   /** 95th percentile of the same times; null if there are none. */
   slowSeconds: z.number().nullable(),
 });
-/** Figures of a provider. */
-type ProviderFigures = z.infer<typeof providerFigures>;
+/** Figures of a provider in a time step. */
+export type ProviderFigures = z.infer<typeof providerFigures>;
 
-/**
- * Makes the function that reads the figures of the last `minutes` minutes, for the providers that
- * were called.
- */
+/** Time of which figures are read, in equal steps that end now. */
+interface FigureSteps {
+  minutes: number;
+  steps: number;
+}
+
+/** Makes the function that reads the figures of each time step with calls, for each provider. */
 export function createReadProviderFigures(pool: DatabasePool) {
-  return (minutes: number): Promise<readonly ProviderFigures[]> =>
+  return ({ minutes, steps }: FigureSteps): Promise<readonly ProviderFigures[]> => {
+    const startMs = Date.now() - minutes * 60_000;
     // Job ids are ordered by time, so the query uses the primary key.
-    pool.any(sql.type(providerFigures)`
-      SELECT c.provider, count(*) AS calls,
+    return pool.any(sql.type(providerFigures)`
+      SELECT c.provider,
+        least(greatest(width_bucket(extract(epoch FROM j.created_at) * 1000, ${startMs},
+          ${startMs + minutes * 60_000}, ${steps}) - 1, 0), ${steps - 1}) AS step,
+        count(*) AS calls,
         count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('refused', 'unknown')
           OR j.error->>'code' IN ('PROVIDER_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN')))
           AS failed,
@@ -139,6 +148,7 @@ export function createReadProviderFigures(pool: DatabasePool) {
               WHERE n.job_id = c.job_id AND n.call_index = c.call_index),
             j.completed_at) - c.begun_at)::float8 AS seconds
           WHERE j.status = 'completed' AND c.state IN ('accepted', 'answered')) t ON true
-      WHERE j.id >= ${firstIdAt('job', Date.now() - minutes * 60_000)} AND j.status <> 'open'
-      GROUP BY c.provider`);
+      WHERE j.id >= ${firstIdAt('job', startMs)} AND j.status <> 'open'
+      GROUP BY 1, 2`);
+  };
 }

@@ -228,6 +228,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/admin/v1/audit/last": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the age and the number of findings of the last audit */
+        get: operations["getLastAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/admin/v1/audit": {
         parameters: {
             query?: never;
@@ -1073,6 +1090,15 @@ export interface components {
                 /** @description The 95th percentile. */
                 slowSeconds: number | null;
             };
+            /** @description The same figures for each 5 minutes of the last 60 minutes, oldest first. */
+            trend: {
+                calls: number;
+                /** @description Calls that were rejected, failed or got no response; rejected inputs do not count. */
+                failed: number;
+                medianSeconds: number | null;
+                /** @description The 95th percentile. */
+                slowSeconds: number | null;
+            }[];
         };
         Provider: {
             provider: string;
@@ -1755,6 +1781,35 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["Reservation"][];
+                    };
+                };
+            };
+        };
+    };
+    getLastAudit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        /** @description Null: no audit has run. */
+                        data: {
+                            findings: number;
+                            /** Format: date-time */
+                            finishedAt: string;
+                        } | null;
                     };
                 };
             };

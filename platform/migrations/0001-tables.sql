@@ -498,6 +498,13 @@ CREATE TABLE admin_action (
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
+-- The last audit, one row: operators see its age and its number of findings.
+CREATE TABLE last_audit (
+  id boolean PRIMARY KEY DEFAULT true CHECK (id),
+  findings integer NOT NULL,
+  finished_at timestamptz NOT NULL
+);
+
 -- Paused providers: no new call is sent; results of sent calls are still collected.
 CREATE TABLE provider_pause (
   provider text PRIMARY KEY,

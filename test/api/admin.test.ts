@@ -393,6 +393,8 @@ describe('the audit', () => {
       clean: false,
       findings: [{ subject: organizationId }],
     });
+    const last = await gateway.call('/api/admin/v1/audit/last', { key: adminKey });
+    expect(last.body).toMatchObject({ data: { findings: 1, finishedAt: expect.any(String) } });
     await tamper(0);
   });
 });

@@ -19,6 +19,7 @@ interface Story {
 interface Provider {
   provider: string;
   recent: { calls: number; failed: number };
+  trend: { calls: number }[];
 }
 
 let caller: TestCaller;
@@ -189,6 +190,10 @@ describe('providers', () => {
       slowSeconds: expect.any(Number),
     });
     expect(fal?.recent.calls).toBeGreaterThan(3);
+    expect(fal?.trend).toHaveLength(12);
+    const calls = fal?.trend.map((step) => step.calls) ?? [];
+    expect(calls.at(-1)).toBeGreaterThan(0);
+    expect(calls.reduce((sum, each) => sum + each, 0)).toBe(fal?.recent.calls);
     for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
       expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });
     }

@@ -1,7 +1,7 @@
 /** Operators: ledger entries, open reservations and the audit. */
 import { z } from 'zod';
 import { subjectsShownMax } from '../../../ledger/audit.ts';
-import { ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
+import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { readOrganization } from '../../identity/organizations.ts';
@@ -10,6 +10,7 @@ import {
   foundPage,
   idField,
   listOf,
+  oneOf,
   pageLimit,
   pageOf,
   pathId,
@@ -86,6 +87,18 @@ export const ledger = section('Credits', {
     async handle({ query: { organizationId, limit } }, { ledgerReads }) {
       const open = await ledgerReads.openReservations({ organizationId, limit });
       return found(open.map(toResponse));
+    },
+  }),
+
+  getLastAudit: defineEndpoint({
+    route: 'GET /api/admin/v1/audit/last',
+    summary: 'Get the age and the number of findings of the last audit',
+    answer: oneOf(
+      responseSchema(lastAudit).nullable().meta({ description: 'Null: no audit has run.' }),
+    ),
+    async handle(_, { ledgerReads }) {
+      const audit = await ledgerReads.lastAudit();
+      return found(audit && toResponse(audit));
     },
   }),
 

@@ -4,6 +4,7 @@ import { askToCheck } from '../../../jobs/records/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
+  type ProviderFigures,
   type ProviderLine,
   type ProviderPauses,
 } from '../../../providers/provider-overview.ts';
@@ -57,41 +58,58 @@ async function wake(
   }
 }
 
-const figuresMinutes = 15;
+const recentMinutes = 15;
+const trendMinutes = 60;
+const trendSteps = 12;
+const steps = [...Array<undefined>(trendSteps).keys()];
 
-const figured = providerSchema
+const figures = z.object({
+  calls: z.int(),
+  failed: z.int().meta({
+    description:
+      'Calls that were rejected, failed or got no response; rejected inputs do not count.',
+  }),
+  medianSeconds: z.number().nullable(),
+  slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
+});
+
+const providerWithFigures = providerSchema
   .extend({
-    recent: z
-      .object({
-        calls: z.int(),
-        failed: z.int().meta({
-          description:
-            'Calls that were rejected, failed or got no response; rejected inputs do not count.',
-        }),
-        medianSeconds: z.number().nullable(),
-        slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
-      })
-      .meta({
-        description: `Calls of jobs that were accepted in the last ${figuresMinutes} minutes and have ended. A call that moved to another provider counts for that provider.`,
-      }),
+    recent: figures.meta({
+      description: `Calls of jobs that were accepted in the last ${recentMinutes} minutes and have ended. A call that moved to another provider counts for that provider.`,
+    }),
+    trend: z.array(figures).meta({
+      description: `The same figures for each ${trendMinutes / trendSteps} minutes of the last ${trendMinutes} minutes, oldest first.`,
+    }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
+
+/** Returns the figures of a provider in a time step. */
+function figuresAt(rows: readonly ProviderFigures[], provider: string, step: number) {
+  return figures.parse(
+    rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
+  );
+}
 
 /** Endpoints on providers. */
 export const providers = section('Providers', {
   listProviders: defineEndpoint({
     route: `GET ${path}`,
     summary: 'List the providers, with pauses and recent figures',
-    answer: listOf(figured),
+    answer: listOf(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
-      const [lines, figures] = await Promise.all([pauses.list(), readFigures(figuresMinutes)]);
-      const byProvider = new Map(figures.map(({ provider, ...recent }) => [provider, recent]));
+      const [lines, recent, trend] = await Promise.all([
+        pauses.list(),
+        readFigures({ minutes: recentMinutes, steps: 1 }),
+        readFigures({ minutes: trendMinutes, steps: trendSteps }),
+      ]);
       return found(
         lines.map((line) => ({
           ...providerView(line),
-          recent: byProvider.get(line.provider) ?? noCalls,
+          recent: figuresAt(recent, line.provider, 0),
+          trend: steps.map((step) => figuresAt(trend, line.provider, step)),
         })),
       );
     },

@@ -1,11 +1,14 @@
-/** The audit of the ledger, which runs on request. */
+/** The last audit of the ledger, and an audit on request. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
 import { State } from '../../parts/state.tsx';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
+import { Ago } from '../../parts/times.tsx';
 
-/** Shows the findings of an audit. */
+const refreshMs = 30_000;
+
+/** Shows the age of the last audit, and the findings of an audit that the operator starts. */
 export function Audit() {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['operator-audit'],
@@ -13,17 +16,27 @@ export function Audit() {
     // The audit reads the whole ledger, so it runs only on request.
     enabled: false,
   });
+  const last = useQuery({
+    queryKey: ['operator', 'audit'],
+    queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/audit/last')),
+    refetchInterval: refreshMs,
+  });
+  const run = async (): Promise<void> => {
+    await refetch();
+    await last.refetch();
+  };
   const violated = data?.checks.filter(({ found }) => found > 0) ?? [];
   return (
     <section className="card stack" aria-label="Audit">
       <div className="head">
         <h2>Audit</h2>
         {data && <State name={data.clean ? 'clean' : 'not clean'} />}
-        <button type="button" disabled={isFetching} onClick={() => void refetch()}>
+        <button type="button" disabled={isFetching} onClick={() => void run()}>
           {isFetching ? 'Running…' : 'Run audit'}
         </button>
       </div>
       <ErrorMessage error={error} />
+      {last.data && <LastAudit audit={last.data.data} />}
       {!data && (
         <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
       )}
@@ -49,6 +62,17 @@ export function Audit() {
         </details>
       )}
     </section>
+  );
+}
+
+function LastAudit({ audit }: { audit: { findings: number; finishedAt: string } | null }) {
+  if (!audit) return <p>Last audit: never</p>;
+  const { findings, finishedAt } = audit;
+  return (
+    <p className={findings === 0 ? undefined : 'wrong'}>
+      Last audit: <Ago at={finishedAt} />, {findings.toLocaleString()}{' '}
+      {findings === 1 ? 'finding' : 'findings'}
+    </p>
   );
 }
 

@@ -7,10 +7,11 @@ import type { Column } from '../../parts/table.tsx';
 import { Ago, durationText } from '../../parts/times.tsx';
 import { providersQuery } from './providers-query.ts';
 import { ReasonedAction } from './reasoned-action.tsx';
+import { Sparkline } from './sparkline.tsx';
 
 type Provider = OperatorSchemas['ProviderWithFigures'];
 
-const refreshMs = 10_000;
+const refreshMs = 30_000;
 
 const columns: Column<Provider>[] = [
   { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
@@ -24,8 +25,30 @@ const columns: Column<Provider>[] = [
       </>
     ),
   },
-  { title: 'Last 15 minutes', cell: ({ recent }) => callsText(recent) },
-  { title: 'Median', cell: ({ recent }) => secondsText(recent.medianSeconds) },
+  {
+    title: 'Ended calls',
+    cell: ({ recent, trend }) => (
+      <>
+        {callsText(recent)}
+        <Sparkline
+          label="Calls in each 5 minutes of the last hour"
+          bars={trend.map(({ calls, failed }) => ({ value: calls, failed }))}
+        />
+      </>
+    ),
+  },
+  {
+    title: 'Median',
+    cell: ({ recent, trend }) => (
+      <>
+        {secondsText(recent.medianSeconds)}
+        <Sparkline
+          label="Median seconds in each 5 minutes of the last hour"
+          bars={trend.map(({ medianSeconds }) => ({ value: medianSeconds ?? 0, failed: 0 }))}
+        />
+      </>
+    ),
+  },
   { title: '95 %', cell: ({ recent }) => secondsText(recent.slowSeconds) },
   { title: 'Actions', cell: (provider) => <ProviderAction {...provider} /> },
 ];
@@ -41,13 +64,15 @@ export function Providers() {
       rowId={({ provider }) => provider}
       error={error}
       empty="No provider is configured"
-    />
+    >
+      <p className="hint">Numbers: last 15 minutes. Charts: last hour.</p>
+    </Panel>
   );
 }
 
 function callsText({ calls, failed }: Provider['recent']): string {
   if (calls === 0) return 'no calls';
-  return `${calls} ended, ${failed} failed (${Math.round((failed / calls) * 100)} %)`;
+  return `${calls}, ${failed} failed (${Math.round((failed / calls) * 100)} %)`;
 }
 
 const secondsText = (seconds: number | null): string =>

@@ -117,7 +117,13 @@ export function listIn(schema: FieldSchema): FieldSchema | undefined {
   return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
 }
 
-const shortWords: Record<string, string> = { url: 'URL', urls: 'URLs', id: 'ID', ms: '(ms)' };
+const titleWords: Record<string, string> = {
+  url: 'URL',
+  urls: 'URLs',
+  id: 'ID',
+  ms: '(ms)',
+  num: 'number of',
+};
 
 /** Converts a field name to a title: `imageUrls` → `Image URLs`. */
 export function toTitle(name: string): string {
@@ -127,6 +133,6 @@ export function toTitle(name: string): string {
     .toLowerCase()
     .trim()
     .split(' ');
-  const text = words.map((word) => shortWords[word] ?? word).join(' ');
+  const text = words.map((word) => titleWords[word] ?? word).join(' ');
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

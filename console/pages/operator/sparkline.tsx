@@ -1,0 +1,54 @@
+/** A small bar chart in a table cell. */
+
+interface Bar {
+  value: number;
+  /** Part of the value that is drawn in red. */
+  failed: number;
+}
+
+interface SparklineProps {
+  /** Description for screen readers and the tooltip, to which the values are added. */
+  label: string;
+  /** Bars, oldest first; the highest bar has the height of the chart. */
+  bars: readonly Bar[];
+}
+
+/** Shows the bars; nothing if all values are zero. */
+export function Sparkline({ label, bars }: SparklineProps) {
+  const max = Math.max(...bars.map(({ value }) => value));
+  if (max === 0) return null;
+  const values = bars.map(({ value, failed }) =>
+    failed === 0 ? rounded.format(value) : `${rounded.format(value)} (${failed} failed)`,
+  );
+  const text = `${label}: ${values.join(', ')}`;
+  return (
+    <svg
+      className="sparkline"
+      viewBox={`0 0 ${bars.length} 1`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={text}
+    >
+      <title>{text}</title>
+      {bars.flatMap(({ value, failed }, index) => [
+        <rect
+          key={`${index} all`}
+          x={index}
+          y={1 - value / max}
+          width={0.8}
+          height={value / max}
+        />,
+        <rect
+          key={`${index} failed`}
+          className="failed"
+          x={index}
+          y={1 - failed / max}
+          width={0.8}
+          height={failed / max}
+        />,
+      ])}
+    </svg>
+  );
+}
+
+const rounded = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
