@@ -40,7 +40,7 @@ export type Estimate = Schemas['StudioEstimate'];
 /** Option of every call. */
 export interface SignalOption {
   /** Aborts the call, which then throws the signal's reason. An accepted job continues (see `cancel`). */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** Options of a call that creates something. */

@@ -13,27 +13,20 @@ import type {
   WaitOptions,
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
+import { connect, keyHeader, parseBody, type Connection } from './connection.ts';
 import { errorOf, StudioError, withJob } from './errors.ts';
 import { eventData } from './event-stream.ts';
 import {
+  listItems,
   type FileFilter,
+  type Items,
   type JobFilter,
-  listFiles,
-  listJobs,
-  listUsage,
   type StoredFile,
   type UsageFilter,
   type UsageRecord,
 } from './lists.ts';
 import type { paths } from './schema.ts';
-import {
-  attemptTimeoutMs,
-  createSend,
-  sleep,
-  type GatewayOptions,
-  type Send,
-  type Sent,
-} from './transport.ts';
+import { attemptTimeoutMs, sleep, type GatewayOptions } from './transport.ts';
 import { uploadFile, type UploadedFile, type UploadOptions } from './uploads.ts';
 
 /** Longest time for which the service holds a poll, in seconds. */
@@ -46,24 +39,19 @@ const reconnectWaitMs = 500;
 export class StudioGateway {
   /** Typed calls of any endpoint by its path (openapi-fetch), with the same key, retries and errors. */
   readonly api: Client<paths>;
-  readonly #baseUrl: string;
-  readonly #sendAuthorized: Send;
-  /** Sends requests without the key, for signed URLs, which may belong to another service. */
-  readonly #sendBare: Send;
+  readonly #connection: Connection;
   readonly #retries: number;
   readonly #timeoutMs: number;
 
   constructor(options: GatewayOptions) {
-    this.#baseUrl = options.baseUrl.replace(/(\/api)?(\/v1)?\/*$/, '');
+    const connection = connect(options);
+    this.#connection = connection;
     this.#retries = options.retries ?? 2;
     this.#timeoutMs = options.timeoutMs ?? attemptTimeoutMs;
-    const send = createSend(options);
-    this.#sendBare = send;
-    this.#sendAuthorized = (request) => send(authorized(request, options.apiKey));
     this.api = createClient<paths>({
-      baseUrl: this.#baseUrl,
+      baseUrl: connection.baseUrl,
       fetch: async (request) =>
-        this.#sendAuthorized({
+        connection.send({
           url: request.url,
           method: request.method,
           headers: Object.fromEntries(request.headers),
@@ -92,7 +80,7 @@ export class StudioGateway {
     input: Input<C>,
     { signal, idempotencyKey }: CallOptions = {},
   ): Promise<JobTicket<C>> {
-    const response = await this.#post(`/api/v1/studio/${capability}`, input, {
+    const response = await this.#connection.post(`/api/v1/studio/${capability}`, input, {
       signal,
       headers: { Prefer: 'respond-async', ...keyHeader(idempotencyKey) },
     });
@@ -108,8 +96,10 @@ export class StudioGateway {
     input: Input<C>,
     { signal }: SignalOption = {},
   ): Promise<Estimate> {
-    const response = await this.#post(`/api/v1/studio/${capability}/estimate`, input, { signal });
-    return (await jsonOf<{ data: Estimate }>(response)).data;
+    const response = await this.#connection.post(`/api/v1/studio/${capability}/estimate`, input, {
+      signal,
+    });
+    return (await parseBody<{ data: Estimate }>(response)).data;
   }
 
   /** Waits for the end of a job, and returns the completed job. Throws the same errors as `run`. */
@@ -120,10 +110,10 @@ export class StudioGateway {
     const endsAtMs = performance.now() + timeoutMs;
     for (;;) {
       const leftSeconds = Math.max(0, (endsAtMs - performance.now()) / 1000);
-      const now = await this.#look<C>(jobId, Math.min(pollSeconds, leftSeconds), signal);
-      if (now.error) throw new StudioError(now.error.code, now.error.message, { jobId, body: now });
-      if (now.result) return { ...now, result: now.result };
-      if (now.done) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
+      const job = await this.#readJob<C>(jobId, Math.min(pollSeconds, leftSeconds), signal);
+      if (job.error) throw new StudioError(job.error.code, job.error.message, { jobId, body: job });
+      if (job.result) return { ...job, result: job.result };
+      if (job.done) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
       if (performance.now() >= endsAtMs) {
         const message = `The job has not ended within ${timeoutMs} ms; it continues.`;
         throw new StudioError('TIMEOUT', message, { jobId });
@@ -133,7 +123,7 @@ export class StudioGateway {
 
   /** Returns the current state of a job. */
   job<C extends Capability>(job: JobTicket<C>, options: SignalOption = {}): Promise<Job<C>> {
-    return this.#look(job.jobId, 0, options.signal);
+    return this.#readJob(job.jobId, 0, options.signal);
   }
 
   /** Yields the job after each change. The last one has ended: completed, failed or canceled. */
@@ -141,10 +131,9 @@ export class StudioGateway {
     { jobId }: JobTicket<C>,
     { signal }: SignalOption = {},
   ): AsyncGenerator<Job<C>, void, undefined> {
-    const url = `${this.#baseUrl}/api/v1/studio/jobs/${encodeURIComponent(jobId)}/events`;
     for (let broken = 0; ; broken += 1) {
       try {
-        const response = await this.#sendAuthorized({ url, method: 'GET', signal });
+        const response = await this.#connection.get(`${jobPath(jobId)}/events`, { signal });
         for await (const data of eventData(response, signal)) {
           const job: Job<C> = JSON.parse(data);
           broken = 0;
@@ -169,41 +158,33 @@ export class StudioGateway {
     { jobId }: JobTicket<C>,
     { signal }: SignalOption = {},
   ): Promise<Job<C>> {
-    const path = `/api/v1/studio/jobs/${encodeURIComponent(jobId)}/cancel`;
-    const response = await this.#post(path, undefined, { signal });
-    const { data } = await jsonOf<{ data: Job<C> }>(response);
-    return data;
+    const response = await this.#connection.post(`${jobPath(jobId)}/cancel`, undefined, { signal });
+    return (await parseBody<{ data: Job<C> }>(response)).data;
   }
 
   /** Lists the jobs of the organization, newest first; pages are read as needed. */
-  jobs(filter: JobFilter = {}, options: SignalOption = {}): AsyncGenerator<Job, void, undefined> {
-    return listJobs(this.api, filter, options);
+  jobs(filter: JobFilter = {}, { signal }: SignalOption = {}): Items<Job> {
+    return listItems(this.#connection, '/api/v1/studio/jobs', { filter, signal });
   }
 
   /** Lists the usage records of the organization, newest first; pages are read as needed. */
-  usage(
-    filter: UsageFilter = {},
-    options: SignalOption = {},
-  ): AsyncGenerator<UsageRecord, void, undefined> {
-    return listUsage(this.api, filter, options);
+  usage(filter: UsageFilter = {}, { signal }: SignalOption = {}): Items<UsageRecord> {
+    return listItems(this.#connection, '/api/v1/usage', { filter, signal });
   }
 
   /** Lists the stored files of the organization, newest first; pages are read as needed. */
-  files(
-    filter: FileFilter = {},
-    options: SignalOption = {},
-  ): AsyncGenerator<StoredFile, void, undefined> {
-    return listFiles(this.api, filter, options);
+  files(filter: FileFilter = {}, { signal }: SignalOption = {}): Items<StoredFile> {
+    return listItems(this.#connection, '/api/v1/storage/files', { filter, signal });
   }
 
   /** Sends a chat, and returns the complete answer. */
   async chat(request: ChatRequest, options: CallOptions = {}): Promise<ChatAnswer> {
-    const response = await this.#post('/api/v1/chat', request, {
+    const response = await this.#connection.post('/api/v1/chat', request, {
       signal: options.signal,
       headers: keyHeader(options.idempotencyKey),
       timeoutMs: chatTimeoutMs,
     });
-    return jsonOf(response);
+    return parseBody(response);
   }
 
   /** Sends a chat, and yields its answer in parts. If the answer breaks off, an error is thrown after the received parts. */
@@ -211,7 +192,7 @@ export class StudioGateway {
     request: ChatRequest,
     options: CallOptions = {},
   ): AsyncGenerator<ChatEvent, void, undefined> {
-    const response = await this.#post(
+    const response = await this.#connection.post(
       '/api/v1/chat',
       { ...request, stream: true },
       {
@@ -231,53 +212,25 @@ export class StudioGateway {
 
   /** Uploads a file: a `File` of a form, a `Blob`, or in Node the result of `openAsBlob` of `node:fs`. */
   upload(file: Blob, options: UploadOptions = {}): Promise<UploadedFile> {
-    return uploadFile({ api: this.api, send: this.#sendBare }, file, options);
+    return uploadFile({ api: this.api, send: this.#connection.sendWithoutKey }, file, options);
   }
 
   /** Reads a job; the service responds when the job has ended, or after `waitSeconds`. */
-  async #look<C extends Capability>(
+  async #readJob<C extends Capability>(
     jobId: string,
     waitSeconds: number,
     signal: AbortSignal | undefined,
   ): Promise<Job<C>> {
     try {
-      const response = await this.#sendAuthorized({
-        url: `${this.#baseUrl}/api/v1/studio/jobs/${encodeURIComponent(jobId)}?wait=${waitSeconds}`,
-        method: 'GET',
+      const response = await this.#connection.get(`${jobPath(jobId)}?wait=${waitSeconds}`, {
         signal,
         timeoutMs: this.#timeoutMs + waitSeconds * 1000,
       });
-      return (await jsonOf<{ data: Job<C> }>(response)).data;
+      return (await parseBody<{ data: Job<C> }>(response)).data;
     } catch (error) {
       throw withJob(error, jobId);
     }
   }
-
-  #post(path: string, body: unknown, options: Partial<Sent>): Promise<Response> {
-    return this.#sendAuthorized({
-      ...options,
-      url: `${this.#baseUrl}${path}`,
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', ...options.headers },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-  }
 }
 
-/** Adds the key and, to a POST, an idempotency key, so that a retry is the same request. */
-function authorized(request: Sent, apiKey: string): Sent {
-  const headers = new Headers(request.headers);
-  headers.set('Authorization', `Bearer ${apiKey}`);
-  if (request.method === 'POST' && !headers.has('Idempotency-Key')) {
-    headers.set('Idempotency-Key', crypto.randomUUID());
-  }
-  return { ...request, headers: Object.fromEntries(headers) };
-}
-
-function keyHeader(key: string | undefined): Record<string, string> {
-  return key === undefined ? {} : { 'Idempotency-Key': key };
-}
-
-async function jsonOf<Body>(response: Response): Promise<Body> {
-  return JSON.parse(await response.text());
-}
+const jobPath = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;

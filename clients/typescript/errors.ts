@@ -69,14 +69,14 @@ export function errorOf(
   status: number | null,
   requestId: string | null,
 ): StudioError {
-  const given: ErrorBody = typeof body === 'object' && body !== null ? body : {};
-  const inner = typeof given.error === 'object' ? given.error : {};
-  const code = (typeof given.error === 'string' ? given.error : inner.code) ?? `HTTP_${status}`;
-  return new StudioError(code, given.message ?? inner.message ?? code, {
+  const fields: ErrorBody = typeof body === 'object' && body !== null ? body : {};
+  const inner = typeof fields.error === 'object' ? fields.error : {};
+  const code = (typeof fields.error === 'string' ? fields.error : inner.code) ?? `HTTP_${status}`;
+  return new StudioError(code, fields.message ?? inner.message ?? code, {
     status,
-    requestId: given.requestId ?? requestId,
-    jobId: given.jobId ?? null,
-    details: given.details ?? [],
+    requestId: fields.requestId ?? requestId,
+    jobId: fields.jobId ?? null,
+    details: fields.details ?? [],
     body,
   });
 }

@@ -1,6 +1,6 @@
 /** Lists of the organization's jobs, usage and files, page by page. */
-import type { Client } from 'openapi-fetch';
-import type { Job, SignalOption } from './capabilities.ts';
+import type { SignalOption } from './capabilities.ts';
+import { parseBody, type Connection } from './connection.ts';
 import type { components, paths } from './schema.ts';
 
 type Query<Path extends keyof paths> = paths[Path] extends {
@@ -8,11 +8,6 @@ type Query<Path extends keyof paths> = paths[Path] extends {
 }
   ? Omit<NonNullable<Parameters>, 'cursor' | 'limit'>
   : never;
-
-interface Page<Item> {
-  items: readonly Item[] | undefined;
-  cursor: string | null | undefined;
-}
 
 /** Which jobs to list. */
 export type JobFilter = Query<'/api/v1/studio/jobs'>;
@@ -26,61 +21,31 @@ export type UsageRecord = components['schemas']['UsageRecord'];
 /** Stored file. */
 export type StoredFile = components['schemas']['File'];
 
-type Items<Item> = AsyncGenerator<Item, void, undefined>;
+/** Iterator over the items of all pages. */
+export type Items<Item> = AsyncGenerator<Item, void, undefined>;
 
-const limit = 100;
+type Page<Item> = Record<'data' | 'usage', Item[] | undefined> & { nextCursor: string | null };
 
-async function* itemsOf<Item>(read: (cursor?: string) => Promise<Page<Item>>): Items<Item> {
-  let cursor: string | undefined;
-  do {
-    const page = await read(cursor);
-    yield* page.items ?? [];
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined);
-}
+const pageSize = 100;
 
-const at = (cursor: string | undefined) => (cursor === undefined ? { limit } : { limit, cursor });
-
-/** Lists jobs, newest first. */
-export function listJobs(
-  api: Client<paths>,
-  filter: JobFilter,
-  { signal }: SignalOption,
-): Items<Job> {
-  return itemsOf(async (cursor) => {
-    const query = { ...filter, ...at(cursor) };
-    const { data } = await api.GET('/api/v1/studio/jobs', {
-      params: { query },
-      signal: signal ?? null,
-    });
-    // oxlint-disable-next-line no-unsafe-type-assertion -- the description does not say which type has which result
-    return { items: data?.data as Job[] | undefined, cursor: data?.nextCursor };
-  });
-}
-
-/** Lists usage records, newest first. */
-export function listUsage(
-  api: Client<paths>,
-  filter: UsageFilter,
-  { signal }: SignalOption,
-): Items<UsageRecord> {
-  return itemsOf(async (cursor) => {
-    const query = { ...filter, ...at(cursor) };
-    const { data } = await api.GET('/api/v1/usage', { params: { query }, signal: signal ?? null });
-    return { items: data?.usage, cursor: data?.nextCursor };
-  });
-}
-
-/** Lists files, newest first. */
-export function listFiles(
-  api: Client<paths>,
-  filter: FileFilter,
-  { signal }: SignalOption,
-): Items<StoredFile> {
-  return itemsOf(async (cursor) => {
-    const query = { ...filter, ...at(cursor) };
-    const params = { query };
-    const { data } = await api.GET('/api/v1/storage/files', { params, signal: signal ?? null });
-    return { items: data?.data, cursor: data?.nextCursor };
-  });
+/** Yields the items of a list, newest first; pages are read as needed. */
+export async function* listItems<Item>(
+  connection: Connection,
+  path: string,
+  { filter, signal }: SignalOption & { filter: object },
+): Items<Item> {
+  const query = new URLSearchParams({ limit: String(pageSize) });
+  for (const [name, value] of Object.entries(filter)) {
+    if (value === undefined) continue;
+    if (typeof value !== 'object') query.set(name, String(value));
+    else
+      for (const [tag, text] of Object.entries(value)) query.set(`${name}[${tag}]`, String(text));
+  }
+  for (;;) {
+    const response = await connection.get(`${path}?${query.toString()}`, { signal });
+    const { data, usage, nextCursor } = await parseBody<Page<Item>>(response);
+    yield* data ?? usage ?? [];
+    if (nextCursor === null) return;
+    query.set('cursor', nextCursor);
+  }
 }

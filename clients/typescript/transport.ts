@@ -38,8 +38,8 @@ const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 
 /** Statuses after which a retry can succeed. */
-const passing = new Set([408, 429, 502, 503, 504]);
-const passingCodes = new Set([
+const retryableStatuses = new Set([408, 429, 502, 503, 504]);
+const retryableCodes = new Set([
   'REQUEST_IN_PROGRESS',
   'UPLOAD_IN_PROGRESS',
   'Internal server error',
@@ -52,20 +52,20 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
 
   async function attempt(request: Sent): Promise<Response> {
     const { url, signal, timeoutMs: ownTimeoutMs = timeoutMs, ...init } = request;
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), ownTimeoutMs);
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), ownTimeoutMs);
     try {
-      const signals = signal ? [signal, late.signal] : [late.signal];
+      const signals = signal ? [signal, timeout.signal] : [timeout.signal];
       const response = await fetch(url, { ...init, signal: AbortSignal.any(signals) });
-      if (!response.ok) throw await errorWithWait(response);
+      if (!response.ok) throw await readErrorResponse(response);
       const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
       if (isStream) return response;
       const body = await response.arrayBuffer();
       return new Response(body.byteLength > 0 ? body : null, response);
     } catch (error) {
-      if (error instanceof Refused) throw error;
+      if (error instanceof ErrorResponse) throw error;
       signal?.throwIfAborted();
-      if (late.signal.aborted) {
+      if (timeout.signal.aborted) {
         const message = `No response within ${ownTimeoutMs} ms.`;
         throw new StudioError('TIMEOUT', message, { cause: error });
       }
@@ -82,9 +82,9 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
       try {
         return await attempt(request);
       } catch (thrown) {
-        const error = thrown instanceof Refused ? thrown.error : thrown;
-        const retryAfterMs = thrown instanceof Refused ? thrown.retryAfterMs : null;
-        if (left <= 0 || !mayPass(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) throw error;
+        const error = thrown instanceof ErrorResponse ? thrown.error : thrown;
+        const retryAfterMs = thrown instanceof ErrorResponse ? thrown.retryAfterMs : null;
+        if (left <= 0 || !isRetryable(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) throw error;
         // The wait is random, so that many rejected clients do not return at the same time.
         await sleep(retryAfterMs ?? waitMs * (0.5 + Math.random()), request.signal);
       }
@@ -93,7 +93,7 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
 }
 
 /** Error response, with its Retry-After. */
-class Refused extends Error {
+class ErrorResponse extends Error {
   readonly error: StudioError;
   readonly retryAfterMs: number | null;
 
@@ -104,16 +104,18 @@ class Refused extends Error {
   }
 }
 
-async function errorWithWait(response: Response): Promise<Refused> {
+async function readErrorResponse(response: Response): Promise<ErrorResponse> {
   const seconds = Number(response.headers.get('retry-after') ?? 'NaN');
   const retryAfterMs = Number.isFinite(seconds) ? seconds * 1000 : null;
-  return new Refused(await errorOfResponse(response), retryAfterMs);
+  return new ErrorResponse(await errorOfResponse(response), retryAfterMs);
 }
 
 /** Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key belongs to that job. */
-function mayPass(error: unknown): boolean {
+function isRetryable(error: unknown): boolean {
   if (!(error instanceof StudioError) || error.jobId !== null) return false;
-  return error.status === null || passing.has(error.status) || passingCodes.has(error.code);
+  return (
+    error.status === null || retryableStatuses.has(error.status) || retryableCodes.has(error.code)
+  );
 }
 
 /** Waits; rejects with the signal's reason if it is aborted. */

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
-import { overloadsOf, syncFrom } from './python.ts';
+import { asyncRuns, header, makeSynchronous } from './python.ts';
 import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
 
 const python = 'clients/python/src/studio_gateway';
@@ -17,6 +17,7 @@ export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
   operators: 'console/gateway/admin-schema.ts',
   schemas: `${python}/schemas.py`,
+  asyncRuns: `${python}/_async_runs.py`,
   runs: `${python}/_runs.py`,
   client: `${python}/_client.py`,
   transport: `${python}/_transport.py`,
@@ -47,10 +48,12 @@ export async function generateClients(into: string): Promise<void> {
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
-  await writeFile(join(into, generatedFiles.runs), overloadsOf(capabilities));
+  const runs = asyncRuns(capabilities);
+  await writeFile(join(into, generatedFiles.asyncRuns), header + runs);
+  await writeFile(join(into, generatedFiles.runs), makeSynchronous(runs));
   for (const module of keysOf(asyncModules)) {
     const source = await readFile(join(root, asyncModules[module]), 'utf8');
-    await writeFile(join(into, generatedFiles[module]), syncFrom(source));
+    await writeFile(join(into, generatedFiles[module]), makeSynchronous(source));
   }
 }
 

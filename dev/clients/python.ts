@@ -1,14 +1,15 @@
 /** Python that is generated here: the synchronous client, and the overloads for each capability. */
 import type { Capability } from './description.ts';
 
-const header =
+/** First line of generated Python modules. */
+export const header =
   '# Made by `npm run dev -- clients`: change dev/clients/ or the asynchronous client instead.\n';
 
 /** Replacements that turn asynchronous code into synchronous code, in the order in which they apply. */
 const replacements: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
-  [/\b_async_transport\b/g, '_transport'],
+  [/\b_async_(transport|runs)\b/g, '_$1'],
   [/\basync_chunks\b/g, 'chunks'],
   [/\bAsync(StudioGateway|Runs|Transport|Iterator|Client)\b/g, '$1'],
   [/\b__a(enter|exit)__\b/g, '__$1__'],
@@ -18,17 +19,17 @@ const replacements: readonly [RegExp, string][] = [
 ];
 
 /** Makes a synchronous module from an asynchronous one. */
-export function syncFrom(source: string): string {
+export function makeSynchronous(source: string): string {
   return (
     header + replacements.reduce((text, [found, other]) => text.replaceAll(found, other), source)
   );
 }
 
-/** Makes the methods that accept a capability, with a signature for each capability. */
-export function overloadsOf(capabilities: readonly Capability[]): string {
+/** Makes the asynchronous methods that accept a capability, with a signature for each capability. */
+export function asyncRuns(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
   const imports = [...new Set([...names, 'StudioEstimate'])].toSorted();
-  return `${header}"""The methods that accept a capability, with the types of each capability."""
+  return `"""The methods that accept a capability, with the types of each capability."""
 
 from __future__ import annotations
 
@@ -39,17 +40,26 @@ from .schemas import (
 ${imports.map((name) => `    ${name},\n`).join('')})
 
 
-${classOf('Runs', '', capabilities)}
+class AsyncRuns:
+    async def _run(
+        self, capability: str, input: Mapping[str, Any], timeout: float | None, key: str | None
+    ) -> Any:
+        raise NotImplementedError
 
-${classOf('AsyncRuns', 'async ', capabilities)}`;
+    async def _submit(self, capability: str, input: Mapping[str, Any], key: str | None) -> str:
+        raise NotImplementedError
+
+    async def _estimate(self, capability: str, input: Mapping[str, Any]) -> StudioEstimate:
+        raise NotImplementedError
+
+${methods.map((method) => writeMethod(method, capabilities)).join('\n')}`;
 }
 
 /** Method with its keyword arguments, its result, the call that implements it, and its documentation. */
 interface Method {
   name: string;
   options: string;
-  resultOf: (capability: Capability) => string;
-  /** Body of the method; `AWAIT ` stands for `await ` in the asynchronous class. */
+  resultType: (capability: Capability) => string;
   body: string;
 }
 
@@ -57,62 +67,45 @@ const methods: readonly Method[] = [
   {
     name: 'run',
     options: 'timeout: float | None = None, idempotency_key: str | None = None',
-    resultOf: ({ result }) => result,
+    resultType: ({ result }) => result,
     body: `"""Submits a job, waits for its end, and returns its result.
 
         \`\`timeout\`\`: seconds after which \`\`TIMEOUT\`\` is raised while the job continues; None: no limit.
         \`\`idempotency_key\`\`: absent: a new key, which only the retries of this call share.
         Raises StudioError if the request is rejected, or the job fails or is canceled.
         """
-        return AWAIT self._run(capability, input, timeout, idempotency_key)`,
+        return await self._run(capability, input, timeout, idempotency_key)`,
   },
   {
     name: 'submit',
     options: 'idempotency_key: str | None = None',
-    resultOf: ({ result }) => `JobTicket[${result}]`,
+    resultType: ({ result }) => `JobTicket[${result}]`,
     body: `"""Starts a job. Its credits are reserved when the method returns."""
-        return JobTicket.of(AWAIT self._submit(capability, input, idempotency_key))`,
+        return JobTicket.of(await self._submit(capability, input, idempotency_key))`,
   },
   {
     name: 'estimate',
     options: '',
-    resultOf: () => 'StudioEstimate',
+    resultType: () => 'StudioEstimate',
     body: `"""Estimates the credits that \`\`submit\`\` would reserve, item by item. Nothing is started."""
-        return AWAIT self._estimate(capability, input)`,
+        return await self._estimate(capability, input)`,
   },
 ];
 
-function classOf(name: string, word: string, capabilities: readonly Capability[]): string {
-  const start = `    ${word}def `;
-  return `class ${name}:
-${start}_run(
-        self, capability: str, input: Mapping[str, Any], timeout: float | None, key: str | None
-    ) -> Any:
-        raise NotImplementedError
-
-${start}_submit(self, capability: str, input: Mapping[str, Any], key: str | None) -> str:
-        raise NotImplementedError
-
-${start}_estimate(self, capability: str, input: Mapping[str, Any]) -> StudioEstimate:
-        raise NotImplementedError
-
-${methods.map((method) => methodOf(method, start, capabilities)).join('\n')}`;
-}
-
-function methodOf(method: Method, start: string, capabilities: readonly Capability[]): string {
-  const { name, options, resultOf, body } = method;
+function writeMethod(method: Method, capabilities: readonly Capability[]): string {
+  const { name, options, resultType, body } = method;
   const rest = options === '' ? '' : ` *, ${options},`;
   const overloads = capabilities.map(
     (capability) => `    @overload
-${start}${name}(
+    async def ${name}(
         self, capability: Literal["${capability.name}"], input: ${capability.request},${rest}
-    ) -> ${resultOf(capability)}: ...
+    ) -> ${resultType(capability)}: ...
 
 `,
   );
-  return `${overloads.join('')}${start}${name}(
+  return `${overloads.join('')}    async def ${name}(
         self, capability: str, input: Any,${rest}
     ) -> Any:
-        ${body.replaceAll('AWAIT ', start.includes('async') ? 'await ' : '')}
+        ${body}
 `;
 }

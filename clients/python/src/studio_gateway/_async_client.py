@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import IO, Any, AsyncIterator, Mapping, TypeVar
 from urllib.parse import quote
 
+from ._async_runs import AsyncRuns
 from ._async_transport import AsyncTransport
 from ._errors import StudioError, error_of
 from ._files import UploadSource
-from ._runs import AsyncRuns
 from ._types import ChatEvent, CompletedJob, Job, JobTicket
 from .schemas import ChatAnswer, ChatRequest, File, StudioEstimate, UploadUrl, UsageRecord
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO, Any, Iterator, Mapping, TypeVar
 from urllib.parse import quote
 
+from ._runs import Runs
 from ._transport import Transport
 from ._errors import StudioError, error_of
 from ._files import UploadSource
-from ._runs import Runs
 from ._types import ChatEvent, CompletedJob, Job, JobTicket
 from .schemas import ChatAnswer, ChatRequest, File, StudioEstimate, UploadUrl, UsageRecord
 

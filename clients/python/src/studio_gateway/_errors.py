@@ -37,18 +37,18 @@ class StudioError(Exception):
 
 def error_of(body: Any, status: int | None, request_id: str | None) -> StudioError:
     """Makes the error of a response body."""
-    given = body if isinstance(body, dict) else {}
-    error = given.get("error")
+    fields = body if isinstance(body, dict) else {}
+    error = fields.get("error")
     # It is an object in responses of OpenAI-compatible endpoints.
     inner = error if isinstance(error, dict) else {"code": error}
     code = inner.get("code") or f"HTTP_{status}"
     return StudioError(
         code,
-        given.get("message") or inner.get("message") or code,
+        fields.get("message") or inner.get("message") or code,
         status=status,
-        request_id=given.get("requestId") or request_id,
-        job_id=given.get("jobId"),
-        details=given.get("details"),
+        request_id=fields.get("requestId") or request_id,
+        job_id=fields.get("jobId"),
+        details=fields.get("details"),
         body=body,
     )
 
