@@ -914,10 +914,9 @@ export interface components {
                 /** @description Operation at the provider, with its id. */
                 operation: unknown;
                 providerRequestId: string | null;
+                pausedAt: string | null;
                 /** @description Number of times the call was sent. */
                 attempts: number;
-                /** @description Time at which the call first waited for a paused provider. */
-                pausedAt: string | null;
                 /** Format: date-time */
                 begunAt: string;
                 /** Format: date-time */
@@ -925,13 +924,13 @@ export interface components {
             }[];
             /** @description Attempts that a provider certainly did not accept, oldest first. */
             refusals: {
-                callIndex: number;
                 routeIndex: number;
                 provider: string;
                 providerRequestId: string | null;
                 message: string;
                 /** Format: date-time */
                 refusedAt: string;
+                callIndex: number;
             }[];
             /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
@@ -1038,13 +1037,13 @@ export interface components {
             /** @enum {string} */
             kind: "studio" | "chat";
             organizationId: string;
-            organizationName: string;
             type: string | null;
             model: string | null;
             credits: number;
             /** Format: date-time */
             createdAt: string;
             deadlineAt: string | null;
+            organizationName: string;
             workflow: {
                 state: string;
                 status: string | null;
@@ -1054,7 +1053,6 @@ export interface components {
         UnknownOutcome: {
             jobId: string;
             organizationId: string;
-            organizationName: string;
             type: string;
             model: string | null;
             errorCode: string;
@@ -1068,6 +1066,7 @@ export interface components {
                 operation: unknown;
                 lateNotificationAt: string | null;
             }[];
+            organizationName: string;
         };
         ProviderWithFigures: {
             provider: string;

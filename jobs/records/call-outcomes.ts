@@ -107,8 +107,9 @@ function operationOf(provider: Provider | undefined, call: RecordedCall): Provid
   return provider.queue.adopt(call.providerEndpoint, call.notifiedId);
 }
 
-const listedCall = z.object({
-  index: z.number(),
+/** Schema of a call of a job without an outcome. */
+export const listedCall = z.object({
+  index: z.int(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
@@ -116,27 +117,24 @@ const listedCall = z.object({
   lateNotificationAtMs: z.number().nullable(),
 });
 
-/**
- * A job that was released without an outcome of the provider; amounts in micro-credits, times in
- * Unix ms.
- */
-const unknownOutcome = z.object({
-  id: z.string(),
+/** Schema of a job that was released without an outcome of the provider. */
+export const unknownOutcome = z.object({
+  jobId: z.string(),
   organizationId: z.string(),
   type: z.string(),
   model: z.string().nullable(),
   errorCode: z.string(),
-  reserved: z.number(),
-  completedAtMs: z.number(),
+  creditsMicro: z.number(),
+  releasedAtMs: z.number(),
   calls: z.array(listedCall),
 });
-export type UnknownOutcome = z.infer<typeof unknownOutcome>;
+type UnknownOutcome = z.infer<typeof unknownOutcome>;
 
 /**
  * Number of jobs whose outcome is being verified, and of jobs that were released without an
  * outcome.
  */
-const outcomeCounts = z.object({ verifying: z.number(), released: z.number() });
+export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() });
 
 // Same condition as the index `job_without_verdict`.
 const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
@@ -151,8 +149,9 @@ export function createUnknownOutcomes(pool: DatabasePool) {
     }): Promise<readonly UnknownOutcome[]> => {
       const before = page.beforeId ?? null;
       return pool.any(sql.type(unknownOutcome)`
-        SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
-          j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
+        SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
+          j.error->>'code' AS "errorCode", r.amount AS "creditsMicro",
+          j.completed_at AS "releasedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
               'provider', c.provider, 'state', c.state, 'operation', c.operation,
               'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM provider_notification n

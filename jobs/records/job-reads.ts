@@ -157,10 +157,10 @@ async function loadDocuments(
   return new Map(loaded.flat());
 }
 
-/** A request to a provider; times are Unix ms. */
-const jobCall = z.object({
-  index: z.number(),
-  routeIndex: z.number(),
+/** Schema of a request to a provider. */
+export const jobCall = z.object({
+  index: z.int(),
+  routeIndex: z.int(),
   provider: z.string(),
   /** Provider's name of the operation; null if unknown. */
   providerEndpoint: z.string().nullable(),
@@ -173,7 +173,7 @@ const jobCall = z.object({
    */
   refusals: z.array(
     z.object({
-      routeIndex: z.number(),
+      routeIndex: z.int(),
       provider: z.string(),
       providerRequestId: z.string().nullable(),
       message: z.string(),
@@ -186,7 +186,7 @@ const jobCall = z.object({
    * Number of times that the call was sent. It is sent again only if the provider did not accept
    * it.
    */
-  attempts: z.number(),
+  attempts: z.int(),
   begunAtMs: z.number(),
   acceptedAtMs: z.number().nullable(),
   answeredAtMs: z.number().nullable(),

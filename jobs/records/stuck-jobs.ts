@@ -16,21 +16,21 @@ const openCall = z.object({
 });
 type OpenCall = z.infer<typeof openCall>;
 
-/** An open reservation; amounts in micro-credits, times in Unix ms. */
-const openWork = z.object({
+/** Schema of an open reservation. */
+export const openWork = z.object({
   id: z.string(),
   kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
   type: z.string().nullable(),
   model: z.string().nullable(),
-  reserved: z.number(),
+  creditsMicro: z.number(),
   createdAtMs: z.number(),
   deadlineAtMs: z.number().nullable(),
   ownerMissingAtMs: z.number().nullable(),
   verifying: z.boolean().nullable(),
   calls: z.array(openCall),
 });
-export type OpenWork = z.infer<typeof openWork>;
+type OpenWork = z.infer<typeof openWork>;
 
 /** A line of the operators' list. */
 export interface StuckLine extends OpenWork {
@@ -52,7 +52,7 @@ interface StuckListing {
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
-    coalesce(j.model, r.model) AS model, r.amount AS reserved,
+    coalesce(j.model, r.model) AS model, r.amount AS "creditsMicro",
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { jobCall, type JobRecord } from '../../../jobs/records/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
@@ -10,7 +10,7 @@ import type { Composition } from '../../composition.ts';
 import { listActions } from '../../identity/admin-actions.ts';
 import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
-import { found, oneOf, time } from '../fields.ts';
+import { found, oneOf, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
@@ -20,30 +20,15 @@ import { ownedJob, overseenJob, writeToJob } from './overseen-job.ts';
 
 const actionsShownMax = 100;
 
-const call = z.object({
-  index: z.int(),
-  routeIndex: z.int(),
-  provider: z.string(),
-  providerEndpoint: z.string().nullable(),
-  state: z.string(),
-  operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
-  providerRequestId: z.string().nullable(),
-  attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
-  pausedAt: time
-    .nullable()
-    .meta({ description: 'Time at which the call first waited for a paused provider.' }),
-  begunAt: time,
-  updatedAt: time,
-});
+const call = responseSchema(jobCall)
+  .omit({ refusals: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
+  .extend({
+    state: z.string(),
+    operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
+    attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
+  });
 
-const refusal = z.object({
-  callIndex: z.int(),
-  routeIndex: z.int(),
-  provider: z.string(),
-  providerRequestId: z.string().nullable(),
-  message: z.string(),
-  refusedAt: time,
-});
+const refusal = responseSchema(jobCall.shape.refusals.element).extend({ callIndex: z.int() });
 
 const next = z.object({
   operation: z

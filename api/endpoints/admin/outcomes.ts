@@ -1,78 +1,28 @@
 /** Operators: stuck jobs with the reason, unknown outcomes, and notifications of providers. */
 import { z } from 'zod';
-import type { UnknownOutcome } from '../../../jobs/records/call-outcomes.ts';
-import type { StuckLine } from '../../../jobs/records/stuck-jobs.ts';
+import { listedCall, outcomeCounts, unknownOutcome } from '../../../jobs/records/call-outcomes.ts';
+import { openWork } from '../../../jobs/records/stuck-jobs.ts';
 import { keptNotification } from '../../../providers/notifications.ts';
-import { creditsFromMicro } from '../../../domain/credits.ts';
-import { isoTime, toResponse } from '../../../domain/json.ts';
+import { toResponse } from '../../../domain/json.ts';
 import { withNames } from '../../identity/organizations.ts';
-import {
-  found,
-  foundPage,
-  idField,
-  listOf,
-  pageLimit,
-  pageOf,
-  responseSchema,
-  time,
-} from '../fields.ts';
+import { found, foundPage, idField, listOf, pageLimit, pageOf, responseSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
-const stuckSchema = z
-  .object({
-    id: z.string(),
-    kind: z.enum(['studio', 'chat']),
-    organizationId: z.string(),
+const stuckSchema = responseSchema(openWork)
+  .omit({ ownerMissingAt: true, verifying: true, calls: true })
+  .extend({
     organizationName: z.string(),
-    type: z.string().nullable(),
-    model: z.string().nullable(),
-    credits: z.number(),
-    createdAt: time,
-    deadlineAt: time.nullable(),
     workflow: z.object({ state: z.string(), status: z.string().nullable() }).nullable(),
     reasons: z.array(z.string()),
   })
   .meta({ id: 'StuckWork' });
 
-function stuckView(line: StuckLine & { organizationName: string }): z.infer<typeof stuckSchema> {
-  const { reserved, owner: workflow, ...rest } = toResponse(line);
-  return stuckSchema.parse({ ...rest, credits: creditsFromMicro(reserved), workflow });
-}
-
-const unknownSchema = z
-  .object({
-    jobId: z.string(),
-    organizationId: z.string(),
+const unknownSchema = responseSchema(unknownOutcome)
+  .extend({
     organizationName: z.string(),
-    type: z.string(),
-    model: z.string().nullable(),
-    errorCode: z.string(),
-    credits: z.number(),
-    releasedAt: time,
-    calls: z.array(
-      z.object({
-        index: z.int(),
-        provider: z.string(),
-        state: z.string(),
-        operation: z.unknown(),
-        lateNotificationAt: time.nullable(),
-      }),
-    ),
+    calls: z.array(responseSchema(listedCall).extend({ operation: z.unknown() })),
   })
   .meta({ id: 'UnknownOutcome' });
-
-function unknownView(
-  line: UnknownOutcome,
-): Omit<z.infer<typeof unknownSchema>, 'organizationName'> {
-  const { id, reserved, completedAtMs, calls, ...rest } = line;
-  return {
-    jobId: id,
-    ...rest,
-    credits: creditsFromMicro(reserved),
-    releasedAt: isoTime(completedAtMs),
-    calls: calls.map(toResponse),
-  };
-}
 
 /** Schema of a provider notification. */
 export const notificationSchema = responseSchema(keptNotification).meta({
@@ -98,7 +48,12 @@ export const outcomes = section('Outcomes', {
     async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
       const lines = await stuckJobs.list({ organizationId, olderThanMs, limit });
-      return found((await withNames(pool, lines)).map(stuckView));
+      const views = lines.map(({ owner, ...line }) =>
+        stuckSchema
+          .omit({ organizationName: true })
+          .parse({ ...toResponse(line), workflow: owner }),
+      );
+      return found(await withNames(pool, views));
     },
   }),
 
@@ -112,12 +67,14 @@ export const outcomes = section('Outcomes', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(unknownSchema).extend({
-      counts: z.object({ verifying: z.int(), released: z.int() }),
-    }),
+    answer: pageOf(unknownSchema).extend({ counts: outcomeCounts }),
     async handle({ query: { limit, cursor } }, services) {
       const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
-      const page = foundPage(rows, { limit, cursor: 'id', show: unknownView });
+      const page = foundPage(rows, {
+        limit,
+        cursor: 'jobId',
+        show: (row) => ({ ...toResponse(row), calls: row.calls.map(toResponse) }),
+      });
       const data = await withNames(services.pool, page.data);
       return { ...page, data, counts: await services.outcomes.counts() };
     },
