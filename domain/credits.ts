@@ -1,7 +1,4 @@
-/**
- * Credits arithmetic. Internally, money is an integer number of micro-credits
- * (1 credit = 1,000,000); JSON responses contain credits as numbers (design §5).
- */
+/** Credits arithmetic: money is integer micro-credits, and credits in JSON (design §5). */
 import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */

@@ -1,7 +1,4 @@
-/**
- * Context of a request, which the API sends to the job's workflow and its activities in a Temporal
- * header. Providers never receive it, and it is not an input of the workflow.
- */
+/** Context of a request in a Temporal header for the job's workflow and its activities. */
 
 /** Name of the Temporal header with the context. */
 export const requestContextHeader = 'request-context';

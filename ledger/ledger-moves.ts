@@ -1,7 +1,4 @@
-/**
- * Moves of the ledger. Moves of the same moment share a round trip and a commit (group commit;
- * design §5).
- */
+/** Moves of the ledger, which share a round trip and a commit (group commit; design §5). */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
@@ -10,10 +7,7 @@ import { createBatcher } from '../platform/batch.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 
-/**
- * Makes one move, `{verb, organizationId, id, …}`.
- * @throws AssertionError for a verdict outside the schema, because the move was invalid
- */
+/** Makes one move `{verb, organizationId, id, …}`. @throws AssertionError if it was invalid */
 type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => Promise<Verdict>;
 
 const answer = z.looseObject({ verdict: z.string() });

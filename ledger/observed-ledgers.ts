@@ -86,10 +86,7 @@ const settledRow = z.object({
 /** Number of noted ids after which they are counted without a scrape. */
 const notedMax = 5000;
 
-/**
- * Counts settlements of this process. A settlement only notes its id; the rows are read together at
- * the next scrape, so that a settlement does not become slower.
- */
+/** Counts settlements of this process; their rows are read together at the next scrape. */
 export function createSettlements(
   pool: DatabasePool,
   { metrics, logger }: { metrics: Metrics; logger: Logger },

@@ -1,7 +1,4 @@
-/**
- * Usage records of an organization, one per job and chat. They are read from the rows that the
- * ledger settles, so that they always agree with the balance.
- */
+/** Usage records of an organization, one per job and chat, read from the ledger's rows. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
@@ -84,10 +81,7 @@ const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
 
-/**
- * Builds the statement that reads a page and one more record: it selects that many records of each
- * kind by an index, and the newest of these.
- */
+/** Builds the statement that reads a page and one more record, by an index for each kind. */
 function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = behind(cursor, sql.fragment`x.id`);

@@ -1,7 +1,4 @@
-/**
- * Caller webhooks: the webhook of a job, its attempts, redelivery, and the list of all webhooks
- * (docs/webhooks.md). Operators see webhooks in the same format.
- */
+/** Caller webhooks: state and attempts, redelivery, and the list (docs/webhooks.md). */
 import { z } from 'zod';
 import {
   webhookAttempt,

@@ -1,7 +1,4 @@
-/**
- * Description of an endpoint: its route, the access that it requires, and the schemas of its
- * request and its responses. The OpenAPI documents are made from it.
- */
+/** Description of an endpoint, from which the OpenAPI documents are made. */
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { ErrorShape } from '../http/error-bodies.ts';

@@ -1,7 +1,4 @@
-/**
- * Descriptions of the API: OpenAPI as JSON and YAML, a reference page that works offline, and
- * llms.txt. They need no key, except the description of the operators' API.
- */
+/** Descriptions of the API: OpenAPI as JSON and YAML, a reference page, and llms.txt. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

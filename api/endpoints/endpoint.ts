@@ -1,8 +1,6 @@
 /**
- * Declaration of an API endpoint as one object: its route, the access that it requires, its request
- * and responses, and its handler. The router, the access checks, the parsing (runner.ts) and the
- * description (openapi/document.ts) are derived from it; api/endpoints/index.ts lists all
- * endpoints.
+ * Declaration of an API endpoint as one object. The router, the access checks and the parsing
+ * (runner.ts), and the OpenAPI documents are derived from it.
  */
 import type { RouterContext } from '@koa/router';
 import { z } from 'zod';

@@ -1,7 +1,4 @@
-/**
- * List of all endpoints of the API, each once, in the order of the reference. The router, the
- * access checks, the descriptions and the tests of all endpoints are derived from it.
- */
+/** List of all endpoints of the API, in the order of the reference. */
 import { operators } from './admin/operators.ts';
 import { credits } from './admin/credits.ts';
 import { docs, operatorsDocs } from './docs.ts';

@@ -1,7 +1,4 @@
-/**
- * Runs endpoints: checks the access (key, rate limit, scope) before a body is read, parses the
- * request, calls `handle`, and sends the response.
- */
+/** Runs endpoints: checks the access, parses the request, calls `handle`, sends the response. */
 import { Stream } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';

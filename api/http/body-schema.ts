@@ -1,8 +1,6 @@
 /**
  * Schemas of the free parts of request bodies: JSON of any shape, and records with names that the
  * caller chooses. Both have size limits, because a value without a limit could fill the memory.
- * test/api/body-schema.test.ts checks that every string, list and record of every body schema has a
- * limit.
  */
 import { z } from 'zod';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';

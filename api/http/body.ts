@@ -82,10 +82,7 @@ function isJson(headers: IncomingHttpHeaders): boolean {
   return type === 'application/json' || json.test(type);
 }
 
-/**
- * Reads a JSON object of at most `bytesMax` bytes from the request body.
- * @throws GatewayError INVALID_REQUEST, and the errors of `readBody`
- */
+/** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
 export async function readJson(
   ctx: Context,
   bytesMax = jsonBytesMax,

@@ -1,7 +1,4 @@
-/**
- * Bodies of error responses: the service's own (spec §2.1), or those of OpenAI and Anthropic with
- * the service's fields in addition.
- */
+/** Bodies of error responses in the format of the service (spec §2.1), OpenAI or Anthropic. */
 import { z } from 'zod';
 import type { GatewayError, ErrorCode } from '../../domain/errors.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Messages for invalid fields of a request: the allowed values, read from the schema, and the
- * received value. If a schema defines its own message, that message is used.
- */
+/** Messages for invalid fields: the allowed values, read from the schema, and the received one. */
 import type { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
 import { textOfNode, type Node } from './schema-nodes.ts';

@@ -59,10 +59,7 @@ function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/**
- * Replaces the issue of a union by the issues inside the first alternative whose own type fits the
- * value, because these name the invalid field.
- */
+/** Replaces the issue of a union by those of the first alternative whose type fits the value. */
 function innerIssues(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));

@@ -1,7 +1,4 @@
-/**
- * Holds of Idempotency-Keys: a request keeps its claim while it starts a job or chat. The claim is
- * renewed until the request ends.
- */
+/** Holds: a request keeps the claim of its Idempotency-Key while it starts a job or chat. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';

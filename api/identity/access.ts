@@ -1,7 +1,4 @@
-/**
- * Admission of requests: finds the organization, role, scopes and rate window of a key, in one
- * round trip to the database that is shared by simultaneous requests.
- */
+/** Admission of requests: finds the caller and the rate window of a key in one round trip. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../../platform/batch.ts';

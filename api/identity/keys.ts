@@ -30,7 +30,7 @@ export interface NewKey {
 interface KeyRequest {
   keyId?: string;
   memberId: string;
-  /** Id of the key of the request, whose permissions the new key may not exceed; null: the request is from an operator. */
+  /** Key of the request, whose permissions the new key may not exceed; null: an operator. */
   makerKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
@@ -55,7 +55,6 @@ interface LimitRequest {
   keyId: string;
   /** User of the key; null: any. */
   memberId: string | null;
-  /** Id of the key of the request; null: the request is from an operator. */
   makerKeyId: string | null;
   limit: KeyLimit | null;
 }
@@ -82,7 +81,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return rows.map(({ meta, budget }) => ({ ...meta, budget: budgetView(budget) }));
     },
 
-    /** Creates a key. @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
+    /** Creates a key. @throws GatewayError (key-verdicts.ts) */
     async create({ key = newApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request: JsonObject = {
         ...keyFields(key, keyId),
@@ -98,7 +97,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return { key, meta: created.meta, organizationId: created.organizationId };
     },
 
-    /** Replaces a key by a new one. @throws GatewayError the errors of `create`, and KEY_ALREADY_REPLACED */
+    /** Replaces a key by a new one. @throws GatewayError (key-verdicts.ts) */
     async rotate({
       expiresAtMs = null,
       ...requested
@@ -112,8 +111,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Sets the limit of the key and of the keys that share its budget; null: no limit.
-     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key of the request has a limit itself, Unauthorized
+     * Sets the limit of a key and of the keys that share its budget; null: no limit.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN if the maker has a limit, Unauthorized
      */
     setLimit({ limit, ...requested }: LimitRequest): Promise<Accepted> {
       const request = sql.jsonb({ ...requested, limit: microLimit(limit) });
@@ -121,9 +120,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Revokes a key of the user `memberId` (null: of any user); the next request with the key is rejected.
-     * @returns the id of its organization
-     * @throws GatewayError NOT_FOUND if the user has no such key
+     * Revokes a key of a user (null: any user), and returns the id of its organization.
+     * @throws GatewayError NOT_FOUND
      */
     async revoke(keyId: string, memberId: string | null): Promise<string> {
       const organizationId = await connection.oneFirst(
@@ -143,7 +141,7 @@ function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
   return limit ? { micro: microFromCredits(limit.credits), per: limit.per } : null;
 }
 
-/** Creates an API key outside of a request, such as for a demo stack; without `scopes`, it has all scopes. */
+/** Creates an API key outside of a request; without `scopes`, it has all scopes. */
 export async function createKey(
   connection: CommonQueryMethods,
   pepper: string,

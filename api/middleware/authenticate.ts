@@ -1,7 +1,4 @@
-/**
- * Authentication by bearer key (spec §5) or console session, and the rate limit (spec §8), in one
- * round trip to the database; and checks of the key's permissions.
- */
+/** Authentication by key (spec §5) or console session, rate limit (spec §8), and permissions. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/correlation.ts';
@@ -88,10 +85,7 @@ export function authorize(caller: Caller, scope: Scope | 'any'): void {
   if (spends) refuseViewer(caller, 'A viewer may not spend credits.');
 }
 
-/**
- * Checks that the key may use the model of a request body; null: the body names no model.
- * @throws GatewayError FORBIDDEN
- */
+/** Checks that the key may use a model; null: none. @throws GatewayError FORBIDDEN */
 export function authorizeModel(caller: Caller, model: string | null): void {
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
     throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);

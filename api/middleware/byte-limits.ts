@@ -28,10 +28,7 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   };
 }
 
-/**
- * Returns the owner of a request's bytes: its organization, or the client's address if the route
- * needs no key.
- */
+/** Returns the organization of a request, or the client's address on routes without a key. */
 export function ownerOf({ state, ip }: Context): string {
   // The type declares `caller` on every route, but a route without a key has none.
   const caller = state.caller as Context['state']['caller'] | undefined;

@@ -28,10 +28,7 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
 
 const shownPathMax = 100;
 
-/**
- * Makes the error of a request without a route: the path is unknown, or does not support the
- * method.
- */
+/** Makes the error for an unknown path, or a method that the path does not support. */
 function noRoute(ctx: Context, nearest: (path: string) => string[]): GatewayError {
   // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));

@@ -1,8 +1,4 @@
-/**
- * Operators and their keys, which only the admin key of the deployment creates and revokes; the
- * console's session, which begins with an operator's key, or with the admin key and a name; and the
- * recorded actions of operators.
- */
+/** Operators with their keys, their console sessions and their recorded actions. */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse, isoTime } from '../../../domain/json.ts';
