@@ -13,7 +13,7 @@ import { scopeOf } from '../../studio/capability.ts';
 import { findCapability } from '../../studio/registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../middleware/authenticate.ts';
-import { responseSchema, found, foundPage, idField, oneOf, pageOf } from './fields.ts';
+import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
@@ -77,12 +77,12 @@ export const callerWebhooks = section('Webhooks', {
     bucket: 'polls',
     summary: 'Get the webhook of a job and the attempts to deliver it',
     request,
-    answer: oneOf(webhookSchema),
+    answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(call, { reads, webhooks }) {
       const { id: jobId } = await findJob(call, { reads });
       const { organizationId } = call.caller;
-      return found(
+      return toData(
         await showWebhook(webhooks, await webhookOf(webhooks, { jobId, organizationId })),
       );
     },
@@ -94,7 +94,7 @@ export const callerWebhooks = section('Webhooks', {
     summary: 'Send the webhook of a job again, now',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
-    answer: oneOf(webhookSchema),
+    answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
@@ -104,7 +104,7 @@ export const callerWebhooks = section('Webhooks', {
       if (capability) authorize(call.caller, scopeOf(capability));
       const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      return found(await redeliver(services, webhook));
+      return toData(await redeliver(services, webhook));
     },
   }),
 
@@ -126,12 +126,12 @@ export const callerWebhooks = section('Webhooks', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(listedWebhook),
+    answer: pageSchema(listedWebhook),
     async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
       const rows = await webhooks.list(listing);
-      return foundPage(rows, {
+      return toPage(rows, {
         limit,
         cursor: 'jobId',
         show: (row) => listedWebhook.parse(toResponse(row)),

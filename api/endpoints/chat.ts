@@ -9,7 +9,7 @@ import {
   type Presentation,
 } from '../chat/chat-presentation.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
-import { found, oneOf } from './fields.ts';
+import { toData, dataSchema } from './fields.ts';
 import type { AnswerParts } from './description.ts';
 import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
 
@@ -151,7 +151,7 @@ const estimateOperation = (parts: { path: `/${string}`; body: z.ZodType<ChatRequ
       'Accepts the body of the chat and returns the credits that it would reserve. ' +
       'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
     request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example },
-    answer: oneOf(chatEstimate),
+    answer: dataSchema(chatEstimate),
     errors: [
       'UNKNOWN_MODEL',
       'UNSUPPORTED_PARAMETER',
@@ -162,7 +162,7 @@ const estimateOperation = (parts: { path: `/${string}`; body: z.ZodType<ChatRequ
     async handle(call, services) {
       const estimate = await estimateChat(call, services);
       const { reserveMicro, leastMicro, mostMicro } = estimate;
-      return found({
+      return toData({
         model: call.body.model,
         credits: creditsFromMicro(reserveMicro),
         least: creditsFromMicro(leastMicro),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, section } from './endpoint.ts';
-import { found, oneOf, pathId } from './fields.ts';
+import { toData, dataSchema, pathId } from './fields.ts';
 import { recordView, usageRecord } from './usage.ts';
 
 /** Endpoint that returns the usage record of a chat. */
@@ -14,12 +14,12 @@ export const chats = section('Chat', {
     description:
       'The id is the `id` of the answer, on each of the chat endpoints and in each event of a stream.',
     request: { params: z.object({ chatId: pathId('chat') }) },
-    answer: oneOf(usageRecord),
+    answer: dataSchema(usageRecord),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { chatId } }, { usageReads }) {
       const record = await usageReads.chat(caller.organizationId, chatId);
       if (!record) throw new GatewayError('NOT_FOUND', 'No such chat.');
-      return found(recordView(record));
+      return toData(recordView(record));
     },
   }),
 });

@@ -64,18 +64,18 @@ export function responseSchema<Shape extends Record<string, z.ZodType>>(
 }
 
 /** Makes the schema of a response with one item. */
-export const oneOf = <Data extends z.ZodType>(data: Data) =>
+export const dataSchema = <Data extends z.ZodType>(data: Data) =>
   z.object({ success: z.literal(true), data });
 
 /** Makes the schema of a response with a list. */
-export const listOf = <Row extends z.ZodType>(row: Row) => oneOf(z.array(row));
+export const listSchema = <Row extends z.ZodType>(row: Row) => dataSchema(z.array(row));
 
 /** Makes the schema of a response with a page of a list, and the `cursor` of the next page. */
-export const pageOf = <Row extends z.ZodType>(row: Row) =>
-  listOf(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
+export const pageSchema = <Row extends z.ZodType>(row: Row) =>
+  listSchema(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
 
-/** Makes a response of the schemas `oneOf` and `listOf`. */
-export function found<Data>(data: Data): { success: true; data: Data } {
+/** Makes a response of the schemas `dataSchema` and `listSchema`. */
+export function toData<Data>(data: Data): { success: true; data: Data } {
   return { success: true, data };
 }
 
@@ -85,8 +85,8 @@ interface Paging<Row, Shown> {
   show: (row: Row) => Shown;
 }
 
-/** Makes a response of the schema `pageOf` from one row more than the page has. */
-export function foundPage<Row, Shown>(
+/** Makes a response of the schema `pageSchema` from one row more than the page has. */
+export function toPage<Row, Shown>(
   rows: readonly Row[],
   { limit, cursor, show }: Paging<Row, Shown>,
 ) {
@@ -94,7 +94,7 @@ export function foundPage<Row, Shown>(
   const last = page.at(-1);
   const hasMore = rows.length > limit;
   return {
-    ...found(page.map(show)),
+    ...toData(page.map(show)),
     hasMore,
     nextCursor: hasMore && last ? String(last[cursor]) : null,
   };

@@ -4,7 +4,7 @@ import type { KeptFile } from '../../storage/kept-files.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
-import { found, oneOf, pageOf, pathId, time } from './fields.ts';
+import { toData, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
 /** Time for which the URLs of a list are valid, in milliseconds. */
@@ -55,11 +55,11 @@ export const storedFiles = section('Storage', {
     bucket: 'polls',
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
-    answer: pageOf(file),
+    answer: pageSchema(file),
     async handle({ caller, query: { kind, limit, cursor } }, { keptFiles, storage }) {
       const page = await keptFiles.list(caller.organizationId, { kind, limit, cursor });
       const data = await Promise.all(page.files.map((each) => view(each, storage)));
-      return { ...found(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
+      return { ...toData(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
     },
   }),
 
@@ -71,12 +71,12 @@ export const storedFiles = section('Storage', {
     description:
       'The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.',
     request: { params: z.object({ fileId: pathId('upload') }) },
-    answer: oneOf(z.object({ fileId: z.string(), deletedAt: time })),
+    answer: dataSchema(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { fileId } }, { uploads }) {
       const deletedAtMs = await uploads.delete(fileId, caller.organizationId);
       if (deletedAtMs === null) throw new GatewayError('NOT_FOUND', 'No such upload.');
-      return found({ fileId, deletedAt: isoTime(deletedAtMs) });
+      return toData({ fileId, deletedAt: isoTime(deletedAtMs) });
     },
   }),
 
@@ -88,7 +88,7 @@ export const storedFiles = section('Storage', {
     description:
       'The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.',
     request: { params: z.object({ jobId: pathId('job') }) },
-    answer: oneOf(jobSchema).extend({ credits: creditsSchema }),
+    answer: dataSchema(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },
@@ -99,7 +99,7 @@ export const storedFiles = section('Storage', {
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await keptFiles.deleteMedia(jobId);
       const now = (await reads.read(organizationId, jobId)) ?? job;
-      return { ...found(await shown.resource(now)), credits: shown.credits(now) };
+      return { ...toData(await shown.resource(now)), credits: shown.credits(now) };
     },
   }),
 });

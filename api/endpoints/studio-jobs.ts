@@ -12,7 +12,7 @@ import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts
 import type { Composition } from '../composition.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/job-submission.ts';
-import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
+import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, jobFilterOf } from './job-filter.ts';
 import { defineEndpoint, section, type Call } from './endpoint.ts';
 
@@ -44,7 +44,7 @@ const timeline = z
     steps: z.array(stepSchema),
   })
   .meta({ id: 'JobTimeline' });
-const oneJob = oneOf(jobSchema).extend({ credits: creditsSchema });
+const oneJob = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
 type NamesJob = Pick<Call<typeof jobRequest>, 'caller' | 'params'>;
 
@@ -65,7 +65,7 @@ async function show(
   job: JobRecord,
 ): Promise<z.infer<typeof oneJob>> {
   if (job.status === 'open') ctx.set('Retry-After', '2');
-  return { ...found(await view.resource(job)), credits: view.credits(job) };
+  return { ...toData(await view.resource(job)), credits: view.credits(job) };
 }
 
 /** Endpoints on jobs, without event streams and webhooks. */
@@ -77,9 +77,9 @@ export const studioJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Count jobs',
     request: { query: z.strictObject(jobFilter) },
-    answer: oneOf(count),
+    answer: dataSchema(count),
     handle: async ({ caller, query }, { reads }) =>
-      found({ count: await reads.count(caller.organizationId, jobFilterOf(query), countMax) }),
+      toData({ count: await reads.count(caller.organizationId, jobFilterOf(query), countMax) }),
   }),
 
   getJobTimeline: defineEndpoint({
@@ -88,7 +88,7 @@ export const studioJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Get the request of a job and the times of its steps',
     request: jobRequest,
-    answer: oneOf(timeline),
+    answer: dataSchema(timeline),
     errors: ['JOB_NOT_FOUND'],
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
@@ -98,7 +98,7 @@ export const studioJobs = section('Jobs', {
       ]);
       const createdAt = isoTime(job.created_at);
       const steps = stepsOf(job, calls, webhook);
-      return found({ jobId: job.id, request: job.request, createdAt, steps });
+      return toData({ jobId: job.id, request: job.request, createdAt, steps });
     },
   }),
 
@@ -137,14 +137,14 @@ export const studioJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'List jobs, newest first',
     request: { query: listing },
-    answer: pageOf(jobSchema),
+    answer: pageSchema(jobSchema),
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
         ...jobFilterOf(query),
         beforeId: query.cursor,
         limit: query.limit + 1,
       });
-      const { data, ...rest } = foundPage(rows, {
+      const { data, ...rest } = toPage(rows, {
         limit: query.limit,
         cursor: 'id',
         show: view.resource,

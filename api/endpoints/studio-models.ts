@@ -9,7 +9,7 @@ import { notOneOf } from '../../domain/field-messages.ts';
 import { scopeOf } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
-import { found, listOf } from './fields.ts';
+import { toData, listSchema } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
@@ -129,19 +129,19 @@ export const studioModels = section('Studio catalog', {
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
     description: 'The list has the same data that validates requests.',
     request: { query: modelQuery },
-    answer: listOf(capabilitySchema),
+    answer: listSchema(capabilitySchema),
     answers: { 200: 'All endpoints, with the limits and prices of their models.' },
-    handle: ({ query }, { prices }) => found(chosen(prices, query).map(publish)),
+    handle: ({ query }, { prices }) => toData(chosen(prices, query).map(publish)),
   }),
 
   listStudioVoices: defineEndpoint({
     route: 'GET /api/v1/studio/voices',
     scope: 'studio:read',
     summary: 'List the voices',
-    answer: listOf(voice),
+    answer: listSchema(voice),
     answers: { 200: 'All voices that requests accept.' },
     handle: () =>
-      found(
+      toData(
         voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),
       ),
   }),

@@ -12,7 +12,7 @@ import { metadataFields } from '../http/metadata.ts';
 import { estimateRequest, submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
-import { found, oneOf } from './fields.ts';
+import { toData, dataSchema } from './fields.ts';
 import type { AnswerParts } from './description.ts';
 import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
 
@@ -71,7 +71,7 @@ export const bareHeaders = replayed.extend({
   'X-Credits-Remaining': credit,
 });
 
-const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
+const ticketAnswer = dataSchema(ticketSchema).extend({ credits: creditsSchema });
 
 /** Two endpoints per capability: the request and its estimate. */
 export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
@@ -101,7 +101,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
-      if (capability.envelope !== 'bare') return { ...found(data), credits };
+      if (capability.envelope !== 'bare') return { ...toData(data), credits };
       tellCredits(ctx, credits);
       return data;
     },
@@ -114,9 +114,9 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       'Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, ' +
       'reserved or charged. An input whose size or length determines the price is measured.',
     request: { content: contentOf(capability) },
-    answer: oneOf(estimateSchema),
+    answer: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
-    handle: async ({ ctx }, services) => found(await estimateRequest(ctx, capability, services)),
+    handle: async ({ ctx }, services) => toData(await estimateRequest(ctx, capability, services)),
   });
   return section(`Studio: ${capability.medium}`, {
     [capability.type]: endpoint,
@@ -168,7 +168,7 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
   return {
     description: 'The result of the charged job.',
     headers: replayed,
-    schema: oneOf(data).extend({ credits: creditsSchema }),
+    schema: dataSchema(data).extend({ credits: creditsSchema }),
   };
 }
 
@@ -199,5 +199,5 @@ function showTicket(
   ctx.status = 202;
   ctx.set('Location', ticket.statusUrl);
   ctx.set('Retry-After', '2');
-  return { ...found(ticket), credits: view.credits(job) };
+  return { ...toData(ticket), credits: view.credits(job) };
 }

@@ -4,7 +4,7 @@ import { assert } from '../../domain/errors.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';
 import { webhookAttempt } from '../../webhooks/webhooks.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
-import { found, oneOf } from './fields.ts';
+import { toData, dataSchema } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
 const testType = 'webhook.test';
@@ -34,7 +34,7 @@ export const webhookTest = section('Webhooks', {
       }),
       example: { url: 'https://shop.example/hooks/studio' },
     },
-    answer: oneOf(result),
+    answer: dataSchema(result),
     errors: ['INVALID_REQUEST'],
     async handle(
       { caller: { organizationId }, body, requestId },
@@ -51,7 +51,7 @@ export const webhookTest = section('Webhooks', {
       const sent = await sendMessage(outbound, { url, message, timeoutMs });
       const { outcome, status, error, response } = sent;
       const durationMs = Math.round(performance.now() - startedAtMs);
-      return found({ outcome, status, error, response, durationMs, ...message });
+      return toData({ outcome, status, error, response, durationMs, ...message });
     },
   }),
 });

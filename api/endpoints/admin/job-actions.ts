@@ -5,7 +5,7 @@ import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { resettle } from '../../studio/resettlement.ts';
-import { authority, found, oneOf } from '../fields.ts';
+import { authority, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { jobLine, lineView } from './jobs.ts';
 import { overseenJob, ownedJob, recordedOf, writeToJob } from './overseen-job.ts';
@@ -38,7 +38,7 @@ export const jobActions = section('Jobs', {
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
     request: writeToJob,
-    answer: oneOf(ownedJob),
+    answer: dataSchema(ownedJob),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
@@ -48,7 +48,7 @@ export const jobActions = section('Jobs', {
       const { organization_id: organizationId } = job;
       const now = await admission.cancel(organizationId, job);
       ctx.status = now.status === 'open' ? 202 : 200;
-      return found({ ...(await view.resource(now)), organizationId });
+      return toData({ ...(await view.resource(now)), organizationId });
     },
   }),
 
@@ -56,7 +56,7 @@ export const jobActions = section('Jobs', {
     route: `POST ${path}/:jobId/reverify`,
     summary: 'Check the calls of a job with their providers again',
     request: writeToJob,
-    answer: oneOf(
+    answer: dataSchema(
       stateSchema.extend({
         workflow: z.object({ state: z.string(), status: z.string().nullable() }),
         workflowSignaled: z.boolean().meta({
@@ -72,7 +72,7 @@ export const jobActions = section('Jobs', {
       const workflowSignaled = job.status === 'open' && (await askToCheck(client, job.id));
       const now = await overseenJob(write, { oversight });
       const workflow = await workflowOf(client, job.id);
-      return found({ ...stateOf(now), workflow, workflowSignaled, findings });
+      return toData({ ...stateOf(now), workflow, workflowSignaled, findings });
     },
   }),
 
@@ -89,7 +89,7 @@ export const jobActions = section('Jobs', {
         }),
       }),
     },
-    answer: oneOf(
+    answer: dataSchema(
       stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
     answers: { 200: 'The job is settled.', 202: 'A new run of the workflow completes the job.' },
@@ -106,7 +106,7 @@ export const jobActions = section('Jobs', {
       });
       const resettlement = await resettle(job, release, services);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
-      return found({ ...stateOf(await overseenJob(write, { oversight })), ...resettlement });
+      return toData({ ...stateOf(await overseenJob(write, { oversight })), ...resettlement });
     },
   }),
 });

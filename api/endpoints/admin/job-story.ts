@@ -10,7 +10,7 @@ import type { Composition } from '../../composition.ts';
 import { listActions } from '../../identity/admin-actions.ts';
 import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
-import { found, oneOf, responseSchema, time } from '../fields.ts';
+import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
@@ -173,14 +173,14 @@ export const jobStory = section('Jobs', {
     route: 'GET /api/admin/v1/jobs/:jobId',
     summary: 'Explain a job: its owner, its steps, its credits, and the next action',
     request: { params: writeToJob.params },
-    answer: oneOf(story),
+    answer: dataSchema(story),
     errors: ['JOB_NOT_FOUND'],
     async handle(named, services) {
       const job = await overseenJob(named, services);
       const { id, organization_id: organizationId } = job;
       // This read loads the documents of the job too.
       const detailed = await services.reads.read(organizationId, id);
-      return found(await storyOf(detailed ?? job, services));
+      return toData(await storyOf(detailed ?? job, services));
     },
   }),
 });

@@ -6,11 +6,11 @@ import { isoTime, keysOf } from '../../../domain/json.ts';
 import { billingOf, jobSchema, promptLineOf } from '../../../studio/job-view.ts';
 import { withNames } from '../../identity/organizations.ts';
 import {
-  foundPage,
+  toPage,
   idField,
   jobType,
   pageLimit,
-  pageOf,
+  pageSchema,
   recordFilter,
   recordFilterOf,
 } from '../fields.ts';
@@ -82,11 +82,11 @@ export const jobs = section('Jobs', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(jobLine),
+    answer: pageSchema(jobLine),
     async handle({ query: { limit, cursor, ...query } }, { pool, oversight }) {
       const filter = { ...query, ...recordFilterOf(query) };
       const rows = await oversight.list({ ...filter, beforeId: cursor, limit: limit + 1 });
-      const page = foundPage(rows, { limit, cursor: 'id', show: lineView });
+      const page = toPage(rows, { limit, cursor: 'id', show: lineView });
       return { ...page, data: await withNames(pool, page.data) };
     },
   }),

@@ -5,7 +5,15 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
-import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
+import {
+  authority,
+  bareWrite,
+  exampleAuthority,
+  toData,
+  listSchema,
+  dataSchema,
+  pathId,
+} from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { newKey, newKeyFields, shownOnce } from '../new-key.ts';
 
@@ -17,11 +25,11 @@ export const keys = section('API keys', {
     route: 'GET /api/admin/v1/users/:userId/keys',
     summary: 'List the keys of a user, newest first',
     request: { params },
-    answer: listOf(listedKey),
+    answer: listSchema(listedKey),
     errors: ['NOT_FOUND'],
     async handle(call, services) {
       const { userId } = await readMember(services.pool, call.params.userId);
-      return found(await services.keys.list(userId));
+      return toData(await services.keys.list(userId));
     },
   }),
 
@@ -33,7 +41,7 @@ export const keys = section('API keys', {
       body: z.strictObject({ ...authority, ...newKeyFields }),
       example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
     },
-    answer: oneOf(newKey),
+    answer: dataSchema(newKey),
     answers: { 200: 'The key. It is shown only once.' },
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
@@ -59,7 +67,7 @@ export const keys = section('API keys', {
         });
         return key;
       });
-      return found(shownOnce(ctx, made));
+      return toData(shownOnce(ctx, made));
     },
   }),
 
@@ -71,7 +79,7 @@ export const keys = section('API keys', {
       body: z.strictObject({ ...authority, limit: keyLimit.nullable() }),
       example: { ...exampleAuthority, limit: { credits: 500, per: 'month' } },
     },
-    answer: oneOf(keyMeta),
+    answer: dataSchema(keyMeta),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       const { limit } = write.body;
@@ -86,7 +94,7 @@ export const keys = section('API keys', {
         });
         return set.meta;
       });
-      return found(meta);
+      return toData(meta);
     },
   }),
 
@@ -94,7 +102,7 @@ export const keys = section('API keys', {
     route: 'POST /api/admin/v1/keys/:keyId/revoke',
     summary: 'Revoke a key',
     request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
-    answer: oneOf(z.object({ keyId: z.string() })),
+    answer: dataSchema(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       await pool.transaction(async (connection) => {
@@ -106,7 +114,7 @@ export const keys = section('API keys', {
           subject: keyId,
         });
       });
-      return found({ keyId });
+      return toData({ keyId });
     },
   }),
 });

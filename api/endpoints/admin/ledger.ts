@@ -6,13 +6,13 @@ import { creditsFromMicro } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import {
-  found,
-  foundPage,
+  toData,
+  toPage,
   idField,
-  listOf,
-  oneOf,
+  listSchema,
+  dataSchema,
   pageLimit,
-  pageOf,
+  pageSchema,
   pathId,
   responseSchema,
 } from '../fields.ts';
@@ -61,7 +61,7 @@ export const ledger = section('Credits', {
           .meta({ description: '`sequence` of the last entry of the previous page.' }),
       }),
     },
-    answer: pageOf(entrySchema),
+    answer: pageSchema(entrySchema),
     errors: ['NOT_FOUND'],
     async handle({ params: names, query: { kind, limit, cursor } }, { pool, ledgerReads }) {
       const { organizationId } = await readOrganization(pool, names.organizationId);
@@ -70,7 +70,7 @@ export const ledger = section('Credits', {
         before: cursor,
         limit: limit + 1,
       });
-      return foundPage(rows, { limit, cursor: 'sequence', show: toResponse });
+      return toPage(rows, { limit, cursor: 'sequence', show: toResponse });
     },
   }),
 
@@ -83,22 +83,22 @@ export const ledger = section('Credits', {
         limit: pageLimit,
       }),
     },
-    answer: listOf(reservationSchema),
+    answer: listSchema(reservationSchema),
     async handle({ query: { organizationId, limit } }, { ledgerReads }) {
       const open = await ledgerReads.openReservations({ organizationId, limit });
-      return found(open.map(toResponse));
+      return toData(open.map(toResponse));
     },
   }),
 
   getLastAudit: defineEndpoint({
     route: 'GET /api/admin/v1/audit/last',
     summary: 'Get the age and the number of findings of the last audit',
-    answer: oneOf(
+    answer: dataSchema(
       responseSchema(lastAudit).nullable().meta({ description: 'Null: no audit has run.' }),
     ),
     async handle(_, { ledgerReads }) {
       const audit = await ledgerReads.lastAudit();
-      return found(audit && toResponse(audit));
+      return toData(audit && toResponse(audit));
     },
   }),
 

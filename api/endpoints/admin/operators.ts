@@ -18,16 +18,16 @@ import {
   authority,
   bareWrite,
   exampleAuthority,
-  found,
-  listOf,
-  oneOf,
+  toData,
+  listSchema,
+  dataSchema,
   operatorName,
   pathId,
   time,
-  foundPage,
+  toPage,
   idField,
   pageLimit,
-  pageOf,
+  pageSchema,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
@@ -54,7 +54,7 @@ const named = section('Operators', {
   getOperator: defineEndpoint({
     route: 'GET /api/admin/v1/operator',
     summary: 'Get the operator of this key',
-    answer: oneOf(
+    answer: dataSchema(
       z.object({
         operatorId: z
           .string()
@@ -63,15 +63,15 @@ const named = section('Operators', {
         name: z.string().nullable(),
       }),
     ),
-    handle: ({ operator }) => found(operator),
+    handle: ({ operator }) => toData(operator),
   }),
 
   listOperators: defineEndpoint({
     route: `GET ${path}`,
     summary: 'List operators, newest first',
-    answer: listOf(operatorSchema),
+    answer: listSchema(operatorSchema),
     handle: async (_, { pool }) =>
-      found((await listOperators(pool, operatorsShownMax)).map(toResponse)),
+      toData((await listOperators(pool, operatorsShownMax)).map(toResponse)),
   }),
 
   createOperator: defineEndpoint({
@@ -81,7 +81,7 @@ const named = section('Operators', {
       body: z.strictObject({ ...authority, name: operatorName }),
       example: { ...exampleAuthority, name: 'paul' },
     },
-    answer: oneOf(operatorSchema.extend({ key: z.string() })),
+    answer: dataSchema(operatorSchema.extend({ key: z.string() })),
     answers: { 200: 'The operator with its key, which is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, operator, ...write }, { pool, config }) {
@@ -97,7 +97,7 @@ const named = section('Operators', {
         return { ...(await readOperator(connection, operatorId)), key };
       });
       ctx.set('Cache-Control', 'no-store');
-      return found(toResponse(made));
+      return toData(toResponse(made));
     },
   }),
 
@@ -105,7 +105,7 @@ const named = section('Operators', {
     route: `POST ${path}/:operatorId/revoke`,
     summary: 'Revoke the key of an operator; requires the admin key',
     request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
-    answer: oneOf(operatorSchema),
+    answer: dataSchema(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
     async handle({ operator, params: { operatorId }, ...write }, { pool }) {
       needAdminKey(operator);
@@ -113,7 +113,7 @@ const named = section('Operators', {
         await revokeOperator(connection, operatorId);
         await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
       });
-      return found(toResponse(await readOperator(pool, operatorId)));
+      return toData(toResponse(await readOperator(pool, operatorId)));
     },
   }),
 
@@ -128,7 +128,7 @@ const named = section('Operators', {
       body: z.strictObject({ actor: authority.actor }),
       example: { actor: exampleAuthority.actor },
     },
-    answer: oneOf(z.object({ expiresAt: time })),
+    answer: dataSchema(z.object({ expiresAt: time })),
     answers: { 201: 'The session has begun.' },
     async handle({ ctx, body }, { config, operatorSessions }) {
       const key = bearerKey(ctx.req);
@@ -136,17 +136,17 @@ const named = section('Operators', {
       const operatorMac = macOfKey(key, config.KEY_PEPPER);
       const owner = { operatorMac, name: body.actor };
       const { expiresAtMs } = await operatorSessions.begin(ctx, owner);
-      return found({ expiresAt: isoTime(expiresAtMs) });
+      return toData({ expiresAt: isoTime(expiresAtMs) });
     },
   }),
 
   endOperatorSession: defineEndpoint({
     route: `DELETE ${sessionPath}`,
     summary: 'Sign out of the console',
-    answer: oneOf(z.object({})),
+    answer: dataSchema(z.object({})),
     async handle({ ctx }, { operatorSessions }) {
       await operatorSessions.end(ctx);
-      return found({});
+      return toData({});
     },
   }),
 });
@@ -162,10 +162,10 @@ const actions = section('Actions', {
         cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
       }),
     },
-    answer: pageOf(actionSchema),
+    answer: pageSchema(actionSchema),
     async handle({ query: { organizationId, limit, cursor } }, { pool }) {
       const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
-      return foundPage(rows, { limit, cursor: 'id', show: toResponse });
+      return toPage(rows, { limit, cursor: 'id', show: toResponse });
     },
   }),
 });

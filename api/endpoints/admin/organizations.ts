@@ -17,12 +17,12 @@ import {
   authority,
   bareWrite,
   exampleAuthority,
-  found,
-  foundPage,
+  toData,
+  toPage,
   idField,
-  oneOf,
+  dataSchema,
   pageLimit,
-  pageOf,
+  pageSchema,
   pathId,
   time,
 } from '../fields.ts';
@@ -51,7 +51,7 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
     route: `POST ${path}/:organizationId/${verb}`,
     summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
     request: { params, body: bareWrite },
-    answer: oneOf(organization),
+    answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...write }, { pool }) {
       const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
@@ -59,7 +59,7 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
         await setOrganizationStatus(connection, organizationId, to);
         await recordAction(connection, write, { action, organizationId, subject: organizationId });
       });
-      return found(organizationView(await readOrganization(pool, organizationId)));
+      return toData(organizationView(await readOrganization(pool, organizationId)));
     },
   });
 
@@ -76,7 +76,7 @@ export const organizations = section('Organizations', {
       }),
       example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
     },
-    answer: oneOf(organization.extend({ ownerId: z.string() })),
+    answer: dataSchema(organization.extend({ ownerId: z.string() })),
     async handle(write, { pool }) {
       const { name, windowAllowanceCredits } = write.body;
       const windowLimitMicro = microOf(windowAllowanceCredits);
@@ -91,7 +91,7 @@ export const organizations = section('Organizations', {
         return ids;
       });
       const record = await readOrganization(pool, made.organizationId);
-      return found({ ...organizationView(record), ownerId: made.memberId });
+      return toData({ ...organizationView(record), ownerId: made.memberId });
     },
   }),
 
@@ -109,10 +109,10 @@ export const organizations = section('Organizations', {
         cursor: idField('organization').optional(),
       }),
     },
-    answer: pageOf(organization),
+    answer: pageSchema(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
       const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
-      return foundPage(rows, { limit, cursor: 'organizationId', show: organizationView });
+      return toPage(rows, { limit, cursor: 'organizationId', show: organizationView });
     },
   }),
 
@@ -120,10 +120,10 @@ export const organizations = section('Organizations', {
     route: `GET ${path}/:organizationId`,
     summary: 'Get an organization',
     request: { params },
-    answer: oneOf(organization),
+    answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     handle: async ({ params: { organizationId } }, { pool }) =>
-      found(organizationView(await readOrganization(pool, organizationId))),
+      toData(organizationView(await readOrganization(pool, organizationId))),
   }),
 
   suspendOrganization: statusChange('suspend', 'suspended'),
@@ -137,7 +137,7 @@ export const organizations = section('Organizations', {
       body: z.strictObject({ ...authority, credits: allowance }),
       example: { ...exampleAuthority, credits: 500 },
     },
-    answer: oneOf(organization),
+    answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...write }, { pool }) {
       const { credits } = write.body;
@@ -150,7 +150,7 @@ export const organizations = section('Organizations', {
           details: { credits },
         });
       });
-      return found(organizationView(await readOrganization(pool, organizationId)));
+      return toData(organizationView(await readOrganization(pool, organizationId)));
     },
   }),
 });

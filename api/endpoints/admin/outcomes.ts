@@ -5,7 +5,15 @@ import { openWork } from '../../../jobs/records/stuck-jobs.ts';
 import { keptNotification } from '../../../providers/notifications.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { withNames } from '../../identity/organizations.ts';
-import { found, foundPage, idField, listOf, pageLimit, pageOf, responseSchema } from '../fields.ts';
+import {
+  toData,
+  toPage,
+  idField,
+  listSchema,
+  pageLimit,
+  pageSchema,
+  responseSchema,
+} from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const stuckSchema = responseSchema(openWork)
@@ -44,7 +52,7 @@ export const outcomes = section('Outcomes', {
         limit: pageLimit,
       }),
     },
-    answer: listOf(stuckSchema),
+    answer: listSchema(stuckSchema),
     async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
       const lines = await stuckJobs.list({ organizationId, olderThanMs, limit });
@@ -53,7 +61,7 @@ export const outcomes = section('Outcomes', {
           .omit({ organizationName: true })
           .parse({ ...toResponse(line), workflow: owner }),
       );
-      return found(await withNames(pool, views));
+      return toData(await withNames(pool, views));
     },
   }),
 
@@ -67,10 +75,10 @@ export const outcomes = section('Outcomes', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(unknownSchema).extend({ counts: outcomeCounts }),
+    answer: pageSchema(unknownSchema).extend({ counts: outcomeCounts }),
     async handle({ query: { limit, cursor } }, services) {
       const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
-      const page = foundPage(rows, {
+      const page = toPage(rows, {
         limit,
         cursor: 'jobId',
         show: (row) => ({ ...toResponse(row), calls: row.calls.map(toResponse) }),
@@ -89,8 +97,8 @@ export const outcomes = section('Outcomes', {
         limit: pageLimit,
       }),
     },
-    answer: listOf(notificationSchema),
+    answer: listSchema(notificationSchema),
     handle: async ({ query: { state, limit } }, { inbox }) =>
-      found((await inbox.list({ state, limit })).map(toResponse)),
+      toData((await inbox.list({ state, limit })).map(toResponse)),
   }),
 });

@@ -12,7 +12,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
+import { bareWrite, toData, listSchema, dataSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/providers';
@@ -98,14 +98,14 @@ export const providers = section('Providers', {
   listProviders: defineEndpoint({
     route: `GET ${path}`,
     summary: 'List the providers, with pauses and recent figures',
-    answer: listOf(providerWithFigures),
+    answer: listSchema(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
       const [lines, recent, trend] = await Promise.all([
         pauses.list(),
         readFigures({ minutes: recentMinutes, steps: 1 }),
         readFigures({ minutes: trendMinutes, steps: trendSteps }),
       ]);
-      return found(
+      return toData(
         lines.map((line) => ({
           ...providerView(line),
           recent: figuresAt(recent, line.provider, 0),
@@ -119,7 +119,7 @@ export const providers = section('Providers', {
     route: `POST ${path}/:provider/pause`,
     summary: 'Pause a provider: no new calls are sent to it',
     request,
-    answer: oneOf(providerSchema),
+    answer: dataSchema(providerSchema),
     errors: ['NOT_FOUND'],
     async handle({ params, ...write }, { pool, pauses }) {
       const { provider } = await find(pauses, params.provider);
@@ -127,7 +127,7 @@ export const providers = section('Providers', {
         if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
         await recordAction(connection, write, { action: 'provider.paused', subject: provider });
       });
-      return found(providerView(await find(pauses, provider)));
+      return toData(providerView(await find(pauses, provider)));
     },
   }),
 
@@ -135,7 +135,7 @@ export const providers = section('Providers', {
     route: `POST ${path}/:provider/resume`,
     summary: 'Resume a provider: its waiting jobs continue',
     request,
-    answer: oneOf(
+    answer: dataSchema(
       providerSchema.extend({
         signaled: z
           .int()
@@ -151,7 +151,7 @@ export const providers = section('Providers', {
       });
       const waiting = await pauses.waitingJobs(provider);
       void wake({ client, logger }, waiting);
-      return found({ ...providerView(await find(pauses, provider)), signaled: waiting.length });
+      return toData({ ...providerView(await find(pauses, provider)), signaled: waiting.length });
     },
   }),
 });

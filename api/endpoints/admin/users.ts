@@ -15,9 +15,9 @@ import {
   responseSchema,
   authority,
   exampleAuthority,
-  found,
-  listOf,
-  oneOf,
+  toData,
+  listSchema,
+  dataSchema,
   pathId,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
@@ -40,7 +40,7 @@ export const users = section('Organizations', {
       body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
       example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
     },
-    answer: oneOf(user),
+    answer: dataSchema(user),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...write }, { pool }) {
       const { name, role: roleOfUser } = write.body;
@@ -54,7 +54,7 @@ export const users = section('Organizations', {
         });
         return made;
       });
-      return found(toResponse(await readMember(pool, userId)));
+      return toData(toResponse(await readMember(pool, userId)));
     },
   }),
 
@@ -62,12 +62,12 @@ export const users = section('Organizations', {
     route: `GET ${path}/:organizationId/users`,
     summary: 'List the users of an organization, oldest first',
     request: { params },
-    answer: listOf(user),
+    answer: listSchema(user),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
       const members = await listMembers(pool, organizationId, usersShownMax);
-      return found(members.map(toResponse));
+      return toData(members.map(toResponse));
     },
   }),
 });

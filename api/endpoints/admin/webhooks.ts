@@ -4,7 +4,7 @@ import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
+import { toData, toPage, idField, dataSchema, pageLimit, pageSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import {
   listedWebhook,
@@ -39,12 +39,12 @@ export const webhooks = section('Webhooks', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(ownedWebhook),
+    answer: pageSchema(ownedWebhook),
     async handle({ query: { organizationId, status, limit, cursor } }, services) {
       const state = status ?? ('failing' as const);
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
       const rows = await services.webhooks.list(listing);
-      return foundPage(rows, { limit, cursor: 'jobId', show: ownedView });
+      return toPage(rows, { limit, cursor: 'jobId', show: ownedView });
     },
   }),
 
@@ -52,14 +52,14 @@ export const webhooks = section('Webhooks', {
     route: `GET ${path}`,
     summary: 'Get the webhook of a job and the attempts to deliver it',
     request: { params: writeToJob.params },
-    answer: oneOf(webhookSchema),
+    answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(named, { oversight, webhooks: known }) {
       const { id: jobId, organization_id: organizationId } = await overseenJob(named, {
         oversight,
       });
       const webhook = await webhookOf(known, { jobId, organizationId });
-      return found(await showWebhook(known, webhook));
+      return toData(await showWebhook(known, webhook));
     },
   }),
 
@@ -67,7 +67,7 @@ export const webhooks = section('Webhooks', {
     route: `POST ${path}/redeliver`,
     summary: 'Send the webhook of a job again, now',
     request: writeToJob,
-    answer: oneOf(webhookSchema),
+    answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(write, services) {
@@ -79,7 +79,7 @@ export const webhooks = section('Webhooks', {
         ...recordedOf(job),
         action: 'webhook.redelivery_asked',
       });
-      return found(await redeliver(services, webhook));
+      return toData(await redeliver(services, webhook));
     },
   }),
 });
