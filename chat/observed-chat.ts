@@ -2,7 +2,12 @@
 import { SpanKind, type Span } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import { microFromCredits } from '../domain/credits.ts';
-import { countReserve, moved, settled, type Observers } from '../ledger/observed-ledgers.ts';
+import {
+  countReserve,
+  observeMove,
+  observeSettlement,
+  type Observers,
+} from '../ledger/observed-ledgers.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
@@ -17,12 +22,12 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await observeMove('ledger.reserve', () => ledger.reserve(reserve));
       const amountMicro = answer.verdict === 'reserved' ? answer.amount : 0;
       countReserve(metrics, 'chat', { verdict: answer.verdict, amountMicro });
       return answer;
     },
-    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+    settle: (settle) => observeSettlement(observers, settle.id, () => ledger.settle(settle)),
     async sweep(terms) {
       const swept = await ledger.sweep(terms);
       for (const { id } of swept) settlements.note(id);

@@ -6,13 +6,13 @@ const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const url = /^[a-z][\w+.-]*:/i;
 
 /** Formats a received value, shortened and without secrets; a URL has no query and no password. */
-function shown(value: unknown): string {
-  if (typeof value === 'string') return shownText(value);
+function formatValue(value: unknown): string {
+  if (typeof value === 'string') return formatText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }
 
-function shownText(text: string): string {
+function formatText(text: string): string {
   const head = text.slice(0, 4 * shownMax);
   if (secret.test(head)) return 'a secret';
   const open = url.test(head) ? head.replace(/\?.*$/s, '?…').replace(/\/\/[^/]*@/, '//…@') : head;
@@ -24,7 +24,7 @@ function shownText(text: string): string {
 /** Makes the end of an error message: ` (received "hihg"; did you mean high?)`. */
 export function received(value: unknown, names: readonly string[] = []): string {
   const [near] = typeof value === 'string' ? createNearest(names)(value) : [];
-  return ` (received ${shown(value)}${near === undefined ? '' : `; did you mean ${near}?`})`;
+  return ` (received ${formatValue(value)}${near === undefined ? '' : `; did you mean ${near}?`})`;
 }
 
 /** Makes the message `must be one of low, high (received "hihg"; did you mean high?)`. */
@@ -41,11 +41,11 @@ const lengthMax = 128;
 
 /** Makes a function that returns up to three names similar to a text (Sørensen–Dice). */
 export function createNearest(names: readonly string[]): (text: string) => string[] {
-  const known = names.map((name) => ({ name, pairs: pairsOf(name) }));
+  const known = names.map((name) => ({ name, pairs: splitPairs(name) }));
   return (text) => {
-    const pairs = pairsOf(text);
+    const pairs = splitPairs(text);
     return known
-      .map(({ name, pairs: other }) => ({ name, likeness: likeness(pairs, other) }))
+      .map(({ name, pairs: other }) => ({ name, likeness: rateLikeness(pairs, other) }))
       .filter((match) => match.likeness >= likenessMin)
       .toSorted((a, b) => b.likeness - a.likeness || a.name.length - b.name.length)
       .slice(0, nearestMax)
@@ -54,7 +54,7 @@ export function createNearest(names: readonly string[]): (text: string) => strin
 }
 
 /** Splits a text into letter pairs with markers for its start and end. */
-function pairsOf(text: string): Set<string> {
+function splitPairs(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
     .toLowerCase()
@@ -65,7 +65,7 @@ function pairsOf(text: string): Set<string> {
   );
 }
 
-function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+function rateLikeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   let shared = 0;
   for (const pair of a) if (b.has(pair)) shared += 1;
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);

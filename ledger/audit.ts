@@ -47,9 +47,9 @@ export interface AuditReport {
   chatLossMicro: number;
 }
 
-const unowned = 'an open reservation has no running workflow';
-const unreadable = 'a paid result is not readable with its recorded hash';
-const twice = 'a provider accepted one call more than once';
+const unownedName = 'an open reservation has no running workflow';
+const unreadableName = 'a paid result is not readable with its recorded hash';
+const repeatedName = 'a provider accepted one call more than once';
 
 const emptyRow = z.object({});
 
@@ -90,7 +90,7 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
 const lossRow = z.object({ loss: z.number() });
 const openIds = z.object({ id: z.string() });
 
-function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
+function listOpenReservations(pool: DatabasePool, ids: readonly string[] | null) {
   return pool.anyFirst(sql.type(openIds)`
     SELECT id FROM reservation WHERE state = 'reserved' AND kind = 'studio'
       AND (${ids === null} OR id = ANY(${sql.array(ids ?? [], 'text')}))
@@ -102,14 +102,14 @@ async function checkOwners(
   pool: DatabasePool,
   isOwned: NonNullable<AuditSources['isOwned']>,
 ): Promise<AuditCheck> {
-  const open = await openReservations(pool, null);
+  const open = await listOpenReservations(pool, null);
   const without: string[] = [];
   for (const id of open) {
     // The workflows are read one after the other, because an audit must not load Temporal.
     if (!(await isOwned(id))) without.push(id);
   }
-  const subjects = without.length > 0 ? await openReservations(pool, without) : [];
-  return { name: unowned, examined: open.length, subjects: [...subjects] };
+  const subjects = without.length > 0 ? await listOpenReservations(pool, without) : [];
+  return { name: unownedName, examined: open.length, subjects: [...subjects] };
 }
 
 const artifactRow = z.object({
@@ -135,7 +135,7 @@ async function checkResults(
     }
     examined += page.length;
     const last = page.at(-1);
-    if (!last) return { name: unreadable, examined, subjects };
+    if (!last) return { name: unreadableName, examined, subjects };
     after = last.storage_key;
   }
 }
@@ -163,5 +163,5 @@ function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
     seen.set(name, (seen.get(name) ?? 0) + 1);
   }
   const subjects = [...seen].filter(([, times]) => times > 1).map(([name]) => name);
-  return { name: twice, examined: seen.size, subjects };
+  return { name: repeatedName, examined: seen.size, subjects };
 }

@@ -20,7 +20,7 @@ interface Verdict {
 }
 
 /** Runs a move in a span that records its verdict. */
-export function moved<Answer extends Verdict>(
+export function observeMove<Answer extends Verdict>(
   name: string,
   move: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -32,12 +32,12 @@ export function moved<Answer extends Verdict>(
 }
 
 /** Runs a settlement and notes its reservation for the metrics. */
-export async function settled<Answer extends Verdict>(
+export async function observeSettlement<Answer extends Verdict>(
   { settlements }: Observers,
   id: string,
   settle: () => Promise<Answer>,
 ): Promise<Answer> {
-  const answer = await moved('ledger.settle', settle);
+  const answer = await observeMove('ledger.settle', settle);
   if (answer.verdict === 'settled') settlements.note(id);
   return answer;
 }
@@ -57,13 +57,13 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await observeMove('ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;
       const repeated = answer.verdict === 'reserved' && answer.repeated;
       if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
       return answer;
     },
-    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+    settle: (settle) => observeSettlement(observers, settle.id, () => ledger.settle(settle)),
   };
 }
 

@@ -57,7 +57,7 @@ export function createUsageReads(pool: DatabasePool) {
     /** Reads a page. @throws GatewayError INVALID_REQUEST for an invalid cursor */
     async page(organizationId: string, listing: UsageListing): Promise<UsagePage> {
       const { records, ...account } = await pool.one(sql.type(row)`
-        WITH page AS (${pageOf(organizationId, listing)})
+        WITH page AS (${selectPage(organizationId, listing)})
         SELECT ${accountColumns},
           coalesce((SELECT jsonb_agg(p ORDER BY p."createdAtMicros" DESC, p.id DESC) FROM page p),
             '[]') AS records
@@ -82,7 +82,7 @@ const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro
   request_id AS "requestId", metadata, ${listedTimes}`;
 
 /** Builds the statement that reads a page and one more record, by an index for each kind. */
-function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
+function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = behind(cursor, sql.fragment`x.id`);
   const newest = usageRecords(organizationId, { ...listing, bounds }).map(
@@ -106,17 +106,17 @@ interface Records extends UsageFilter {
   bounds?: FragmentSqlToken[];
 }
 
-const ofReservation = sql.fragment`r.state AS status,
+const billingColumns = sql.fragment`r.state AS status,
   coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded`;
 
 /** Columns of each kind of record; both kinds have the same. */
 const kinds = {
-  job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
+  job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${billingColumns},
       NULL::bigint AS input_tokens, NULL::bigint AS output_tokens,
       NULL::bigint AS cached_input_tokens, NULL::bigint AS cache_write_tokens,
       NULL::bigint AS reasoning_tokens, x.request_id, x.id AS job_id, x.metadata
       FROM job x JOIN reservation r ON r.id = x.id`,
-  chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
+  chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${billingColumns},
       x.input_tokens, x.output_tokens, x.cached_input_tokens, x.cache_write_tokens,
       x.reasoning_tokens, x.request_id, NULL AS job_id, x.metadata
       FROM reservation x JOIN LATERAL (SELECT x.state, x.charged, x.refunded) r ON x.kind = 'chat'`,

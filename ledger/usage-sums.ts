@@ -30,7 +30,7 @@ const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToke
   type: sql.fragment`type`,
 };
 
-function columnOf(group: UsageGroup): FragmentSqlToken {
+function groupColumn(group: UsageGroup): FragmentSqlToken {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
   // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
@@ -44,7 +44,7 @@ export function createSumUsage(pool: DatabasePool) {
     { groupBy, limit, ...filter }: UsageSummary,
   ): Promise<readonly UsageSum[]> => {
     const records = sql.join(usageRecords(organizationId, filter), sql.fragment` UNION ALL `);
-    const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
+    const keys = sql.join(groupBy.map(groupColumn), sql.fragment`, `);
     return pool.any(sql.type(usageSum)`
       SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
         sum(net)::bigint AS "creditsMicro",

@@ -1,7 +1,7 @@
 /** Formats chats as OpenAI's Responses API does: responses, and streams of their events. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
-import { openaiCodeOf, openaiError } from '../http/error-bodies.ts';
+import { toOpenaiCode, openaiError } from '../http/error-bodies.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
@@ -137,7 +137,7 @@ export function responsesPresentation(): Presentation {
       return event({
         ...body,
         type: 'error',
-        code: openaiCodeOf(error),
+        code: toOpenaiCode(error),
         param: error.details?.[0]?.path ?? null,
         ...(bill && { creditsConsumed: bill.creditsConsumed }),
       });

@@ -50,7 +50,7 @@ export const listedWebhook = webhookLine
   .meta({ id: 'ListedWebhook' });
 
 /** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
-export async function webhookOf(
+export async function findWebhook(
   webhooks: Pick<Webhooks, 'find'>,
   job: JobName,
 ): Promise<WebhookRecord> {
@@ -66,7 +66,7 @@ export async function redeliver(
 ): Promise<z.infer<typeof webhookSchema>> {
   const { jobId, organizationId } = webhook;
   await webhookRelay.redeliver({ subjectId: jobId, organizationId });
-  return showWebhook(webhooks, await webhookOf(webhooks, webhook));
+  return showWebhook(webhooks, await findWebhook(webhooks, webhook));
 }
 
 /** Endpoints on caller webhooks. */
@@ -83,7 +83,7 @@ export const callerWebhooks = section('Webhooks', {
       const { id: jobId } = await findJob(call, { reads });
       const { organizationId } = call.caller;
       return toData(
-        await showWebhook(webhooks, await webhookOf(webhooks, { jobId, organizationId })),
+        await showWebhook(webhooks, await findWebhook(webhooks, { jobId, organizationId })),
       );
     },
   }),
@@ -102,7 +102,7 @@ export const callerWebhooks = section('Webhooks', {
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, scopeOf(capability));
-      const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
+      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       return toData(await redeliver(services, webhook));
     },

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { toData, dataSchema, pathId } from './fields.ts';
-import { recordView, usageRecord } from './usage.ts';
+import { showRecord, usageRecord } from './usage.ts';
 
 /** Endpoint that returns the usage record of a chat. */
 export const chats = section('Chat', {
@@ -19,7 +19,7 @@ export const chats = section('Chat', {
     async handle({ caller, params: { chatId } }, { usageReads }) {
       const record = await usageReads.chat(caller.organizationId, chatId);
       if (!record) throw new GatewayError('NOT_FOUND', 'No such chat.');
-      return toData(recordView(record));
+      return toData(showRecord(record));
     },
   }),
 });

@@ -24,7 +24,7 @@ const links = (base: string) => ({
 });
 
 /** Returns the policy of the pages: no inline code; media also from the store. */
-function policyOf(config: Config): string {
+function makePolicy(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
   const own = [
     "'self'",
@@ -49,7 +49,7 @@ function policyOf(config: Config): string {
 const compressed = { br: '.br', gzip: '.gz' };
 
 /** Sends a built file in the best accepted encoding. @throws GatewayError NOT_FOUND */
-async function sendBuilt(ctx: Context, name: string, type: string): Promise<void> {
+async function sendFile(ctx: Context, name: string, type: string): Promise<void> {
   const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
   const isCompressed = encoding === 'br' || encoding === 'gzip';
   try {
@@ -70,8 +70,8 @@ const page = (path: `/${string}`) =>
     scope: 'open',
     answer: ownAnswer,
     async handle({ ctx }, { config }) {
-      await sendBuilt(ctx, 'index.html', 'html');
-      ctx.set('Content-Security-Policy', policyOf(config));
+      await sendFile(ctx, 'index.html', 'html');
+      ctx.set('Content-Security-Policy', makePolicy(config));
       // The page links to the scripts of one build, so a cached copy must be revalidated.
       ctx.set('Cache-Control', 'no-cache');
     },
@@ -102,7 +102,7 @@ export const consolePages = [
     async handle({ ctx, params: { name } }) {
       const type = assetTypes[extname(name)];
       if (type === undefined) throw new GatewayError('NOT_FOUND');
-      await sendBuilt(ctx, join('assets', name), type);
+      await sendFile(ctx, join('assets', name), type);
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),

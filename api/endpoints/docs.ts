@@ -7,7 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Documents } from '../openapi/document.ts';
 import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
-import { priceLines } from './pricing.ts';
+import { listPriceLines } from './pricing.ts';
 
 const assets: Record<string, string> = {
   'swagger-ui.css': 'text/css',
@@ -61,7 +61,9 @@ const text = (
 export const docs = [
   text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
   text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
-  text('/llms.txt', 'text/plain', (documents, { prices }) => documents.summary(priceLines(prices))),
+  text('/llms.txt', 'text/plain', (documents, { prices }) =>
+    documents.summary(listPriceLines(prices)),
+  ),
   text('/docs', 'text/html', () => page),
   text('/docs/start.js', 'text/javascript', () => startScript),
 

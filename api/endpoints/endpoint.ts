@@ -61,15 +61,15 @@ export function section(tag: string, endpoints: Record<string, Endpoint>): Endpo
   return Object.entries(endpoints).map(([id, endpoint]) => ({ ...endpoint, id, tag }));
 }
 
-const keyed = [
+const keyErrors = [
   'FORBIDDEN',
   'ORGANIZATION_SUSPENDED',
   'Rate limit exceeded. Please slow down.',
 ] as const;
-const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
+const bodyErrors = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
 
 /** Returns all error codes of an endpoint: its own, and those of its access and request. */
-function codesOf({
+function listErrorCodes({
   scope,
   request = {},
   errors = [],
@@ -78,9 +78,9 @@ function codesOf({
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
     ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
-    ...(scope === 'open' ? [] : scope === undefined ? (['FORBIDDEN'] as const) : keyed),
+    ...(scope === 'open' ? [] : scope === undefined ? (['FORBIDDEN'] as const) : keyErrors),
     ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
-    ...(hasBody ? bodied : []),
+    ...(hasBody ? bodyErrors : []),
     ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),
     ...errors,
     'Internal server error',
@@ -100,7 +100,11 @@ export function defineEndpoint<Parts extends RequestParts, Answer>(
     status,
     typeof answer === 'string' ? { description: answer } : answer,
   ]);
-  const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(described) };
+  const parts = {
+    request,
+    errors: listErrorCodes(definition),
+    answers: Object.fromEntries(described),
+  };
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Endpoint;
 }

@@ -127,16 +127,16 @@ export const jobType = z.string().regex(/^[A-Za-z]{1,64}$/, 'must be a type of j
 const filter = z.object(recordFilter);
 
 /** Converts parsed `recordFilter` parameters to the filter of a query; times in Unix ms. */
-export function recordFilterOf({
+export function toRecordFilter({
   model,
   keyId,
   after,
   before,
   metadata,
 }: z.infer<typeof filter>): RecordFilter {
-  return { model, keyId, metadata, afterMs: msOf(after), beforeMs: msOf(before) };
+  return { model, keyId, metadata, afterMs: parseMs(after), beforeMs: parseMs(before) };
 }
 
-function msOf(text: string | undefined): number | undefined {
+function parseMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }

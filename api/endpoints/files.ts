@@ -21,7 +21,7 @@ export const files = defineEndpoint({
     if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
     const sizeBytes = await storage.size(key);
     if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
-    const range = rangeOf(ctx.get('range'), sizeBytes);
+    const range = parseRange(ctx.get('range'), sizeBytes);
     const object = await storage.open(key, range);
     if (!object) throw new GatewayError('NOT_FOUND', notThere);
     const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
@@ -44,7 +44,7 @@ export const files = defineEndpoint({
 });
 
 /** Returns the range of a Range header; undefined if it is not a single valid range. */
-function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
+function parseRange(header: string, sizeBytes: number): ByteRange | undefined {
   const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
   if (from === '' && to === '') return undefined;
   const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { searchedJobsMax } from '../../jobs/records/job-search.ts';
 import { plainText } from '../identity/key-fields.ts';
-import { jobType, recordFilter, recordFilterOf } from './fields.ts';
+import { jobType, recordFilter, toRecordFilter } from './fields.ts';
 
 /** Query parameter that searches jobs. */
 export const jobSearch = plainText(200)
@@ -24,5 +24,5 @@ export const jobFilter = {
 /** Converts parsed parameters to the filter of a query. */
 export function jobFilterOf(query: z.infer<z.ZodObject<typeof jobFilter>>) {
   const { status, type, search } = query;
-  return { status, type, search, ...recordFilterOf(query) };
+  return { status, type, search, ...toRecordFilter(query) };
 }

@@ -1,6 +1,6 @@
 /** POST /mcp: Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import { ownApiOf } from '../mcp/own-api.ts';
+import { createOwnApi } from '../mcp/own-api.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
 import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
@@ -25,7 +25,7 @@ export const mcp = defineEndpoint({
   async handle({ ctx, caller }, services) {
     // A batch of messages is rejected, because it would count as one request.
     const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
-    const server = createMcpServer({ caller, services, api: ownApiOf(ctx.req) });
+    const server = createMcpServer({ caller, services, api: createOwnApi(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
     await server.connect(transport);
     // If the client disconnects, the progress events end; the job continues.

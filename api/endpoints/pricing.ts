@@ -40,7 +40,7 @@ type PriceList = z.infer<typeof priceList>;
 
 const round = (credits: number): number => Number(credits.toPrecision(12));
 
-function listOf(
+function makePriceList(
   usdPerCredit: number,
   studio: readonly PricedCapability[],
   chat: readonly ChatModel[],
@@ -72,7 +72,7 @@ function listOf(
 }
 
 /** Describes a price rule in one line: `3.9; 30 (resolution 4K) per image`. */
-function lineOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
+function describeRule({ unit, quantity, pixels, rows }: PriceRuleView): string {
   const prices = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
     const conditions = [
       ...Object.entries(when).map(([field, value]) => `${field} ${String(value)}`),
@@ -89,10 +89,10 @@ function lineOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
 }
 
 /** Returns the price lines of llms.txt. */
-export function priceLines(studio: readonly PricedCapability[]): string[] {
+export function listPriceLines(studio: readonly PricedCapability[]): string[] {
   return studio.flatMap(({ capability, models }) =>
     models.map(
-      ({ id, price }) => `- ${capability.path} ${id}: ${price.map(lineOf).join(', plus ')}`,
+      ({ id, price }) => `- ${capability.path} ${id}: ${price.map(describeRule).join(', plus ')}`,
     ),
   );
 }
@@ -105,6 +105,6 @@ export const pricing = section('Prices', {
     summary: 'Get the price list in credits',
     answer: priceList,
     handle: (_, { config, prices, chatCatalog }) =>
-      listOf(config.USD_PER_CREDIT, prices, chatCatalog.current()),
+      makePriceList(config.USD_PER_CREDIT, prices, chatCatalog.current()),
   }),
 });

@@ -24,7 +24,7 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const endpoint of endpoints) {
     const { path, method } = endpoint;
-    const steps = [...accessChecksOf(endpoint, services), run(endpoint, services)];
+    const steps = [...makeAccessChecks(endpoint, services), run(endpoint, services)];
     // Responses of chats are not compressed, so that each token is sent at once.
     if (endpoint.scope !== 'chat') steps.unshift(gzipResponses);
     steps.unshift(setErrorShape(endpoint));
@@ -42,13 +42,13 @@ function setErrorShape({ errorShape = 'service' }: Endpoint): Middleware {
 }
 
 /** Returns the access checks of an endpoint, in the order of the design (§5): 401, 429, 403. */
-function accessChecksOf(endpoint: Endpoint, services: Composition): Middleware[] {
+function makeAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
   const { scope, refusesViewers } = endpoint;
   if (scope === 'open') return [];
   if (scope === 'admin') {
     return [
       async (ctx, next) => {
-        const operator = await operatorOf(ctx, services);
+        const operator = await authenticateOperator(ctx, services);
         if (!operator) throw new GatewayError('Unauthorized');
         ctx.state.operator = operator;
         return next();
@@ -64,7 +64,7 @@ function accessChecksOf(endpoint: Endpoint, services: Composition): Middleware[]
 }
 
 /** Finds the operator of a request. A wrong key is not replaced by the session. */
-async function operatorOf(
+async function authenticateOperator(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
 ): Promise<Operator | null> {
@@ -84,8 +84,8 @@ function run(endpoint: Endpoint, services: Composition): Middleware {
       requestId: ctx.state.requestId,
       // The spread gives the query a prototype, which Koa's parsed query does not have.
       query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
-      body: await bodyOf(ctx, endpoint),
-      params: paramsOf(ctx.params, endpoint),
+      body: await readParsedBody(ctx, endpoint),
+      params: parseParams(ctx.params, endpoint),
     };
     const answer = await endpoint.handle(call, services);
     if (answer !== undefined) {
@@ -103,7 +103,7 @@ function bytesMaxOf(scope: Endpoint['scope']): number | undefined {
   return scope === 'open' ? openBodyBytesMax : undefined;
 }
 
-async function bodyOf(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
+async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
   const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
@@ -137,7 +137,7 @@ function withActor(body: unknown, { name }: Operator): unknown {
  * database.
  * @throws GatewayError the first 404 of `errors`
  */
-function paramsOf(
+function parseParams(
   params: Record<string, string>,
   { request, errors }: Endpoint,
 ): Record<string, unknown> {

@@ -69,7 +69,7 @@ export const uploadUrls = section('Storage', {
     answers: { 200: 'The URL to upload the file to, and the URL to read it from.' },
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body }, { storage, uploads, config }) {
-      const type = typeOf(body);
+      const type = findType(body);
       const maxBytes = bytesMaxOf(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
@@ -117,7 +117,7 @@ export const uploadUrls = section('Storage', {
  * undefined if it has neither.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
  */
-function typeOf({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
+function findType({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
   const accepted = mediaTypes.map((type) => type.contentType).join(', ');
   const refuse = (path: string): never => {
     throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${accepted}`);

@@ -123,11 +123,11 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
     throw new GatewayError('INVALID_REQUEST', `Send the Content-Length ${sizeBytes}.`);
   }
   const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
-  if ((length ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  if ((length ?? 0) > bytesMax) throw makeSizeError(bytesMax);
   return bytesMax;
 }
 
-function tooLarge(bytesMax: number): GatewayError {
+function makeSizeError(bytesMax: number): GatewayError {
   return new GatewayError('FILE_TOO_LARGE', `The file has more than ${bytesMax} bytes.`);
 }
 
@@ -159,11 +159,11 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
         head.push(bytes);
         if (sizeBytes >= headBytes) await decideType();
       }
-      if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+      if (sizeBytes > bytesMax) throw makeSizeError(bytesMax);
       yield bytes;
     }
     if (!detected.type) await decideType();
-    if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+    if (sizeBytes > bytesMax) throw makeSizeError(bytesMax);
   }
 
   try {

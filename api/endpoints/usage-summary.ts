@@ -5,7 +5,7 @@ import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { isTagName } from '../http/metadata.ts';
-import { time, recordFilterOf } from './fields.ts';
+import { time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
 
@@ -75,7 +75,7 @@ export const usageSummary = section('Usage', {
     answer: z.unknown(),
     answers: { 200: { description: 'The sums; as text/csv only the rows.', schema: summary } },
     async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
-      const { afterMs, beforeMs, ...filter } = periodOf(recordFilterOf(selection));
+      const { afterMs, beforeMs, ...filter } = readPeriod(toRecordFilter(selection));
       const sumsByGroup = await sumUsage(caller.organizationId, {
         ...filter,
         type: selection.type,
@@ -86,7 +86,7 @@ export const usageSummary = section('Usage', {
         limit: rowsMax + 1,
       });
       if (sumsByGroup.length > rowsMax) {
-        throw refusal(
+        throw makeError(
           'groupBy',
           `gives more than ${rowsMax} rows: use fewer names or a shorter period`,
         );
@@ -94,32 +94,32 @@ export const usageSummary = section('Usage', {
       ctx.vary('Accept');
       if (isCsvRequested(ctx, format)) {
         ctx.set('Content-Type', 'text/csv; charset=utf-8');
-        ctx.body = csvOf(by, sumsByGroup);
+        ctx.body = formatCsv(by, sumsByGroup);
         return undefined;
       }
       return {
         after: isoTime(afterMs),
         before: isoTime(beforeMs),
-        rows: sumsByGroup.map((sum) => lineOf(by, sum)),
-        total: toResponse(totalOf(sumsByGroup)),
+        rows: sumsByGroup.map((sum) => showLine(by, sum)),
+        total: toResponse(sumRows(sumsByGroup)),
       };
     },
   }),
 });
 
-function refusal(path: string, message: string): GatewayError {
+function makeError(path: string, message: string): GatewayError {
   return fieldError('INVALID_REQUEST', path, message);
 }
 
 /** Returns a filter with its period in Unix ms. @throws GatewayError INVALID_REQUEST */
-function periodOf<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
+function readPeriod<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
   filter: Filter,
 ): Filter & { afterMs: number; beforeMs: number } {
   const beforeMs = filter.beforeMs ?? Date.now();
   const afterMs = filter.afterMs ?? beforeMs - presetDays * dayMs;
-  if (afterMs >= beforeMs) throw refusal('after', 'must be earlier than before');
+  if (afterMs >= beforeMs) throw makeError('after', 'must be earlier than before');
   if (beforeMs - afterMs > daysMax * dayMs) {
-    throw refusal('after', `must be at most ${daysMax} days before the end`);
+    throw makeError('after', `must be at most ${daysMax} days before the end`);
   }
   return { ...filter, afterMs, beforeMs };
 }
@@ -130,7 +130,7 @@ function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | unde
 
 type Sums = Omit<UsageSum, 'keys'>;
 
-function totalOf(rows: readonly UsageSum[]): Sums {
+function sumRows(rows: readonly UsageSum[]): Sums {
   const sum = (name: keyof Sums): number => rows.reduce((total, row) => total + row[name], 0);
   return {
     requests: sum('requests'),
@@ -140,12 +140,12 @@ function totalOf(rows: readonly UsageSum[]): Sums {
   };
 }
 
-function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
+function showLine(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
   const named = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
   const tags = named.filter(([group]) => group.startsWith('metadata.'));
   const others = named.filter(([group]) => !group.startsWith('metadata.'));
   return {
-    ...Object.fromEntries(others.map(([group, key]) => [nameOf(group), key])),
+    ...Object.fromEntries(others.map(([group, key]) => [columnName(group), key])),
     ...(tags.length > 0 && {
       metadata: Object.fromEntries(tags.map(([group, key]) => [group.slice(9), key])),
     }),
@@ -153,14 +153,14 @@ function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
   };
 }
 
-function nameOf(group: string): string {
+function columnName(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
-  const head = [...by.map(nameOf), ...Object.keys(sums)];
+function formatCsv(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
+  const head = [...by.map(columnName), ...Object.keys(sums)];
   const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(toResponse(row))]);
-  return [head, ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('');
+  return [head, ...lines].map((cells) => `${cells.map(formatCell).join(',')}\r\n`).join('');
 }
 
 /**
@@ -168,7 +168,7 @@ function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
  * spreadsheets with another separator, and a text that looks like a formula begins with an
  * apostrophe.
  */
-function cellOf(value: string | number | null): string {
+function formatCell(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');
   const inert = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
   return `"${inert.replaceAll('"', '""')}"`;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
-import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';
+import { time, jobType, recordFilter, toRecordFilter } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
 /** Query parameters that filter usage. */
@@ -95,14 +95,14 @@ export const usage = section('Usage', {
           cursor: selection.cursor,
           type: selection.type,
           status: selection.status,
-          ...recordFilterOf(selection),
+          ...toRecordFilter(selection),
         }),
         uploads.quotaOf(organizationId),
       ]);
       return {
-        ...accountView(page.account),
+        ...showAccount(page.account),
         storage: { limit, used, remaining: Math.max(0, limit - used) },
-        usage: page.records.map(recordView),
+        usage: page.records.map(showRecord),
         hasMore: page.nextCursor !== null,
         nextCursor: page.nextCursor,
       };
@@ -111,7 +111,7 @@ export const usage = section('Usage', {
 });
 
 /** Returns the balance and the six-hour window in credits, for callers and for operators. */
-export function accountView(account: UsagePage['account']): z.infer<typeof accountSchema> {
+export function showAccount(account: UsagePage['account']): z.infer<typeof accountSchema> {
   const available = creditsFromMicro(account.posted - account.reserved);
   const usedMicro = account.window?.used ?? 0;
   const { windowLimit, window } = account;
@@ -134,7 +134,7 @@ export function accountView(account: UsagePage['account']): z.infer<typeof accou
 }
 
 /** Returns the record of a job or chat in credits. */
-export function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
+export function showRecord(record: UsageRecord): z.infer<typeof usageRecord> {
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = record;
   return {
     id: record.id,

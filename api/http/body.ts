@@ -6,9 +6,9 @@ import { isRecord } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
 import { arrivingBytes } from './arrival.ts';
-import { holdBytes, ownerOf } from '../middleware/byte-limits.ts';
+import { holdBytes, findByteOwner } from '../middleware/byte-limits.ts';
 import { jsonErrorPlace } from './json-error.ts';
-import { JsonMeter, notABody } from './json-meter.ts';
+import { JsonMeter, invalidBody } from './json-meter.ts';
 
 /** Default size limit of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
@@ -92,11 +92,11 @@ export async function readJson(
   }
   const meter = new JsonMeter();
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= quickBytesMax) return storable(parseObject(decode(bytes)));
-  const owner = ownerOf(ctx);
-  const text = await inTurn(owner, () => decode(bytes));
-  const value = await inTurn(owner, () => parseObject(text));
-  await inTurn(owner, () => storable(value));
+  if (bytes.length <= quickBytesMax) return requireStorable(parseObject(decode(bytes)));
+  const owner = findByteOwner(ctx);
+  const text = await runInTurn(owner, () => decode(bytes));
+  const value = await runInTurn(owner, () => parseObject(text));
+  await runInTurn(owner, () => requireStorable(value));
   await serveOthers();
   return value;
 }
@@ -110,7 +110,7 @@ const turnWaitMs = 60_000;
  * steps. Owners take turns.
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
-async function inTurn<Result>(owner: string, run: () => Result): Promise<Result> {
+async function runInTurn<Result>(owner: string, run: () => Result): Promise<Result> {
   const leave = await turns.enter(owner, turnWaitMs);
   if (!leave) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
   try {
@@ -127,7 +127,7 @@ function decode(bytes: Buffer): string {
   try {
     return utf8.decode(bytes);
   } catch {
-    throw notABody('must be UTF-8');
+    throw invalidBody('must be UTF-8');
   }
 }
 
@@ -136,16 +136,16 @@ function parseObject(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch {
-    if (text.length > quickBytesMax) throw notABody('must be JSON');
+    if (text.length > quickBytesMax) throw invalidBody('must be JSON');
     const { line, column } = jsonErrorPlace(text);
-    throw notABody(`must be JSON; the error is in line ${line}, column ${column}`);
+    throw invalidBody(`must be JSON; the error is in line ${line}, column ${column}`);
   }
-  if (!isRecord(value)) throw notABody('must be a JSON object');
+  if (!isRecord(value)) throw invalidBody('must be a JSON object');
   return value;
 }
 
-function storable<Value>(value: Value): Value {
-  if (!isStorable(value)) throw notABody('must not contain NUL characters or lone surrogates');
+function requireStorable<Value>(value: Value): Value {
+  if (!isStorable(value)) throw invalidBody('must not contain NUL characters or lone surrogates');
   return value;
 }
 

@@ -24,7 +24,7 @@ const openaiCodes: Partial<Record<ErrorCode, string>> = {
 };
 
 /** Returns the code of an error in OpenAI's format. */
-export function openaiCodeOf({ code }: GatewayError): string {
+export function toOpenaiCode({ code }: GatewayError): string {
   return openaiCodes[code] ?? code;
 }
 
@@ -45,7 +45,7 @@ export const openaiError: Shape = (error, requestId) => ({
     message: error.message,
     type:
       openaiTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'server_error'),
-    code: openaiCodeOf(error),
+    code: toOpenaiCode(error),
     param: error.details?.[0]?.path ?? null,
   },
   message: error.message,

@@ -1,7 +1,7 @@
 /** Messages for invalid fields: the allowed values, read from the schema, and the received one. */
 import type { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
-import { textOfNode, type Node } from './schema-nodes.ts';
+import { describeNode, type Node } from './schema-nodes.ts';
 
 /** Violation of a schema. */
 export type Issue = z.core.$ZodIssue;
@@ -14,7 +14,7 @@ const namesMax = 24;
 const countedMax = 100_000;
 
 /** Makes the message for an unknown field or query parameter; `known` are the allowed names. */
-export function unknownName(name: string, known: readonly string[], place: Place): string {
+export function describeUnknownName(name: string, known: readonly string[], place: Place): string {
   if (known.length === 0) {
     return place === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
   }
@@ -33,7 +33,7 @@ interface Fault {
 }
 
 /** Makes the message for an invalid field, unless its schema defines one. */
-export function messageOf(issue: Issue, { nodes, input, place }: Fault): string {
+export function describeIssue(issue: Issue, { nodes, input, place }: Fault): string {
   const isList = nodes.some(({ type }) => type === 'array');
   if (place === 'query' && Array.isArray(input) && !isList) {
     return `must not be repeated (received ${input.length})`;
@@ -45,16 +45,16 @@ export function messageOf(issue: Issue, { nodes, input, place }: Fault): string 
   }
   const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
   const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
-  const allowed = [...new Set(isChoice ? choices : nodes.map(textOfNode))].map(String);
+  const allowed = [...new Set(isChoice ? choices : nodes.map(describeNode))].map(String);
   if (input === undefined) {
     return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
   }
   if (isChoice) return notOneOf(allowed, input);
-  return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, input)}`;
+  return `must be ${allowed.join(' or ') || 'something else'}${describeValue(issue, input)}`;
 }
 
 /** Returns the received value for the message; its length if that is wrong. */
-function measure(issue: Issue, input: unknown): string {
+function describeValue(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
     // The characters of a long string are not counted, because that would take too long.

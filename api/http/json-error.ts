@@ -23,29 +23,30 @@ function firstError(text: string): number {
     space.lastIndex = at;
     space.exec(text);
     at = token.lastIndex = space.lastIndex;
-    const [found] = token.exec(text) ?? [];
-    const following: Next | null = found === undefined ? null : after(found, next, ends);
-    if (following === null || found === undefined) return at;
+    const [tokenText] = token.exec(text) ?? [];
+    const following: Next | null =
+      tokenText === undefined ? null : nextAfter(tokenText, next, ends);
+    if (following === null || tokenText === undefined) return at;
     next = following;
-    at += found.length;
+    at += tokenText.length;
   }
 }
 
 /** Returns the tokens that may follow a token; null if the token is not allowed. */
-function after(found: string, next: Next, ends: string[]): Next | null {
-  if (found === ends.at(-1) && next.endsWith('end')) {
+function nextAfter(tokenText: string, next: Next, ends: string[]): Next | null {
+  if (tokenText === ends.at(-1) && next.endsWith('end')) {
     ends.pop();
     return 'comma or end';
   }
-  if (next === 'colon') return found === ':' ? 'value' : null;
+  if (next === 'colon') return tokenText === ':' ? 'value' : null;
   if (next === 'comma or end') {
-    if (found !== ',' || ends.length === 0) return null;
+    if (tokenText !== ',' || ends.length === 0) return null;
     return ends.at(-1) === '}' ? 'name' : 'value';
   }
-  if (next === 'name' || next === 'name or end') return found.startsWith('"') ? 'colon' : null;
-  if (found === '{' || found === '[') {
-    ends.push(found === '{' ? '}' : ']');
-    return found === '{' ? 'name or end' : 'value or end';
+  if (next === 'name' || next === 'name or end') return tokenText.startsWith('"') ? 'colon' : null;
+  if (tokenText === '{' || tokenText === '[') {
+    ends.push(tokenText === '{' ? '}' : ']');
+    return tokenText === '{' ? 'name or end' : 'value or end';
   }
-  return /^[\]},:]/.test(found) ? null : 'comma or end';
+  return /^[\]},:]/.test(tokenText) ? null : 'comma or end';
 }

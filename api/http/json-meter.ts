@@ -26,7 +26,7 @@ const signs = {
 } as const;
 
 /** Makes the error INVALID_REQUEST for a body that cannot be parsed; its path is `(body)`. */
-export function notABody(message: string): GatewayError {
+export function invalidBody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
@@ -46,12 +46,13 @@ export class JsonMeter {
     for (let at = 0; at < chunk.length;) {
       at = this.#inText ? this.#afterText(chunk, at) : this.#untilText(chunk, at);
     }
-    if (this.#deepest > depthMax) throw notABody(`must not nest deeper than ${depthMax}`);
-    if (this.#values > valuesMax) throw notABody(`must not contain more than ${valuesMax} values`);
+    if (this.#deepest > depthMax) throw invalidBody(`must not nest deeper than ${depthMax}`);
+    if (this.#values > valuesMax)
+      throw invalidBody(`must not contain more than ${valuesMax} values`);
     if (this.#escapes > escapesMax)
-      throw notABody(`must not contain more than ${escapesMax} escapes`);
+      throw invalidBody(`must not contain more than ${escapesMax} escapes`);
     if (this.#betweenTexts > betweenTextsMax) {
-      throw notABody(`must not contain more than ${betweenTextsMax} bytes outside strings`);
+      throw invalidBody(`must not contain more than ${betweenTextsMax} bytes outside strings`);
     }
   }
 

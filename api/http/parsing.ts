@@ -1,8 +1,8 @@
 /** Parses parts of requests with their schemas; an error names each invalid field. */
 import { z } from 'zod';
 import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
-import { messageOf, unknownName, type Issue, type Place } from './issue-messages.ts';
-import { nodesAt, type Node } from './schema-nodes.ts';
+import { describeIssue, describeUnknownName, type Issue, type Place } from './issue-messages.ts';
+import { findNodes, type Node } from './schema-nodes.ts';
 
 interface Parsed {
   schema: z.ZodType;
@@ -14,7 +14,7 @@ interface Parsed {
 const thoroughPartsMax = 1000;
 const detailsMax = 20;
 const pathMax = 200;
-/** Options that find all errors; `messageOf` writes the messages that schemas do not define. */
+/** Options that find all errors; `describeIssue` writes the messages that schemas do not define. */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
 /** Options that stop at the first error, because a large value could have a million. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
@@ -32,7 +32,7 @@ export function parseWith<Value>(
   const isLarge = hasMoreValues(value, thoroughPartsMax);
   const { success, data, error } = schema.safeParse(value, isLarge ? firstIssue : allIssues);
   if (success) return data;
-  throw refusedFields('INVALID_REQUEST', detailsOf(error.issues, { schema, value, place }));
+  throw refusedFields('INVALID_REQUEST', listDetails(error.issues, { schema, value, place }));
 }
 
 function hasMoreValues(value: unknown, countMax: number): boolean {
@@ -46,11 +46,11 @@ function hasMoreValues(value: unknown, countMax: number): boolean {
 }
 
 /** Returns the first error of each invalid field; at most twenty. */
-function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
+function listDetails(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
   const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
-  for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
-    for (const { path, message } of issueDetails(issue, { root, ...parsed })) {
+  for (const issue of issues.slice(0, detailsMax).flatMap(openUnions)) {
+    for (const { path, message } of describeDetails(issue, { root, ...parsed })) {
       // A value of the wrong type breaks all other rules of its field too, so only its first error
       // is kept.
       if (!details.has(path)) details.set(path, message);
@@ -60,30 +60,32 @@ function detailsOf(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
 }
 
 /** Replaces the issue of a union by those of the first alternative whose type fits the value. */
-function innerIssues(issue: Issue): Issue[] {
+function openUnions(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
   if (!inner || inner.length === 0) return [issue];
-  return inner.flatMap((each) => innerIssues({ ...each, path: [...issue.path, ...each.path] }));
+  return inner.flatMap((each) => openUnions({ ...each, path: [...issue.path, ...each.path] }));
 }
 
-function issueDetails(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
+function describeDetails(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
   const { root, value, place } = parsed;
   if (issue.code === 'unrecognized_keys') {
-    const known = nodesAt(root, issue.path).flatMap(({ properties = {} }) =>
+    const known = findNodes(root, issue.path).flatMap(({ properties = {} }) =>
       Object.keys(properties),
     );
     return issue.keys.slice(0, detailsMax).map((key) => ({
-      path: pathOf([...issue.path, key], place),
-      message: unknownName(key, known, place),
+      path: formatPath([...issue.path, key], place),
+      message: describeUnknownName(key, known, place),
     }));
   }
   const input = valueAt(value, issue.path);
-  const path = pathOf(issue.path, place);
-  return [{ path, message: messageOf(issue, { nodes: nodesAt(root, issue.path), input, place }) }];
+  const path = formatPath(issue.path, place);
+  return [
+    { path, message: describeIssue(issue, { nodes: findNodes(root, issue.path), input, place }) },
+  ];
 }
 
-function pathOf(path: readonly PropertyKey[], place: Place): string {
+function formatPath(path: readonly PropertyKey[], place: Place): string {
   return path.map(String).join('.').slice(0, pathMax) || `(${place})`;
 }
 

@@ -5,40 +5,41 @@ import type { z } from 'zod';
 export type Node = z.core.JSONSchema.JSONSchema;
 
 /** Returns the schemas of the value at a path. */
-export function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
-  let nodes = formsOf(root, root);
-  for (const key of path) nodes = nodes.flatMap((node) => childrenOf(node, { key, root }));
+export function findNodes(root: Node, path: readonly PropertyKey[]): Node[] {
+  let nodes = listAlternatives(root, root);
+  for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));
   return nodes;
 }
 
 /** Returns the alternatives of a schema without `null`, which means an absent field. */
-function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
+function listAlternatives(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;
-  if ($ref !== undefined) return formsOf(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
+  if ($ref !== undefined) return listAlternatives(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
   const alternatives = anyOf ?? oneOf;
-  if (alternatives) return alternatives.flatMap((each) => formsOf(each, root));
+  if (alternatives) return alternatives.flatMap((each) => listAlternatives(each, root));
   return type === 'null' ? [] : [node];
 }
 
-function childrenOf(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
+function listChildren(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
   const { properties = {}, items, additionalProperties } = node;
-  if (typeof key === 'number') return [items].flat().flatMap((each) => formsOf(each, root));
-  if (Object.hasOwn(properties, key)) return formsOf(properties[String(key)], root);
-  return formsOf(additionalProperties, root);
+  if (typeof key === 'number')
+    return [items].flat().flatMap((each) => listAlternatives(each, root));
+  if (Object.hasOwn(properties, key)) return listAlternatives(properties[String(key)], root);
+  return listAlternatives(additionalProperties, root);
 }
 
 /** Describes allowed values: `an integer of 1–100`, `an array of 1–10 strings`. */
-export function textOfNode(node: Node): string {
+export function describeNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
   switch (node.type) {
     case 'string':
-      return stringText(node);
+      return describeString(node);
     case 'integer':
     case 'number': {
       const kind = node.type === 'integer' ? 'an integer' : 'a number';
-      return kind + rangeText(bounded(node.minimum), bounded(node.maximum));
+      return kind + describeRange(ignoreSafeLimit(node.minimum), ignoreSafeLimit(node.maximum));
     }
     case 'boolean':
       return 'true or false';
@@ -46,7 +47,7 @@ export function textOfNode(node: Node): string {
       const { type } =
         typeof node.items === 'object' && !Array.isArray(node.items) ? node.items : {};
       const items = typeof type === 'string' && type !== 'array' ? `${type}s` : 'items';
-      const range = rangeText(node.minItems, node.maxItems);
+      const range = describeRange(node.minItems, node.maxItems);
       return range === '' ? `an array of ${items}` : `an array${range} ${items}`;
     }
     case 'object': {
@@ -67,17 +68,17 @@ const forms: Readonly<Record<string, string>> = {
   uri: 'a URL',
 };
 
-function stringText({ format = '', minLength, maxLength }: Node): string {
-  const range = rangeText(minLength, maxLength);
+function describeString({ format = '', minLength, maxLength }: Node): string {
+  const range = describeRange(minLength, maxLength);
   return forms[format] ?? `a string${range}${range && ' characters'}`;
 }
 
 /** Returns a limit; undefined for the safe integer limit that zod adds to each integer. */
-function bounded(limit: number | undefined): number | undefined {
+function ignoreSafeLimit(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }
 
-function rangeText(min: number | undefined, max: number | undefined): string {
+function describeRange(min: number | undefined, max: number | undefined): string {
   if (min !== undefined && max !== undefined) return ` of ${min === max ? min : `${min}–${max}`}`;
   if (max !== undefined) return ` of at most ${max}`;
   return min === undefined ? '' : ` of at least ${min}`;

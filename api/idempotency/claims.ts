@@ -79,7 +79,7 @@ export async function claimKey(
       ${fingerprint}, ${subjectId}, ${attempt}, ${holdFor}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
-  if (result.verdict === 'in_progress') throw claimLost();
+  if (result.verdict === 'in_progress') throw makeClaimLostError();
   const { answer, answer_type: contentType, subject } = result;
   assert(subject !== null, 'a claim that is held or done has a subject');
   if (result.verdict === 'claimed') {
@@ -104,17 +104,17 @@ export async function claimInTransaction(
   const claim = await claimKey(connection, { ...request, idempotencyKey });
   if (claim.state === 'done') return claim.subjectId;
   await connection.query(command`
-    UPDATE idempotency_claim SET state = 'done' WHERE ${named(claim.name)}`);
+    UPDATE idempotency_claim SET state = 'done' WHERE ${claimCondition(claim.name)}`);
   return null;
 }
 
 /** Makes the error for a request whose key is held by another one. */
-export function claimLost(): GatewayError {
+export function makeClaimLostError(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
 /** Makes the condition that selects a claim with its token. */
-export function named({ organizationId, key, attempt }: ClaimName): FragmentSqlToken {
+export function claimCondition({ organizationId, key, attempt }: ClaimName): FragmentSqlToken {
   return sql.fragment`organization_id = ${organizationId} AND idempotency_key = ${key}
     AND attempt = ${attempt}`;
 }

@@ -5,9 +5,9 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
 import {
   claimKey,
-  claimLost,
+  makeClaimLostError,
   holdFor,
-  named,
+  claimCondition,
   type Claimed,
   type ClaimName,
   type Done,
@@ -56,16 +56,16 @@ export function createClaims(pool: DatabasePool, logger: Logger) {
       request: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
     ): Promise<Hold | Done> {
       const idempotencyKey = idempotencyKeyOf(ctx);
-      if (idempotencyKey === null) return unkeyedHold(request.subjectId);
+      if (idempotencyKey === null) return makeUnkeyedHold(request.subjectId);
       const { organizationId } = ctx.state.caller;
       const claim = await claimKey(pool, { ...request, organizationId, idempotencyKey });
-      return claim.state === 'done' ? claim : holdOf(pool, logger, claim);
+      return claim.state === 'done' ? claim : makeHold(pool, logger, claim);
     },
   };
 }
 
 /** Makes the hold of a request without a key, which no other request can take over. */
-function unkeyedHold(subjectId: string): Hold {
+function makeUnkeyedHold(subjectId: string): Hold {
   let started = false;
   return {
     state: 'held',
@@ -84,7 +84,7 @@ function unkeyedHold(subjectId: string): Hold {
   };
 }
 
-function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed): Hold {
+function makeHold(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed): Hold {
   let wasRefused = false;
   let finished = false;
   async function changed(query: FragmentSqlToken): Promise<boolean> {
@@ -98,7 +98,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
     });
   const renewal = setInterval(() => {
     void quietly(sql.fragment`UPDATE idempotency_claim
-      SET held_until = clock_timestamp() + ${holdFor}::interval WHERE ${named(name)}`);
+      SET held_until = clock_timestamp() + ${holdFor}::interval WHERE ${claimCondition(name)}`);
   }, renewalMs);
   return {
     state: 'held',
@@ -107,8 +107,8 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
     async starting() {
       const isHeld = await changed(sql.fragment`UPDATE idempotency_claim
         SET state = 'started', held_until = clock_timestamp() + ${holdFor}::interval
-        WHERE ${named(name)}`);
-      if (!isHeld) throw claimLost();
+        WHERE ${claimCondition(name)}`);
+      if (!isHeld) throw makeClaimLostError();
     },
     refused() {
       wasRefused = true;
@@ -117,12 +117,12 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       clearInterval(renewal);
       if (finished) return false;
       const freed = await quietly(sql.fragment`DELETE FROM idempotency_claim
-        WHERE ${named(name)} AND (state = 'held' OR state = 'started' AND ${wasRefused})`);
+        WHERE ${claimCondition(name)} AND (state = 'held' OR state = 'started' AND ${wasRefused})`);
       // The claim expires now, so that a repeated request continues at once with the job that was
       // started.
       if (!freed) {
         await quietly(sql.fragment`UPDATE idempotency_claim SET held_until = clock_timestamp()
-          WHERE ${named(name)}`);
+          WHERE ${claimCondition(name)}`);
       }
       return freed;
     },
@@ -132,7 +132,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       const body = Buffer.from(text);
       await quietly(sql.fragment`UPDATE idempotency_claim
         SET state = 'done', answer = ${sql.binary(body)}, answer_type = ${contentType}
-        WHERE ${named(name)}`);
+        WHERE ${claimCondition(name)}`);
     },
     leave: () => clearInterval(renewal),
   };

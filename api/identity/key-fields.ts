@@ -85,7 +85,7 @@ export const budgetSchema = z
   .meta({ description: 'Credits used of the `limit`; null if there is no limit.' });
 
 /** Shows a budget in credits; amounts of `key_budget` are micro-credits. */
-export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
+export function showBudget(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
   if (!budget) return null;
   const { limit: limitMicro, used: usedMicro, per, resetsAtMs } = budget;
   const remainingMicro = Math.max(0, limitMicro - usedMicro);

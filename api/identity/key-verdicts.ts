@@ -29,7 +29,7 @@ type KeyVerdict = z.infer<typeof keyVerdict>;
 export type Accepted = Extract<KeyVerdict, { verdict: 'created' | 'set' }>;
 
 /** Returns the record of the new key, or throws the error for the verdict of the database. */
-export function accepted(answer: KeyVerdict): Accepted {
+export function requireAccepted(answer: KeyVerdict): Accepted {
   switch (answer.verdict) {
     case 'created':
     case 'set':

@@ -10,9 +10,9 @@ import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes, type Scope } from './access.ts';
-import { budgetView, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
+import { showBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
-import { accepted, keyVerdict, type Accepted } from './key-verdicts.ts';
+import { requireAccepted, keyVerdict, type Accepted } from './key-verdicts.ts';
 
 /** Highest number of keys of a user (spec §8). */
 const keysPerUserMax = 10;
@@ -78,12 +78,12 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
         WHERE member_id = ${memberId} AND revoked_at IS NULL
           AND (replaced_by IS NULL OR expires_at > now())
         ORDER BY created_at DESC, id DESC`);
-      return rows.map(({ meta, budget }) => ({ ...meta, budget: budgetView(budget) }));
+      return rows.map(({ meta, budget }) => ({ ...meta, budget: showBudget(budget) }));
     },
 
     /** Creates a key. @throws GatewayError (key-verdicts.ts) */
     async create({ key = newApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
-      const request: JsonObject = {
+      const request = sql.jsonb({
         ...keyFields(key, keyId),
         memberId: requested.memberId,
         makerKeyId: requested.makerKeyId,
@@ -92,8 +92,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
         allowedModels: requested.allowedModels ? [...requested.allowedModels] : null,
         expiresAtMs: requested.expiresAtMs ?? null,
         limit: microLimit(requested.limit),
-      };
-      const created = await decide(connection, sql.fragment`create_api_key(${sql.jsonb(request)})`);
+      });
+      const created = await changeKey(connection, sql.fragment`create_api_key(${request})`);
       return { key, meta: created.meta, organizationId: created.organizationId };
     },
 
@@ -104,7 +104,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     }: RotationRequest): Promise<NewKey & { oldExpiresAt: number }> {
       const key = newApiKey();
       const request = sql.jsonb({ ...keyFields(key), ...requested, expiresAtMs });
-      const created = await decide(connection, sql.fragment`rotate_api_key(${request})`);
+      const created = await changeKey(connection, sql.fragment`rotate_api_key(${request})`);
       const { meta, organizationId, oldExpiresAt } = created;
       assert(oldExpiresAt !== undefined, 'a rotated key has an end');
       return { key, meta, organizationId, oldExpiresAt };
@@ -116,7 +116,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
      */
     setLimit({ limit, ...requested }: LimitRequest): Promise<Accepted> {
       const request = sql.jsonb({ ...requested, limit: microLimit(limit) });
-      return decide(connection, sql.fragment`set_key_limit(${request})`);
+      return changeKey(connection, sql.fragment`set_key_limit(${request})`);
     },
 
     /**
@@ -133,8 +133,11 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
   };
 }
 
-async function decide(connection: CommonQueryMethods, call: FragmentSqlToken): Promise<Accepted> {
-  return accepted(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
+async function changeKey(
+  connection: CommonQueryMethods,
+  call: FragmentSqlToken,
+): Promise<Accepted> {
+  return requireAccepted(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
 }
 
 function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {

@@ -102,7 +102,7 @@ export function listOrganizations(
     ORDER BY o.id DESC LIMIT ${limit}`);
 }
 
-const named = z.object({ id: z.string(), name: z.string() });
+const nameRow = z.object({ id: z.string(), name: z.string() });
 
 /** Adds the names of their organizations to rows. */
 export async function withNames<Row extends { organizationId: string }>(
@@ -111,7 +111,7 @@ export async function withNames<Row extends { organizationId: string }>(
 ): Promise<(Row & { organizationName: string })[]> {
   const ids = [...new Set(rows.map(({ organizationId }) => organizationId))];
   const names = await connection.any(
-    sql.type(named)`SELECT id, name FROM organization WHERE id = ANY(${sql.array(ids, 'text')})`,
+    sql.type(nameRow)`SELECT id, name FROM organization WHERE id = ANY(${sql.array(ids, 'text')})`,
   );
   const byId = new Map(names.map(({ id, name }) => [id, name]));
   return rows.map((row) => ({ ...row, organizationName: byId.get(row.organizationId) ?? '' }));

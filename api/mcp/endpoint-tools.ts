@@ -5,7 +5,13 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import { checkLength, inputSchema, textOf, withQuery, type OfferedTool } from './offered-tool.ts';
+import {
+  checkLength,
+  makeInputSchema,
+  toText,
+  withQuery,
+  type OfferedTool,
+} from './offered-tool.ts';
 
 /** Ids of the endpoints that are offered as tools. */
 const offeredIds = new Set([
@@ -19,10 +25,10 @@ const offeredIds = new Set([
 /** Tools of the endpoints on jobs, voices and uploads. */
 export const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
   .filter(({ id }) => id !== undefined && offeredIds.has(id))
-  .map(toolOf);
+  .map(makeTool);
 
 /** Makes the tool of an endpoint, with its body or its parameters as arguments. */
-function toolOf(endpoint: Endpoint): OfferedTool {
+function makeTool(endpoint: Endpoint): OfferedTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
   const shape = { ...request.params?.shape, ...request.query?.shape };
@@ -31,7 +37,7 @@ function toolOf(endpoint: Endpoint): OfferedTool {
       name: id,
       title: summary,
       description: [summary, description].filter(Boolean).join('. '),
-      inputSchema: inputSchema(request.body ?? z.strictObject(shape)),
+      inputSchema: makeInputSchema(request.body ?? z.strictObject(shape)),
       annotations: {
         readOnlyHint: method === 'GET',
         destructiveHint: method !== 'GET' && !request.body,
@@ -44,7 +50,7 @@ function toolOf(endpoint: Endpoint): OfferedTool {
       if (request.body) return { method, path, body: input };
       const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
       const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
-        encodeURIComponent(textOf(input[name] ?? '')),
+        encodeURIComponent(toText(input[name] ?? '')),
       );
       checkLength(input);
       return { method, path: withQuery(filled, Object.fromEntries(query)) };

@@ -46,9 +46,9 @@ export async function followJob(
     const job = await services.admission.awaitEnd({ organizationId, jobId }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
     const isOver = job.status !== 'open' || signal.aborted || services.admission.isDraining();
-    if (isOver || performance.now() - startedAtMs >= waitMaxMs) return jobResult(job, services);
+    if (isOver || performance.now() - startedAtMs >= waitMaxMs) return makeJobResult(job, services);
     if (progressToken !== undefined) {
-      const message = progressMessage(await services.view.resource(job));
+      const message = describeProgress(await services.view.resource(job));
       // An error is ignored, because the client may have disconnected.
       await sendNotification({
         method: 'notifications/progress',
@@ -58,7 +58,7 @@ export async function followJob(
   }
 }
 
-function progressMessage({ jobId, phase, progress }: JobResource): string {
+function describeProgress({ jobId, phase, progress }: JobResource): string {
   const { queuePosition = null, etaSeconds = null } = progress ?? {};
   const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;
   const left = etaSeconds === null ? '' : `, usually ${etaSeconds} s more`;
@@ -73,9 +73,9 @@ const inlineCountMax = 4;
  * Makes the tool result of a job in its current state: its resource as JSON, its files as links and
  * small images as base64. If the job failed or was canceled, `isError` is true.
  */
-async function jobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
+async function makeJobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
   const resource = await view.resource(job);
-  const structuredContent = { ...resource, uri: uriOf(job.id) };
+  const structuredContent = { ...resource, uri: makeJobUri(job.id) };
   if (job.error) {
     const text = `${job.error.code}: ${job.error.message} (${job.id}; nothing was charged)`;
     return { content: [{ type: 'text', text }], structuredContent, isError: true };
@@ -111,11 +111,11 @@ const linkTtlMs = 24 * 3_600_000;
 const uriStart = 'studio://jobs/';
 
 /** Returns the MCP resource URI of a job. */
-export const uriOf = (jobId: string): string => uriStart + jobId;
+export const makeJobUri = (jobId: string): string => uriStart + jobId;
 
 /** Template of the resource URIs of jobs (RFC 6570). */
 export const uriTemplate = `${uriStart}{jobId}`;
 
 /** Returns the job id of a resource URI; undefined if the URI is not of a job. */
-export const jobIdOf = (uri: string): string | undefined =>
+export const parseJobUri = (uri: string): string | undefined =>
   uri.startsWith(uriStart) ? uri.slice(uriStart.length) : undefined;

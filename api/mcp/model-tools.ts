@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { capabilities } from '../../studio/registry.ts';
 import {
   checkLength,
-  inputSchema,
+  makeInputSchema,
   withQuery,
   type Arguments,
   type OfferedTool,
@@ -26,7 +26,7 @@ const publishedModels = z.object({
   ),
 });
 
-function modelsCall(input: Arguments): OwnCall {
+function makeModelsCall(input: Arguments): OwnCall {
   checkLength(input);
   return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
 }
@@ -40,11 +40,11 @@ export const modelTools: OfferedTool[] = [
       description:
         'List the models of every Studio tool, with the credits of an example request. ' +
         'getStudioModel has the parameters and prices of one model.',
-      inputSchema: inputSchema(z.strictObject({})),
+      inputSchema: makeInputSchema(z.strictObject({})),
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: modelsCall,
+    call: makeModelsCall,
     present: (body) => ({
       data: publishedModels.parse(body).data.map(({ type: tool, defaultModel, models }) => ({
         tool,
@@ -62,7 +62,7 @@ export const modelTools: OfferedTool[] = [
       name: 'getStudioModel',
       title: 'Describe a model of a Studio tool',
       description: 'Get the parameters that a model accepts, its price rules and an example price.',
-      inputSchema: inputSchema(
+      inputSchema: makeInputSchema(
         z.strictObject({
           tool: z.enum(capabilities.map(({ type }) => type)),
           model: z.string().max(100).optional().meta({ description: 'Absent: all its models.' }),
@@ -71,7 +71,7 @@ export const modelTools: OfferedTool[] = [
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: ({ tool, ...rest }) => modelsCall({ type: tool ?? '', ...rest }),
+    call: ({ tool, ...rest }) => makeModelsCall({ type: tool ?? '', ...rest }),
     // The schema of the request is the schema of the tool.
     present: (body) => ({
       data: publishedModels.parse(body).data.map((each) => ({ ...each, request: undefined })),

@@ -17,7 +17,7 @@ export interface OfferedTool {
 }
 
 /** Makes the schema of a tool's arguments. */
-export const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
+export const makeInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
   const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return ToolSchema.shape.inputSchema.parse({ ...described, type: 'object' });
 };
@@ -27,7 +27,7 @@ const argumentsMax = 4000;
 
 /** Checks that arguments fit into a URL. @throws McpError InvalidParams */
 export function checkLength(input: Arguments): void {
-  const texts = Object.entries(input).map(([name, value]) => ({ name, text: textOf(value) }));
+  const texts = Object.entries(input).map(([name, value]) => ({ name, text: toText(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
   if (length <= argumentsMax) return;
   const [longest] = texts.toSorted((one, other) => other.text.length - one.text.length);
@@ -39,12 +39,12 @@ export function checkLength(input: Arguments): void {
 export function withQuery(path: string, input: Arguments): string {
   const texts = Object.entries(input).map(([name, value]): [string, string] => [
     name,
-    textOf(value),
+    toText(value),
   ]);
   const query = new URLSearchParams(texts).toString();
   return query === '' ? path : `${path}?${query}`;
 }
 
 /** Converts an argument to text; the endpoint rejects a value of the wrong type. */
-export const textOf = (value: unknown): string =>
+export const toText = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);

@@ -22,7 +22,7 @@ export interface OwnAnswer {
 export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
 
 /** Makes the function that sends requests with the key of an incoming request. */
-export function ownApiOf(request: IncomingMessage): OwnApi {
+export function createOwnApi(request: IncomingMessage): OwnApi {
   const { localAddress = '127.0.0.1', localPort } = request.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
   const authorization = request.headers.authorization ?? '';

@@ -17,8 +17,8 @@ import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idForm } from '../../domain/ids.ts';
 import {
   followJob,
-  jobIdOf,
-  uriOf,
+  parseJobUri,
+  makeJobUri,
   uriTemplate,
   type JobReader,
   type ToolCallExtra,
@@ -60,13 +60,13 @@ export function createMcpServer(conversation: Conversation): Server {
   }));
   server.setRequestHandler(ListResourcesRequestSchema, async () => ({
     resources: (await latestJobs(conversation)).map(({ id, type, created_at }) => ({
-      uri: uriOf(id),
+      uri: makeJobUri(id),
       name: `${type} ${new Date(created_at).toISOString()}`,
       mimeType: 'application/json',
     })),
   }));
   server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
-    const job = await findJob(conversation, jobIdOf(uri) ?? '');
+    const job = await findJob(conversation, parseJobUri(uri) ?? '');
     if (!job) throw new McpError(ErrorCode.InvalidParams, `Unknown resource ${uri}.`);
     const text = JSON.stringify(await services.view.resource(job));
     return { contents: [{ uri, mimeType: 'application/json', text }] };
@@ -94,10 +94,10 @@ async function callTool(
     headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
   });
   const { ok, jobId } = response;
-  if (!ok) return plainResult(response);
+  if (!ok) return toToolResult(response);
   if (jobId === null) {
     const { body } = response;
-    return plainResult({ ...response, body: tool.present ? tool.present(body) : body });
+    return toToolResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
   /** Converts a response of the API to a tool result; a model can read errors. */
   const leave = input['async'] === true ? null : enterWait(conversation);
@@ -119,7 +119,7 @@ function enterWait({ caller, services }: Conversation): (() => void) | null {
 }
 
 /** Converts a response of the API to a tool result; a model can read errors. */
-function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
+function toToolResult({ ok, status, body }: OwnAnswer): CallToolResult {
   const structuredContent = z.record(z.string(), z.unknown()).parse(body);
   if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };
   const { error, message } = refusal.catch({ error: `HTTP ${status}`, message: '' }).parse(body);

@@ -10,7 +10,7 @@ import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller } from '../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
 import { modelTools } from './model-tools.ts';
-import { inputSchema, type OfferedTool } from './offered-tool.ts';
+import { makeInputSchema, type OfferedTool } from './offered-tool.ts';
 
 const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
   tool: {
@@ -19,7 +19,7 @@ const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
       'charged only on success. Call getStudioModel for the parameters and prices of a model.',
-    inputSchema: inputSchema(capability.request),
+    inputSchema: makeInputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: scopeOf(capability),
@@ -38,7 +38,7 @@ const estimate: OfferedTool = {
     title: 'Estimate the cost of a request',
     description:
       'Estimate the credits that a job tool would reserve, item by item. No job is started.',
-    inputSchema: inputSchema(
+    inputSchema: makeInputSchema(
       z.strictObject({
         tool: z.enum(capabilities.map(({ type }) => type)),
         arguments: z.looseObject({}).meta({ description: 'Arguments of that tool.' }),

@@ -30,7 +30,7 @@ export function authenticate(
   }
   return async (ctx, next) => {
     const { caller, limit } = await callerOf(ctx);
-    if (!caller) throw new GatewayError('Unauthorized', missingKey(ctx, takesXApiKey));
+    if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, takesXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
     ctx.set('X-RateLimit-Limit', String(limit));
@@ -46,7 +46,10 @@ export function authenticate(
 }
 
 /** Returns the message for a request without credentials; undefined if they are invalid. */
-function missingKey({ headers }: Context, takesXApiKey: boolean | undefined): string | undefined {
+function describeMissingKey(
+  { headers }: Context,
+  takesXApiKey: boolean | undefined,
+): string | undefined {
   if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
   const other = takesXApiKey ? ' or x-api-key: <key>' : '';
   return `The request has no API key. Send the header Authorization: Bearer <key>${other}.`;

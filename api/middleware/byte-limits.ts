@@ -11,7 +11,7 @@ const retryAfterSeconds = 1;
 export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   return async (ctx, next) => {
     const holds = new Map<HoldName, ByteHold>();
-    ctx.state.holdBytes = ({ kind, bytes, owner = ownerOf(ctx) }) => {
+    ctx.state.holdBytes = ({ kind, bytes, owner = findByteOwner(ctx) }) => {
       const name: HoldName = `${kind} ${owner}`;
       const hold = holds.get(name) ?? budgets[kind].open(owner);
       holds.set(name, hold);
@@ -29,7 +29,7 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
 }
 
 /** Returns the organization of a request, or the client's address on routes without a key. */
-export function ownerOf({ state, ip }: Context): string {
+export function findByteOwner({ state, ip }: Context): string {
   // The type declares `caller` on every route, but a route without a key has none.
   const caller = state.caller as Context['state']['caller'] | undefined;
   return caller?.organizationId ?? `address ${ip}`;
@@ -42,10 +42,10 @@ export function ownerOf({ state, ip }: Context): string {
  */
 export function holdBytes(ctx: Context, held: HeldBytes): void {
   const exceeded = ctx.state.holdBytes(held);
-  if (exceeded) throw tooManyBytes(exceeded);
+  if (exceeded) throw makeBytesError(exceeded);
 }
 
-function tooManyBytes(exceeded: ExceededBound): GatewayError {
+function makeBytesError(exceeded: ExceededBound): GatewayError {
   return exceeded === 'owner'
     ? new GatewayError(
         'Rate limit exceeded. Please slow down.',

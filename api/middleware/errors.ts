@@ -15,9 +15,9 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw noRoute(ctx, nearest);
+      if (ctx.status === 404 && ctx.body === undefined) throw makeRouteError(ctx, nearest);
     } catch (error) {
-      const gatewayError = gatewayErrorOf(error);
+      const gatewayError = toGatewayError(error);
       if (gatewayError.status >= 500) {
         logger.error({ error, code: gatewayError.code }, 'request.failed');
       }
@@ -29,7 +29,7 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
 const shownPathMax = 100;
 
 /** Makes the error for an unknown path, or a method that the path does not support. */
-function noRoute(ctx: Context, nearest: (path: string) => string[]): GatewayError {
+function makeRouteError(ctx: Context, nearest: (path: string) => string[]): GatewayError {
   // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
@@ -47,7 +47,7 @@ function noRoute(ctx: Context, nearest: (path: string) => string[]): GatewayErro
 }
 
 /** Returns the error of a response for any thrown error. */
-export function gatewayErrorOf(error: unknown): GatewayError {
+export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   if (isDatabaseAway(error)) {
     return new GatewayError('SERVICE_UNAVAILABLE', undefined, {

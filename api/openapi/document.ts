@@ -9,7 +9,7 @@ import {
   type AnswerParts,
   type EndpointDescription,
 } from '../endpoints/description.ts';
-import { llmsTextOf } from './llms-text.ts';
+import { makeLlmsText } from './llms-text.ts';
 import { webhookDescriptions } from './webhooks.ts';
 
 /** OpenAPI document as an object, as JSON and as YAML. */
@@ -47,7 +47,7 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: {},
       }),
     ),
-    summary: (prices: readonly string[]) => llmsTextOf(baseUrl, ofCallers, prices),
+    summary: (prices: readonly string[]) => makeLlmsText(baseUrl, ofCallers, prices),
   };
 }
 

@@ -2,7 +2,7 @@
 import { describedPath, type EndpointDescription } from '../endpoints/description.ts';
 
 /** Returns llms.txt; `prices` are lines of a Markdown list. */
-export function llmsTextOf(
+export function makeLlmsText(
   baseUrl: string,
   endpoints: readonly EndpointDescription[],
   prices: readonly string[],

@@ -14,14 +14,14 @@ const webhookHeaders = z.object({
   }),
 });
 
-interface Described {
+interface WebhookEvent {
   type: string;
   operationId: string;
   summary: string;
   data: z.ZodType;
 }
 
-const described: Described[] = [
+const webhookEvents: WebhookEvent[] = [
   ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
     type: `studio.job.${status}`,
     operationId: `${status}JobWebhook`,
@@ -50,7 +50,7 @@ const described: Described[] = [
 
 /** Webhooks to a `webhookUrl` and to the URL of account notices, by event type. */
 export const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
-  described.map(({ type, operationId, summary, data }) => {
+  webhookEvents.map(({ type, operationId, summary, data }) => {
     const schema = z.object({ type: z.literal(type), timestamp: time, data });
     return [
       type,

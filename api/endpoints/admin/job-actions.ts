@@ -7,8 +7,8 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import { authority, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { jobLine, lineView } from './jobs.ts';
-import { overseenJob, ownedJob, recordedOf, writeToJob } from './overseen-job.ts';
+import { jobLine, showJobLine } from './jobs.ts';
+import { findAnyJob, ownedJob, actionSubject, jobWrite } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
@@ -27,8 +27,8 @@ const stateSchema = jobLine
     ),
   });
 
-function stateOf(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
-  const { jobId, organizationId, status: now, verifying, errorCode, billing } = lineView(job);
+function showState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
+  const { jobId, organizationId, status: now, verifying, errorCode, billing } = showJobLine(job);
   return { jobId, organizationId, status: now, verifying, errorCode, billing: billing.state };
 }
 
@@ -37,14 +37,14 @@ export const jobActions = section('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
-    request: writeToJob,
+    request: jobWrite,
     answer: dataSchema(ownedJob),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
-      const job = await overseenJob(write, { oversight });
+      const job = await findAnyJob(write, { oversight });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, write, { ...recordedOf(job), action: 'job.cancel_asked' });
+      await recordAction(pool, write, { ...actionSubject(job), action: 'job.cancel_asked' });
       const { organization_id: organizationId } = job;
       const now = await admission.cancel(organizationId, job);
       ctx.status = now.status === 'open' ? 202 : 200;
@@ -55,7 +55,7 @@ export const jobActions = section('Jobs', {
   reverifyJob: defineEndpoint({
     route: `POST ${path}/:jobId/reverify`,
     summary: 'Check the calls of a job with their providers again',
-    request: writeToJob,
+    request: jobWrite,
     answer: dataSchema(
       stateSchema.extend({
         workflow: z.object({ state: z.string(), status: z.string().nullable() }),
@@ -66,13 +66,13 @@ export const jobActions = section('Jobs', {
     ),
     errors: ['JOB_NOT_FOUND'],
     async handle(write, { pool, oversight, statusChecks, client }) {
-      const job = await overseenJob(write, { oversight });
-      await recordAction(pool, write, { ...recordedOf(job), action: 'job.reverified' });
+      const job = await findAnyJob(write, { oversight });
+      await recordAction(pool, write, { ...actionSubject(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
       const workflowSignaled = job.status === 'open' && (await askToCheck(client, job.id));
-      const now = await overseenJob(write, { oversight });
+      const now = await findAnyJob(write, { oversight });
       const workflow = await workflowOf(client, job.id);
-      return toData({ ...stateOf(now), workflow, workflowSignaled, findings });
+      return toData({ ...showState(now), workflow, workflowSignaled, findings });
     },
   }),
 
@@ -80,7 +80,7 @@ export const jobActions = section('Jobs', {
     route: `POST ${path}/:jobId/resettle`,
     summary: 'Settle a job whose workflow no longer exists, by its outcome at the provider',
     request: {
-      params: writeToJob.params,
+      params: jobWrite.params,
       body: z.strictObject({
         ...authority,
         release: z.boolean().default(false).meta({
@@ -96,17 +96,17 @@ export const jobActions = section('Jobs', {
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
     async handle({ ctx, ...write }, services) {
       const { pool, oversight } = services;
-      const job = await overseenJob(write, { oversight });
+      const job = await findAnyJob(write, { oversight });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
       await recordAction(pool, write, {
-        ...recordedOf(job),
+        ...actionSubject(job),
         action: 'job.resettled',
         details: { release },
       });
       const resettlement = await resettle(job, release, services);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
-      return toData({ ...stateOf(await overseenJob(write, { oversight })), ...resettlement });
+      return toData({ ...showState(await findAnyJob(write, { oversight })), ...resettlement });
     },
   }),
 });

@@ -16,7 +16,7 @@ import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
-import { ownedJob, overseenJob, writeToJob } from './overseen-job.ts';
+import { ownedJob, findAnyJob, jobWrite } from './overseen-job.ts';
 
 const actionsShownMax = 100;
 
@@ -112,7 +112,7 @@ async function readParts(job: JobRecord, services: Composition) {
   return { facts, entries, notifications };
 }
 
-function workflowView(
+function showWorkflow(
   jobId: string,
   owner: JobWorkflow | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
@@ -123,7 +123,7 @@ function workflowView(
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
 }
 
-function callerView({ job, caller }: JobFacts) {
+function showCaller({ job, caller }: JobFacts) {
   const { organizationName, organizationStatus, userId, userName } = caller;
   return {
     organization: {
@@ -142,7 +142,7 @@ function callerView({ job, caller }: JobFacts) {
   };
 }
 
-async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
+async function readStory(job: JobRecord, services: Composition): Promise<Story> {
   const { facts: parts, entries, notifications } = await readParts(job, services);
   const facts: JobFacts = { job, ...parts };
   const { webhook, calls, owner, actions } = facts;
@@ -152,7 +152,7 @@ async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
     provider: job.provider,
     why: whyOf(facts),
     next: nextStepsOf(facts),
-    ...callerView(facts),
+    ...showCaller(facts),
     request: job.request,
     steps: stepsOf(job, calls, webhook),
     calls: calls.map((each) => call.parse(toResponse(each))),
@@ -162,7 +162,7 @@ async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),
     webhook: webhook && (await showWebhook(services.webhooks, webhook)),
-    workflow: workflowView(job.id, owner, services.config),
+    workflow: showWorkflow(job.id, owner, services.config),
     actions: actions.map(toResponse),
   };
 }
@@ -172,15 +172,15 @@ export const jobStory = section('Jobs', {
   getJob: defineEndpoint({
     route: 'GET /api/admin/v1/jobs/:jobId',
     summary: 'Explain a job: its owner, its steps, its credits, and the next action',
-    request: { params: writeToJob.params },
+    request: { params: jobWrite.params },
     answer: dataSchema(story),
     errors: ['JOB_NOT_FOUND'],
     async handle(named, services) {
-      const job = await overseenJob(named, services);
+      const job = await findAnyJob(named, services);
       const { id, organization_id: organizationId } = job;
       // This read loads the documents of the job too.
       const detailed = await services.reads.read(organizationId, id);
-      return toData(await storyOf(detailed ?? job, services));
+      return toData(await readStory(detailed ?? job, services));
     },
   }),
 });

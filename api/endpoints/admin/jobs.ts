@@ -12,7 +12,7 @@ import {
   pageLimit,
   pageSchema,
   recordFilter,
-  recordFilterOf,
+  toRecordFilter,
 } from '../fields.ts';
 import { jobSearch } from '../job-filter.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
@@ -43,7 +43,7 @@ export const jobLine = z
   .meta({ id: 'JobLine' });
 
 /** Returns a job as the operators' list shows it. */
-export function lineView(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
+export function showJobLine(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
   return {
     jobId: job.id,
     organizationId: job.organization_id,
@@ -84,9 +84,9 @@ export const jobs = section('Jobs', {
     },
     answer: pageSchema(jobLine),
     async handle({ query: { limit, cursor, ...query } }, { pool, oversight }) {
-      const filter = { ...query, ...recordFilterOf(query) };
+      const filter = { ...query, ...toRecordFilter(query) };
       const rows = await oversight.list({ ...filter, beforeId: cursor, limit: limit + 1 });
-      const page = toPage(rows, { limit, cursor: 'id', show: lineView });
+      const page = toPage(rows, { limit, cursor: 'id', show: showJobLine });
       return { ...page, data: await withNames(pool, page.data) };
     },
   }),

@@ -39,7 +39,7 @@ const operatorsShownMax = 1000;
 const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
 /** Rejects operators' keys, which may not create others. @throws GatewayError FORBIDDEN */
-function needAdminKey({ operatorId }: Operator): void {
+function requireAdminKey({ operatorId }: Operator): void {
   if (operatorId !== null) {
     throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');
   }
@@ -85,7 +85,7 @@ const named = section('Operators', {
     answers: { 200: 'The operator with its key, which is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, operator, ...write }, { pool, config }) {
-      needAdminKey(operator);
+      requireAdminKey(operator);
       const { name } = write.body;
       const made = await pool.transaction(async (connection) => {
         const { operatorId, key } = await createOperator(connection, config.KEY_PEPPER, name);
@@ -108,7 +108,7 @@ const named = section('Operators', {
     answer: dataSchema(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
     async handle({ operator, params: { operatorId }, ...write }, { pool }) {
-      needAdminKey(operator);
+      requireAdminKey(operator);
       await pool.transaction(async (connection) => {
         await revokeOperator(connection, operatorId);
         await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });

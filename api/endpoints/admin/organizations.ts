@@ -27,14 +27,14 @@ import {
   time,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { accountSchema, accountView } from '../usage.ts';
+import { accountSchema, showAccount } from '../usage.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
-const microOf = (credits: number | null): number | null =>
+const toMicro = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
 
 const organization = z
@@ -42,8 +42,8 @@ const organization = z
   .extend(accountSchema.shape)
   .meta({ id: 'Organization' });
 
-function organizationView(record: OrganizationRecord): z.infer<typeof organization> {
-  return organization.parse({ ...toResponse(record), ...accountView(record) });
+function showOrganization(record: OrganizationRecord): z.infer<typeof organization> {
+  return organization.parse({ ...toResponse(record), ...showAccount(record) });
 }
 
 const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
@@ -59,7 +59,7 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
         await setOrganizationStatus(connection, organizationId, to);
         await recordAction(connection, write, { action, organizationId, subject: organizationId });
       });
-      return toData(organizationView(await readOrganization(pool, organizationId)));
+      return toData(showOrganization(await readOrganization(pool, organizationId)));
     },
   });
 
@@ -79,7 +79,7 @@ export const organizations = section('Organizations', {
     answer: dataSchema(organization.extend({ ownerId: z.string() })),
     async handle(write, { pool }) {
       const { name, windowAllowanceCredits } = write.body;
-      const windowLimitMicro = microOf(windowAllowanceCredits);
+      const windowLimitMicro = toMicro(windowAllowanceCredits);
       const made = await pool.transaction(async (connection) => {
         const ids = await createOrganization(connection, { name, windowLimitMicro });
         await recordAction(connection, write, {
@@ -91,7 +91,7 @@ export const organizations = section('Organizations', {
         return ids;
       });
       const record = await readOrganization(pool, made.organizationId);
-      return toData({ ...organizationView(record), ownerId: made.memberId });
+      return toData({ ...showOrganization(record), ownerId: made.memberId });
     },
   }),
 
@@ -112,7 +112,7 @@ export const organizations = section('Organizations', {
     answer: pageSchema(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
       const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
-      return toPage(rows, { limit, cursor: 'organizationId', show: organizationView });
+      return toPage(rows, { limit, cursor: 'organizationId', show: showOrganization });
     },
   }),
 
@@ -123,7 +123,7 @@ export const organizations = section('Organizations', {
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     handle: async ({ params: { organizationId } }, { pool }) =>
-      toData(organizationView(await readOrganization(pool, organizationId))),
+      toData(showOrganization(await readOrganization(pool, organizationId))),
   }),
 
   suspendOrganization: statusChange('suspend', 'suspended'),
@@ -142,7 +142,7 @@ export const organizations = section('Organizations', {
     async handle({ params: { organizationId }, ...write }, { pool }) {
       const { credits } = write.body;
       await pool.transaction(async (connection) => {
-        await setWindowLimit(connection, organizationId, microOf(credits));
+        await setWindowLimit(connection, organizationId, toMicro(credits));
         await recordAction(connection, write, {
           action: 'window_allowance.set',
           organizationId,
@@ -150,7 +150,7 @@ export const organizations = section('Organizations', {
           details: { credits },
         });
       });
-      return toData(organizationView(await readOrganization(pool, organizationId)));
+      return toData(showOrganization(await readOrganization(pool, organizationId)));
     },
   }),
 });

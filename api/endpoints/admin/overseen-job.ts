@@ -7,10 +7,10 @@ import type { Composition } from '../../composition.ts';
 import { bareWrite, pathId } from '../fields.ts';
 
 /** Path parameters and body of an operator's change to a job. */
-export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
+export const jobWrite = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
 
 /** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
-export async function overseenJob(
+export async function findAnyJob(
   { params: { jobId } }: { params: { jobId: string } },
   { oversight }: Pick<Composition, 'oversight'>,
 ): Promise<JobRecord> {
@@ -23,7 +23,7 @@ export async function overseenJob(
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
 /** Returns the subject of a recorded action on a job. */
-export const recordedOf = ({ id, organization_id }: JobRecord) => ({
+export const actionSubject = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,
 });

@@ -27,7 +27,7 @@ const providerSchema = z
   })
   .meta({ id: 'Provider' });
 
-function providerView({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
+function showProvider({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
   if (!paused) return { ...line, paused };
   const { sinceMs, actor, reason } = paused;
   return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
@@ -39,15 +39,15 @@ async function find(pauses: ProviderPauses, provider: string): Promise<ProviderL
   return line;
 }
 
-const wakeAtOnce = 20;
+const signalsAtOnce = 20;
 
 /** Signals waiting jobs, 20 at a time; without the signal, they check within a minute. */
-async function wake(
+async function signalWaitingJobs(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],
 ): Promise<void> {
-  for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
-    const batch = jobIds.slice(next, next + wakeAtOnce);
+  for (let next = 0; next < jobIds.length; next += signalsAtOnce) {
+    const batch = jobIds.slice(next, next + signalsAtOnce);
     await Promise.all(
       batch.map((jobId) =>
         askToCheck(client, jobId).catch((error: unknown) => {
@@ -107,7 +107,7 @@ export const providers = section('Providers', {
       ]);
       return toData(
         lines.map((line) => ({
-          ...providerView(line),
+          ...showProvider(line),
           recent: figuresAt(recent, line.provider, 0),
           trend: steps.map((step) => figuresAt(trend, line.provider, step)),
         })),
@@ -127,7 +127,7 @@ export const providers = section('Providers', {
         if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
         await recordAction(connection, write, { action: 'provider.paused', subject: provider });
       });
-      return toData(providerView(await find(pauses, provider)));
+      return toData(showProvider(await find(pauses, provider)));
     },
   }),
 
@@ -150,8 +150,8 @@ export const providers = section('Providers', {
         await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
       });
       const waiting = await pauses.waitingJobs(provider);
-      void wake({ client, logger }, waiting);
-      return toData({ ...providerView(await find(pauses, provider)), signaled: waiting.length });
+      void signalWaitingJobs({ client, logger }, waiting);
+      return toData({ ...showProvider(await find(pauses, provider)), signaled: waiting.length });
     },
   }),
 });

@@ -8,7 +8,7 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { authority, exampleAuthority } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { creditAmount, moveId, repeatHeaders } from './credits.ts';
-import { overseenJob, recordedOf, writeToJob } from './overseen-job.ts';
+import { findAnyJob, actionSubject, jobWrite } from './overseen-job.ts';
 
 /** Endpoint that gives charged credits of a job back. */
 export const refunds = section('Jobs', {
@@ -18,7 +18,7 @@ export const refunds = section('Jobs', {
     description:
       'The job stays charged and its result stays available. The six-hour window and the budget of the key do not change.',
     request: {
-      params: writeToJob.params,
+      params: jobWrite.params,
       body: z.strictObject({
         ...authority,
         id: moveId.meta({
@@ -47,7 +47,7 @@ export const refunds = section('Jobs', {
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
     async handle({ ctx, ...write }, { pool, oversight, ledger }) {
-      const recorded = recordedOf(await overseenJob(write, { oversight }));
+      const recorded = actionSubject(await findAnyJob(write, { oversight }));
       const { id: refundId, credits, actor, reason } = write.body;
       const refund = await ledger.refund({
         organizationId: recorded.organizationId,
@@ -58,7 +58,7 @@ export const refunds = section('Jobs', {
         reason,
       });
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      if (refund.verdict === 'not_refundable') throw notRefundable(refund, credits);
+      if (refund.verdict === 'not_refundable') throw makeRefundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
       // A crash may prevent this record, as for grants.
       await recordAction(pool, write, {
@@ -80,7 +80,7 @@ export const refunds = section('Jobs', {
 });
 
 /** Makes the error for a rejected refund: no charged credits are left, or fewer than requested. */
-function notRefundable(
+function makeRefundError(
   { state, charged, refunded }: Extract<RefundVerdict, { verdict: 'not_refundable' }>,
   credits: number | undefined,
 ): GatewayError {

@@ -11,10 +11,10 @@ import {
   redeliver,
   showWebhook,
   webhookLine,
-  webhookOf,
+  findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { overseenJob, recordedOf, writeToJob } from './overseen-job.ts';
+import { findAnyJob, actionSubject, jobWrite } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -51,14 +51,14 @@ export const webhooks = section('Webhooks', {
   getJobWebhook: defineEndpoint({
     route: `GET ${path}`,
     summary: 'Get the webhook of a job and the attempts to deliver it',
-    request: { params: writeToJob.params },
+    request: { params: jobWrite.params },
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(named, { oversight, webhooks: known }) {
-      const { id: jobId, organization_id: organizationId } = await overseenJob(named, {
+      const { id: jobId, organization_id: organizationId } = await findAnyJob(named, {
         oversight,
       });
-      const webhook = await webhookOf(known, { jobId, organizationId });
+      const webhook = await findWebhook(known, { jobId, organizationId });
       return toData(await showWebhook(known, webhook));
     },
   }),
@@ -66,17 +66,17 @@ export const webhooks = section('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/redeliver`,
     summary: 'Send the webhook of a job again, now',
-    request: writeToJob,
+    request: jobWrite,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(write, services) {
-      const job = await overseenJob(write, services);
+      const job = await findAnyJob(write, services);
       const { id: jobId, organization_id: organizationId } = job;
-      const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
+      const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, write, {
-        ...recordedOf(job),
+        ...actionSubject(job),
         action: 'webhook.redelivery_asked',
       });
       return toData(await redeliver(services, webhook));

@@ -15,7 +15,7 @@ import type { Context } from '../../context.ts';
 import { idempotencyKeyOf } from '../../idempotency/idempotency-key.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { openaiError } from '../../http/error-bodies.ts';
-import { gatewayErrorOf } from '../../middleware/errors.ts';
+import { toGatewayError } from '../../middleware/errors.ts';
 import { type RequestReader, startJob } from '../../studio/job-submission.ts';
 import type { ReadRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../description.ts';
@@ -109,7 +109,7 @@ export async function sendJson(
       }
       yield* toJson(done);
     } catch (error) {
-      const failure = gatewayErrorOf(error);
+      const failure = toGatewayError(error);
       logger.error({ error, code: failure.code }, 'request.failed_late');
       yield `${failure.code}: ${failure.message}\n${JSON.stringify(openaiError(failure, requestId))}\n`;
     }
