@@ -3,17 +3,15 @@
  * and the number of calls.
  */
 import { randomUUID } from 'node:crypto';
-import { createMp3Encoder } from 'wasm-media-encoders';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
+import { recordTone } from '../harness/recordings.ts';
+import { portion } from '../harness/slow.ts';
 
 const gateway = useGateway();
 let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
-  const encoder = await createMp3Encoder();
-  encoder.configure({ sampleRate: 22_050, channels: 1, bitrate: 32 });
-  const sound = new Float32Array(22_050).map((_, index) => Math.sin(index * 0.1));
-  speech = Uint8Array.from([...Uint8Array.from(encoder.encode([sound])), ...encoder.finalize()]);
+  speech = await recordTone(1);
 });
 afterEach(async () => {
   await gateway.sandbox.clearFaults();
@@ -74,8 +72,9 @@ const cases: Case[] = [
   { fault: 'truncated-media', status: 500, error: 'PROVIDER_ERROR', accepted: 1 },
 ];
 
-describe.each(capabilities)('%s', (_name, send) => {
-  it.each(cases)(
+describe.each(capabilities)('%s', (name, send) => {
+  const row = capabilities.findIndex(([capability]) => capability === name);
+  it.each([...portion(cases, row)])(
     '$fault: returns $error and releases the reservation',
     async ({ fault, status, error, accepted }) => {
       const words = `calm ${randomUUID()}`;

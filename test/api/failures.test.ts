@@ -64,7 +64,8 @@ describe('a submit that the provider certainly did not accept is sent again', ()
   it.each([
     ['503 twice', '[[submit:503x2]] a river'],
     ['429 with a wait', '[[submit:429x1;retry-after=1]] a river'],
-    ['a refused look at the status', '[[no-webhook]] [[status:500x2]] a river'],
+    ['a failed status check', '[[no-webhook]] [[status:500x2]] a river'],
+    ['a failed read of the result', '[[result:502x1]] a river'],
   ])('%s', async (_name, prompt) => {
     const answer = await generate(prompt);
     expect(answer.status).toBe(200);

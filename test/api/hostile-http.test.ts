@@ -57,143 +57,51 @@ const own = (): string => `Host: ${host()}`;
 const json = 'Content-Type: application/json';
 const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
 
+/** Chat requests whose length two programs could read differently: headers and the rest of the bytes. */
+const ambiguousChats: [string, string[], string][] = [
+  [
+    'a length and chunks',
+    ['Content-Length: 4', 'Transfer-Encoding: chunked'],
+    `0\r\n\r\n${smuggled}`,
+  ],
+  [
+    'chunks and a length',
+    ['Transfer-Encoding: chunked', 'Content-Length: 4'],
+    `0\r\n\r\n${smuggled}`,
+  ],
+  ['two lengths', ['Content-Length: 2', 'Content-Length: 60'], `{}${smuggled}`],
+  ['a list of lengths', ['Content-Length: 2, 2'], `{}${smuggled}`],
+  ['a signed length', ['Content-Length: +2'], `{}${smuggled}`],
+  ['a negative length', ['Content-Length: -1'], `{}${smuggled}`],
+  ['a length in hexadecimal', ['Content-Length: 0x2'], `{}${smuggled}`],
+  ['a length beyond 64 bits', ['Content-Length: 99999999999999999999'], '{}'],
+  ['an unknown transfer coding', ['Transfer-Encoding: xchunked'], `0\r\n\r\n${smuggled}`],
+  [
+    'chunked twice',
+    ['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+    `0\r\n\r\n${smuggled}`,
+  ],
+  [
+    'a space before the colon',
+    ['Transfer-Encoding : chunked', 'Content-Length: 4'],
+    `0\r\n\r\n${smuggled}`,
+  ],
+  [
+    'a folded header',
+    ['X: a\r\n Transfer-Encoding: chunked', 'Content-Length: 4'],
+    `0\r\n\r\n${smuggled}`,
+  ],
+  ['a bad chunk size', ['Transfer-Encoding: chunked'], `zz\r\n{}\r\n0\r\n\r\n`],
+  ['a chunk size with a sign', ['Transfer-Encoding: chunked'], `-2\r\n{}\r\n0\r\n\r\n`],
+  ['a huge chunk size', ['Transfer-Encoding: chunked'], `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`],
+];
+
 describe('ambiguous requests', () => {
   it.each<[string, () => string]>([
-    [
-      'a length and chunks',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: 4', 'Transfer-Encoding: chunked'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'chunks and a length',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: chunked', 'Content-Length: 4'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'two lengths',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: 2', 'Content-Length: 60'],
-          `{}${smuggled}`,
-        ),
-    ],
-    [
-      'a list of lengths',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: 2, 2'],
-          `{}${smuggled}`,
-        ),
-    ],
-    [
-      'a signed length',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: +2'],
-          `{}${smuggled}`,
-        ),
-    ],
-    [
-      'a negative length',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: -1'],
-          `{}${smuggled}`,
-        ),
-    ],
-    [
-      'a length in hexadecimal',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: 0x2'],
-          `{}${smuggled}`,
-        ),
-    ],
-    [
-      'a length beyond 64 bits',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Content-Length: 99999999999999999999'],
-          '{}',
-        ),
-    ],
-    [
-      'an unknown transfer coding',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: xchunked'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'chunked twice',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'a space before the colon',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding : chunked', 'Content-Length: 4'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'a folded header',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'X: a\r\n Transfer-Encoding: chunked', 'Content-Length: 4'],
-          `0\r\n\r\n${smuggled}`,
-        ),
-    ],
-    [
-      'a bad chunk size',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: chunked'],
-          `zz\r\n{}\r\n0\r\n\r\n`,
-        ),
-    ],
-    [
-      'a chunk size with a sign',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: chunked'],
-          `-2\r\n{}\r\n0\r\n\r\n`,
-        ),
-    ],
-    [
-      'a huge chunk size',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Transfer-Encoding: chunked'],
-          `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`,
-        ),
-    ],
+    ...ambiguousChats.map(([what, headers, rest]): [string, () => string] => [
+      what,
+      () => request('POST /api/v1/chat HTTP/1.1', [own(), auth(), json, ...headers], rest),
+    ]),
     [
       'bare line feeds',
       () => `GET /api/v1/usage HTTP/1.1\n${own()}\n${auth()}\nConnection: close\n\n`,

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { imageModels } from '../../catalog/image-models.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ media: 'full' });
@@ -57,14 +56,6 @@ describe('the picture properties in a response', () => {
     const leftMs = Date.parse(picture?.expiresAt ?? '') - Date.now();
     expect(Math.abs(expires - Date.parse(picture?.expiresAt ?? '') / 1000)).toBeLessThan(2);
     expect(leftMs).toBeGreaterThan(23.9 * 3_600_000);
-  });
-});
-
-describe('every model', () => {
-  it.each(imageModels.map((model) => model.id))('%s generates a picture', async (model) => {
-    const answer = await generate({ prompt: `a pear by ${model}`, model });
-    expect(answer.body).toMatchObject({ success: true, data: { model } });
-    expect(answer.body.credits.used).toBeGreaterThan(0);
   });
 });
 

@@ -199,12 +199,6 @@ describe('POST /studio/image/upscale', () => {
       details: [{ path: 'imageUrl', message: expect.stringContaining('64000000') }],
     });
   });
-
-  it('finds its result when no notification arrives', async () => {
-    await gateway.sandbox.inject({ match: 'topaz', faults: 'no-webhook', times: 1 });
-    const answer = await image('upscale', { imageUrl: disc });
-    expect(answer.status).toBe(200);
-  });
 });
 
 describe('POST /studio/image/remove-background', () => {
@@ -230,28 +224,6 @@ describe('POST /studio/image/remove-background', () => {
       expect(cut.at(x, y)[3]).toBe(0);
     }
     expect(cut.at(160, 100)).toEqual([192, 32, 32, 255]);
-  });
-
-  it.each([
-    ['[the provider fails]', 'fail-result:500', 500, 'PROVIDER_ERROR'],
-    ['[the input is refused]', 'fail:422', 400, 'PROVIDER_REJECTED_INPUT'],
-  ])('%s: the reservation is released', async (_name, faults, status, code) => {
-    const before = await available();
-    await gateway.sandbox.inject({ match: 'birefnet', faults });
-    const answer = await image('remove-background', { imageUrl: disc });
-    expect([answer.status, answer.body.error]).toEqual([status, code]);
-    expect(await available()).toBe(before);
-  });
-
-  it('returns 202 with `async: true`, and the result later', async () => {
-    const ticket = await image('remove-background', { imageUrl: disc, async: true });
-    expect(ticket.status).toBe(202);
-    const done = await gateway.untilDone(ticket.body.data.jobId);
-    expect(done.body.data).toMatchObject({
-      status: 'completed',
-      billing: { state: 'charged', charged: 0.5 },
-      result: { width: 320, height: 200 },
-    });
   });
 });
 

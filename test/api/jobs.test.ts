@@ -169,38 +169,6 @@ describe('the list of jobs', () => {
   });
 });
 
-describe('a job of another organization', () => {
-  it('gets the same response as an unknown job', async () => {
-    const { jobId } = (await start('a private harbour')).body.data;
-    await gateway.untilDone(jobId);
-    const other = await gateway.newCaller({ credits: 1 });
-    const unknown = `job_${'0'.repeat(32)}`;
-    for (const [method, suffix] of [
-      ['GET', ''],
-      ['GET', '/events'],
-      ['POST', '/cancel'],
-    ] as const) {
-      const answers = await Promise.all(
-        [jobId, unknown, 'nonsense'].map((id) =>
-          gateway.call(`/api/v1/studio/jobs/${id}${suffix}`, {
-            key: other.key,
-            method,
-            headers: { 'x-request-id': 'same-request-id' },
-          }),
-        ),
-      );
-      for (const answer of answers) {
-        expect(answer.status).toBe(404);
-        expect(answer.body).toEqual({
-          error: 'JOB_NOT_FOUND',
-          message: 'No such job.',
-          requestId: 'same-request-id',
-        });
-      }
-    }
-  });
-});
-
 describe('canceling a job', () => {
   const cancel = (jobId: string) =>
     gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });

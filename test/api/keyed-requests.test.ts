@@ -325,18 +325,3 @@ describe('a batch of reservations', () => {
     expect(made.map(({ id }) => id)).toEqual(['chat_free', 'chat_kept']);
   });
 });
-
-describe('an Idempotency-Key of a synchronous creation', () => {
-  it('creates one API key for simultaneous and later requests', async () => {
-    const caller = await newCaller();
-    const make = () => ask(caller, '/api/v1/api-keys', { name: 'one of many' });
-    const answers = await Promise.all(Array.from({ length: 5 }, make));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409, 409, 409]);
-    const refused = answers.find(({ status }) => status === 409);
-    expect(refused?.body.error).toBe('KEY_ALREADY_CREATED');
-    await lapse(caller);
-    expect((await make()).body.error).toBe('KEY_ALREADY_CREATED');
-    const other = await ask(caller, '/api/v1/api-keys', { name: 'another' });
-    expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
-  });
-});

@@ -4,7 +4,7 @@
  * no case may change a database row or add a history event.
  */
 import { createHash, createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
-import { createServer, request, type IncomingMessage, type Server } from 'node:http';
+import { Agent, createServer, request, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -129,11 +129,15 @@ function deliver(changes: Partial<Claims> = {}): Delivery {
   };
 }
 
+/** A thousand new connections at once would fill the server's queue of connections, which then resets some. */
+const agent = new Agent({ maxSockets: 100 });
+
 async function send(delivery: Delivery): Promise<number> {
   const { hostname, port } = new URL(gateway.url);
   return new Promise((done, fail) => {
     const sending = request(
       {
+        agent,
         hostname,
         port,
         method: delivery.method,

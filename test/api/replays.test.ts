@@ -2,13 +2,13 @@
  * Replays of finished jobs: a request with the Idempotency-Key of a finished job returns that job,
  * although its input was deleted or the host of the input is gone. Only the database decides.
  */
-import { createMp3Encoder } from 'wasm-media-encoders';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway, type Answer } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { recordTone } from '../harness/recordings.ts';
 
 type Body = Record<string, unknown>;
 
@@ -21,11 +21,7 @@ beforeAll(async () => {
   const drawing = { width: 320, height: 180, durationSeconds: 2, prompt: 'x', seed: 0 };
   const made = await createFilms(createTones({ tiny: true })).film({ ...drawing, hasAudio: false });
   film = Buffer.from(made.bytes);
-  const encoder = await createMp3Encoder();
-  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
-  const sound = new Float32Array(44_100).map((_, at) => Math.sin(at / 20));
-  // The encoder uses its buffer again.
-  speech = Buffer.concat([Buffer.from(encoder.encode([sound])), Buffer.from(encoder.finalize())]);
+  speech = Buffer.from(await recordTone(1));
 });
 
 const inputs = {

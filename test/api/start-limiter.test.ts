@@ -27,13 +27,13 @@ describe('workflow starts without a running worker', () => {
   // No worker runs at first.
   const gateway = useOwnGateway({
     worker: false,
-    env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
+    env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '150' },
   });
 
   it('do not block each other: all wait in Temporal, and succeed', async () => {
     const asked = generateMany(gateway, 6, 'an early crane');
     // Longer than the maximum wait for a workflow start.
-    await sleep(3000);
+    await sleep(300);
     await gateway.spawn('worker');
     const { answers } = await asked;
     expect(answers.map(({ status }) => status)).toEqual(Array(6).fill(200));

@@ -7,16 +7,16 @@ import { readdir } from 'node:fs/promises';
 import { request as httpRequest, type ClientRequest } from 'node:http';
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { createMp3Encoder } from 'wasm-media-encoders';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { recordTone } from '../harness/recordings.ts';
 
 const limit = 1_000_000;
 const gateway = useGateway({ env: { UPLOAD_BYTES_MAX: String(limit) } });
 let caller: TestCaller;
 let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
-  speech = await mp3(8);
+  speech = await recordTone(8);
 });
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 100 });
@@ -212,11 +212,3 @@ describe('a recording in its request', () => {
     expect(await files()).toEqual([]);
   });
 });
-
-async function mp3(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
-  const encoder = await createMp3Encoder();
-  encoder.configure({ sampleRate: 16_000, channels: 1, bitrate: 32 });
-  const samples = new Float32Array(16_000 * seconds).map((_, index) => Math.sin(index / 10) / 4);
-  const parts = [encoder.encode([samples]).slice(), encoder.finalize().slice()];
-  return new Uint8Array(Buffer.concat(parts));
-}

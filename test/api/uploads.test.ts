@@ -167,16 +167,6 @@ describe('POST /storage/upload-url', () => {
     const size = megabytes * 1024 * 1024;
     expect((await uploadUrl({ contentType, size })).maxBytes).toBe(size);
   });
-
-  it('requires the scope storage:write', async () => {
-    const reader = await gateway.newCaller({ credits: 0, scopes: ['studio:image'] });
-    const answer = await gateway.call('/api/v1/storage/upload-url', {
-      method: 'POST',
-      body: {},
-      key: reader.key,
-    });
-    expect(answer).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
-  });
 });
 
 describe('an upload', () => {
@@ -412,16 +402,14 @@ describe('a tampered upload is rejected and writes nothing', () => {
     expect((await put(signed)).status).toBe(200);
   });
 
-  const late = useGateway({ env: { UPLOAD_URL_TTL_MS: '1000' } });
-
-  it('one second after its expiry', async () => {
-    const answer = await late.call<UploadUrl>('/api/v1/storage/upload-url', {
-      method: 'POST',
-      body: { contentType: 'image/png' },
-    });
-    await new Promise((resolve) => setTimeout(resolve, 1100));
-    const { uploadUrl: url, headers } = answer.body;
-    expect((await fetch(url, { method: 'PUT', headers, body: png })).status).toBe(403);
+  it('after its expiry', async () => {
+    const { storagePath: key } = await uploadUrl({ contentType: 'image/png' });
+    const sign = (ttlMs: number) =>
+      gateway.api.services.storage.signUpload({ key, sizeBytes: png.length, ttlMs });
+    const statuses = [await sign(-1000), await sign(60_000)].map(
+      async ({ url, headers }) => (await fetch(url, { method: 'PUT', headers, body: png })).status,
+    );
+    expect(await Promise.all(statuses)).toEqual([403, 200]);
   });
 });
 

@@ -25,8 +25,6 @@ afterEach(() => gateway.sandbox.clearFaults());
 
 const video = (tool: string, body: object) =>
   gateway.call<VideoJob>(`/api/v1/studio/video/${tool}`, { body });
-const available = async (): Promise<number> =>
-  (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 
 /** Starts a job and waits for its end. */
 async function make(tool: string, body: object): Promise<VideoJob['data']> {
@@ -98,35 +96,6 @@ describe('POST /studio/video/generate', () => {
       'bytedance/seedance-2.0/reference-to-video',
     ]);
   });
-
-  it.each([
-    ['the provider fails', '[[fail-result:500]]', 'PROVIDER_ERROR'],
-    ['the content policy', '[[policy]]', 'CONTENT_POLICY'],
-    ['the film is truncated', '[[wrong-type-media]]', 'PROVIDER_ERROR'],
-  ])('is released when: %s', async (_name, marker, code) => {
-    const before = await available();
-    const job = await make('generate', { prompt: `${marker} waves`, durationSeconds: 4 });
-    expect(job).toMatchObject({
-      status: 'failed',
-      error: { code },
-      billing: { state: 'released', charged: 0 },
-    });
-    expect(await available()).toBe(before);
-  });
-
-  it('completes through polling when its notification is lost', async () => {
-    const job = await make('generate', { prompt: '[[no-webhook]] waves', durationSeconds: 4 });
-    expect(job.status).toBe('completed');
-  });
-
-  it('completes from the notification when the submit broke off after the provider accepted it', async () => {
-    const job = await make('generate', {
-      prompt: '[[reset-after-accept]] waves once only',
-      durationSeconds: 4,
-    });
-    expect(job.status).toBe('completed');
-    expect(await gateway.sandbox.submits({ jobId: job.jobId })).toHaveLength(1);
-  });
 });
 
 describe('tools for existing videos', () => {
@@ -192,31 +161,6 @@ describe('tools for existing videos', () => {
       details: [{ path: 'videoUrl', message: expect.any(String) }],
     });
     expect(await gateway.sandbox.submits({ match: 'topaz/upscale/video' })).toEqual(submits);
-  });
-
-  it('release the job when the provider fails', async () => {
-    const before = await available();
-    await gateway.sandbox.inject({ match: 'topaz/upscale/video', faults: 'fail:422', times: 1 });
-    const job = await make('upscale', { videoUrl: filmUrl });
-    expect(job).toMatchObject({ status: 'failed', billing: { state: 'released' } });
-    expect(await available()).toBe(before);
-  });
-
-  it('neither measure nor run a replayed request again', async () => {
-    const videoUrl = gateway.media.put('/once.mp4', film);
-    const headers = { 'idempotency-key': 'one-upscale' };
-    const post = () =>
-      gateway.call<VideoJob>('/api/v1/studio/video/upscale', { body: { videoUrl }, headers });
-    const first = await post();
-    expect(first.status).toBe(202);
-    const { jobId } = first.body.data;
-    await gateway.untilDone(jobId);
-    const sent = gateway.media.sentBytes('/once.mp4');
-    const second = await post();
-    expect(second.headers.get('idempotent-replayed')).toBe('true');
-    expect(second.status).toBe(200);
-    expect(gateway.media.sentBytes('/once.mp4')).toBe(sent);
-    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
   it('free the Idempotency-Key when the input is rejected', async () => {

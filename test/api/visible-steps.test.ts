@@ -183,19 +183,6 @@ describe('a job', () => {
     });
   });
 
-  it('that is canceled shows the cancel step under its own name', async () => {
-    const jobId = await start('[[slow:60s]] a swift on its way');
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
-    expect(wordsOf(await rowsOf(jobId))).toContain('cancel');
-    expect(await detailsOf(jobId)).toMatch(/^\*\*released 3\.9 credits: CANCELED, /);
-    expect(await attributesOf(jobId)).toMatchObject({
-      errorCode: 'CANCELED',
-      jobStatus: 'canceled',
-    });
-  });
-
   it('that a second provider accepts is found under that provider', async () => {
     await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:401x9' });
     const jobId = await start('a swift elsewhere', { model: 'alpha-image-2' });
@@ -224,17 +211,6 @@ describe('a job', () => {
       ['store', 'done', null],
       ['charge', 'done', null],
     ]);
-  });
-
-  it('with an invalid plan is rejected, and reserves nothing', async () => {
-    const { workflow, options } = gateway.api.client;
-    expect(options.namespace).toBe('default');
-    const handle = await workflow.start('imageGenerat', {
-      workflowId: `typo-${gateway.caller.keyId}`,
-      taskQueue: `${gateway.config.TASK_QUEUE_PREFIX}studio`,
-      args: [{ prompt: 'typed by hand' }],
-    });
-    await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UNKNOWN_PLAN' } });
   });
 });
 

@@ -83,36 +83,6 @@ describe('POST /studio/voiceover/generate', () => {
 });
 
 describe('POST /studio/dialogue/generate', () => {
-  it('is one recording with the fields of the specification', async () => {
-    const answer = await dialogue({
-      title: 'Harbour',
-      inputs: [
-        { voiceId: 'rachel', text: 'Is the boat in yet?' },
-        { voiceId: 'george', text: 'Since this morning.' },
-        { voiceId: 'rachel', text: 'Good.' },
-      ],
-    });
-    expect(answer.status).toBe(200);
-    expect(answer.body.data).toEqual({
-      url: expect.stringMatching(/^http/),
-      expiresAt: expect.any(String),
-      storagePath: expect.stringMatching(/\.mp3$/),
-      format: 'mp3',
-      title: 'Harbour',
-      model: 'eleven_v3',
-      dialogueLines: [
-        { line: 1, voice: 'rachel', text: 'Is the boat in yet?' },
-        { line: 2, voice: 'george', text: 'Since this morning.' },
-        { line: 3, voice: 'rachel', text: 'Good.' },
-      ],
-      voicesUsed: ['rachel', 'george'],
-      totalLines: 3,
-      totalTextLength: 43,
-      metadata: { stability: 0.5, similarityBoost: 0.5, chunks: 1 },
-    });
-    expect(answer.body.credits).toMatchObject({ used: 0.43, cost: 0.43 });
-  });
-
   it('is split into requests of 2,000 characters and joined: as long as its parts together', async () => {
     const line = 'Words that are said aloud by somebody, one after the other. '.repeat(12).trim();
     const inputs = Array.from({ length: 8 }, (_, index) => ({

@@ -51,7 +51,7 @@ describe('a notification with a 200 response', () => {
       ({ status } = answer);
       return answer;
     });
-    await sleep(800);
+    await sleep(300);
     expect(status).not.toBe(200);
     await other.query('ROLLBACK');
     expect((await sending).status).toBe(200);

@@ -72,49 +72,6 @@ describe('a provider notification that', () => {
 });
 
 describe('the endpoint for provider notifications', () => {
-  it('rejects a forged URL, signature, time or body, and changes nothing', async () => {
-    const jobId = await start('[[slow:6s]] [[no-webhook]] a guarded forest');
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    const [submit] = await gateway.sandbox.submits({ jobId });
-    const url = new URL(submit?.webhookUrl ?? '');
-    const otherJob = await start('[[no-webhook]] another forest');
-    await expect.poll(() => gateway.sandbox.submits({ jobId: otherJob })).toHaveLength(1);
-    const elsewhere = (change: (path: string) => string): string =>
-      `${url.origin}${change(url.pathname)}`;
-    const forged: [object, number][] = [
-      [{ signature: 'bad' }, 401],
-      [{ signature: 'other-key' }, 401],
-      [{ timestampOffsetSeconds: -302 }, 401],
-      [{ timestampOffsetSeconds: 302 }, 401],
-      [{ url: elsewhere((path) => path.replace(jobId, otherJob)) }, 404],
-      [{ url: elsewhere((path) => path.replace('/0/', '/1/')) }, 404],
-      [{ url: elsewhere((path) => path.replace('/fal/', '/other/')) }, 404],
-      [{ url: elsewhere((path) => path.slice(0, -1)) }, 404],
-      [{ url: elsewhere((path) => `${path}x`) }, 404],
-    ];
-    for (const [options, status] of forged) {
-      const answer = await gateway.sandbox.resend(submit?.requestId ?? '', { ...options });
-      expect({ options, status: answer.status }).toEqual({ options, status });
-    }
-    const raw = (headers: Record<string, string>, body = '{}') =>
-      fetch(url, { method: 'POST', headers, body }).then((answer) => answer.status);
-    expect(await raw({})).toBe(401);
-    expect(
-      await raw({
-        'x-fal-webhook-request-id': submit?.requestId ?? '',
-        'x-fal-webhook-user-id': 'u',
-        'x-fal-webhook-timestamp': String(Math.floor(Date.now() / 1000)),
-        'x-fal-webhook-signature': '00'.repeat(64),
-      }),
-    ).toBe(401);
-    expect(await raw({ 'content-length': '2000000' }, 'x'.repeat(2_000_000))).toBe(413);
-    expect((await fetch(url)).status).toBe(405);
-    expect(await notificationsOf(jobId)).toEqual([]);
-    expect(await signalsOf(jobId)).toBe(0);
-    await gateway.untilDone(jobId);
-    await gateway.untilDone(otherJob);
-  });
-
   it('accepts a genuine notification that is sent again', async () => {
     const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
     await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);

@@ -293,9 +293,11 @@ describe('other requests are served during a hostile body', () => {
   });
 
   const paths = [...posts, ...adminPosts];
+  // All routes read bodies by the same code, so each route gets a fifth of the shapes, in turn.
   it.each(paths)('of up to 1 MB on %s', async (path) => {
     const slow: unknown[] = [];
-    for (const [what, spell] of wide) {
+    const shapes = wide.filter((_, at) => (at + paths.indexOf(path)) % 5 === 0);
+    for (const [what, spell] of shapes) {
       for (const body of [
         `{"prompt":${spell(900_000)}}`,
         `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":""}`,

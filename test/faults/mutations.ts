@@ -45,7 +45,8 @@ function isCaught(directory: string, { file, original, planted, tests }: Fault):
   const report = join(directory, '.cache/report.json');
   rmSync(report, { force: true });
   const output = ['--reporter=json', `--outputFile.json=${report}`];
-  spawnSync(process.execPath, [vitest, 'run', ...output, ...tests], { cwd: directory });
+  // One failing test is enough; the others may wait minutes for what the fault prevents.
+  spawnSync(process.execPath, [vitest, 'run', '--bail=1', ...output, ...tests], { cwd: directory });
   writeFileSync(path, source);
   const { numFailedTests } = JSON.parse(readFileSync(report, 'utf8')) as { numFailedTests: number };
   return numFailedTests > 0;

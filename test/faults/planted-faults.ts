@@ -95,7 +95,7 @@ const money: Fault[] = [
     file: ledgerSql,
     original: "WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;",
     planted: 'WHERE false;',
-    tests: ['test/ledger/one-transaction.test.ts'],
+    tests: ['test/ledger/budgets.test.ts'],
   },
   {
     name: 'the sweep of chats does not look again under the lock',

@@ -1,6 +1,8 @@
 /**
- * Reads recordings with mediabunny over whole bytes, a reader that shares no code with the gateway.
+ * Makes recordings with an encoder, and reads them with mediabunny over whole bytes; neither shares code with the
+ * gateway.
  */
+import { createMp3Encoder } from 'wasm-media-encoders';
 import { ALL_FORMATS, BufferSource, EncodedPacketSink, Input } from 'mediabunny';
 
 /** The properties of a recording. */
@@ -11,6 +13,15 @@ export interface Heard {
   durationSeconds: number;
   /** MPEG frames, or packets of another codec. */
   packets: number;
+}
+
+/** Returns an MP3 of a tone of this length. */
+export async function recordTone(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
+  const samples = Float32Array.from({ length: seconds * 44_100 }, (_, at) => Math.sin(at / 20));
+  // The encoder uses its buffer again.
+  return new Uint8Array(Buffer.concat([encoder.encode([samples]).slice(), encoder.finalize()]));
 }
 
 /** Fetches a result and returns its properties. */

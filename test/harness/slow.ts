@@ -48,14 +48,11 @@ export const slowFiles = [
   'test/workflows/payload-encryption.test.ts',
   'test/workflows/record.test.ts',
   'test/workflows/replay-command.test.ts',
-  // Measurements, wide bodies, and the sandbox’s media.
+  // Measurements, and wide bodies.
   'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
-  'test/sandbox/durability.test.ts',
-  'test/sandbox/image-endpoints.test.ts',
-  'test/sandbox/video-endpoints.test.ts',
 ];
 
 /**

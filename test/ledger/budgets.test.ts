@@ -156,6 +156,11 @@ describe('a budget of a key', () => {
     expect(await used(of)).toBe(4);
     await settle(of, two, 1);
     expect(await used(of)).toBe(1);
+    // The job ends in the statement that settles it.
+    const jobs = await database.query('SELECT status FROM job WHERE id = ANY($1) ORDER BY status', [
+      [one, two],
+    ]);
+    expect(jobs).toEqual([{ status: 'completed' }, { status: 'failed' }]);
     expect(await reserve(of, 9)).toMatchObject({ verdict: 'reserved' });
   });
 

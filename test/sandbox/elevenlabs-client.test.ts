@@ -1,6 +1,6 @@
 /** The vendor’s own client works with the sandbox, and the sandbox’s media are real. */
 import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { readSound } from '../../dev/sandbox/media/probe.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
@@ -29,9 +29,6 @@ beforeAll(async () => {
   const baseUrl = `${sandbox.url}/elevenlabs`;
   client = new ElevenLabsClient({ apiKey, baseUrl, maxRetries: 0 });
 });
-afterEach(async () => {
-  await sandbox.call('/_sandbox/faults', { method: 'DELETE' });
-});
 afterAll(async () => stopSandbox(sandbox));
 
 async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
@@ -44,15 +41,6 @@ async function walk(bytes: Buffer) {
   expect(packets.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBe(bytes.length);
   const durationSeconds = packets.reduce((sum, { duration }) => sum + duration, 0);
   return { sampleRate: decoderConfig.sampleRate, durationSeconds };
-}
-
-async function submits(match: string): Promise<unknown[]> {
-  const path = `/_sandbox/submits?match=${encodeURIComponent(match)}`;
-  return (await sandbox.call<unknown[]>(path)).body;
-}
-
-async function inject(rule: { match?: string; faults: string; times?: number }): Promise<void> {
-  await sandbox.call('/_sandbox/faults', { method: 'POST', body: JSON.stringify(rule) });
 }
 
 async function failureOf(work: PromiseLike<unknown>): Promise<ElevenLabsError> {
@@ -258,137 +246,10 @@ describe('the sandbox', () => {
     expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
   });
 
-  it('refuses an unknown voice, an empty text, too long a text and an invalid field', async () => {
-    const unknown = await failureOf(say('Hi', 'nobody'));
-    expect(unknown.statusCode).toBe(404);
-    expect(unknown.body).toMatchObject({ detail: { status: 'voice_not_found' } });
-    const empty = await failureOf(say(' '));
-    expect(empty.statusCode).toBe(400);
-    const request = { text: 'a'.repeat(5001), modelId: 'eleven_v3' };
-    const long = await failureOf(client.textToSpeech.convert(aria, request));
-    expect(long.body).toMatchObject({ detail: { status: 'max_character_limit_exceeded' } });
-    const sound = await failureOf(
-      client.textToSoundEffects.convert({ text: 'boom', durationSeconds: 31 }),
-    );
-    expect(sound.statusCode).toBe(422);
-    expect(sound.body).toMatchObject({ detail: [{ loc: ['body', 'duration_seconds'] }] });
-    expect(await submits('nobody')).toHaveLength(0);
-  });
-
   it('requires either a prompt or a plan, each with its own options', async () => {
     const neither = await failureOf(client.music.compose({}));
     expect(neither.statusCode).toBe(422);
     const seeded = await failureOf(client.music.compose({ prompt: 'jazz', seed: 1 }));
     expect(seeded.body).toMatchObject({ detail: [{ loc: ['body', 'seed'] }] });
-  });
-});
-
-describe('injected faults', () => {
-  it('refuse as often as requested, then accept once', async () => {
-    const text = 'Refuse me twice [[submit:503x2]]';
-    expect((await failureOf(say(text))).statusCode).toBe(503);
-    expect((await failureOf(say(text))).statusCode).toBe(503);
-    await walk(await bytesOf(await say(text)));
-    expect(await submits('Refuse me twice')).toMatchObject([
-      { endpoint: `elevenlabs/v1/text-to-speech/${aria}`, body: { text }, webhookUrl: null },
-    ]);
-  });
-
-  it('send Retry-After', async () => {
-    const error = await failureOf(say('Later [[submit:429x1;retry-after=2]]'));
-    expect(error.statusCode).toBe(429);
-    expect(error.rawResponse?.headers.get('retry-after')).toBe('2');
-    expect(error.body).toMatchObject({ detail: { status: 'system_busy' } });
-  });
-
-  it('count the calls in flight', async () => {
-    await inject({ match: 'Crowd', faults: 'concurrency:1' });
-    await walk(await bytesOf(await say('Crowd')));
-    const both = await Promise.allSettled([say('Crowd one [[slow:300ms]]'), say('Crowd two')]);
-    const refused = both.filter(({ status }) => status === 'rejected');
-    expect(refused).toHaveLength(1);
-    expect(refused[0]).toMatchObject({
-      reason: { statusCode: 429, body: { detail: { status: 'too_many_concurrent_requests' } } },
-    });
-  });
-
-  it('fail after acceptance', async () => {
-    const failed = await failureOf(say('Fail me [[fail:422]]'));
-    expect(failed.statusCode).toBe(422);
-    const broken = await failureOf(say('Break me [[fail-result:500]]'));
-    expect(broken.statusCode).toBe(500);
-    const policy = await failureOf(
-      client.music.compose({ prompt: 'forbidden [[policy]]', musicLengthMs: 5000 }),
-    );
-    expect(policy.statusCode).toBe(400);
-    expect(policy.body).toMatchObject({
-      detail: { status: 'bad_prompt', data: { prompt_suggestion: expect.any(String) } },
-    });
-    expect(await submits('Fail me')).toHaveLength(1);
-    expect(await submits('forbidden')).toHaveLength(1);
-  });
-
-  it('drop connections before and after acceptance', async () => {
-    await expect(say('Drop early [[reset-before-accept]]')).rejects.toThrow();
-    await expect(say('Drop late [[reset-after-accept]]')).rejects.toThrow();
-    expect(await submits('Drop early')).toHaveLength(0);
-    expect(await submits('Drop late')).toHaveLength(1);
-  });
-
-  it('accept without a response', async () => {
-    const abort = new AbortController();
-    const text = 'Hang [[hang-submit]]';
-    const call = client.textToSpeech.convert(aria, { text }, { abortSignal: abort.signal });
-    const outcome = call.then(
-      () => 'answered',
-      () => 'aborted',
-    );
-    await new Promise((resolve) => setTimeout(resolve, 250));
-    expect(await submits('Hang')).toHaveLength(1);
-    abort.abort();
-    expect(await outcome).toBe('aborted');
-  });
-
-  it('delay as long as requested', async () => {
-    const startMs = performance.now();
-    await bytesOf(await say('Slow [[slow:400ms]]'));
-    expect(performance.now() - startMs).toBeGreaterThan(390);
-  });
-
-  it('corrupt media', async () => {
-    const text = 'This sentence is long enough to be cut in half';
-    const whole = await bytesOf(await say(text));
-    const cut = await say(`${text} [[truncated-media]]`);
-    await expect(bytesOf(cut)).rejects.toThrow();
-    const half = await bytesOf(await say(`${text} [[truncated-media:silent]]`));
-    expect(half.length).toBe(Math.floor(whole.length / 2));
-    expect(await bytesOf(await say(`${text} [[empty-media]]`))).toHaveLength(0);
-    const page = await bytesOf(await say(`${text} [[wrong-type-media]]`));
-    expect(page.toString('utf8')).toContain('<!doctype html>');
-  });
-
-  it('apply to calls without a prompt through a rule', async () => {
-    await inject({ match: 'speech-to-text', faults: 'submit:429', times: 1 });
-    const file = { data: Buffer.from('anything'), filename: 'a.mp3' };
-    const error = await failureOf(client.speechToText.convert({ file, modelId: 'scribe_v1' }));
-    expect(error.statusCode).toBe(429);
-  });
-
-  it('are logged with the headers that identify a call, after a kill too', async () => {
-    const headers = { 'idempotency-key': 'job-4711:0', 'x-request-id': 'trace-1' };
-    const own = await startSandbox();
-    try {
-      const mine = new ElevenLabsClient({ apiKey, baseUrl: `${own.url}/elevenlabs`, headers });
-      await bytesOf(await mine.textToSpeech.convert(aria, { text: 'Mine' }));
-      await own.kill('SIGKILL');
-      const again = await startSandbox({ SANDBOX_DATA_DIR: own.dataDir });
-      const found = await again.call('/_sandbox/submits?jobId=job-4711');
-      await again.kill('SIGTERM');
-      expect(found.body).toMatchObject([
-        { idempotencyKey: 'job-4711:0', clientRequestId: 'trace-1', body: { text: 'Mine' } },
-      ]);
-    } finally {
-      await stopSandbox(own);
-    }
   });
 });

@@ -1,13 +1,10 @@
-/** Starts a sandbox process and a webhook receiver, and sends the requests that most tests need. */
-import { createHash, createPublicKey, verify, type JsonWebKey } from 'node:crypto';
+/** Starts a sandbox process, and sends the requests that most tests need. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { assert } from '../../domain/errors.ts';
 import { until } from '../harness/until.ts';
 
 const main = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
@@ -37,12 +34,7 @@ export interface QueueBody {
   cancel_url: string;
   images: [MadeFile, ...MadeFile[]];
   image: MadeFile;
-  mask_image: MadeFile;
-  video: MadeFile & { fps: number; num_frames: number };
-  mask_video: MadeFile;
-  logs: unknown[];
-  metrics: { inference_time: number };
-  detail: unknown;
+  video: MadeFile;
 }
 
 /** A JSON answer. */
@@ -131,63 +123,4 @@ export async function startSandbox(environment: NodeJS.ProcessEnv = {}): Promise
 export async function stopSandbox(sandbox: SandboxProcess): Promise<void> {
   await sandbox.kill('SIGTERM');
   await rm(sandbox.dataDir, { recursive: true, force: true });
-}
-
-/** A webhook as it arrived. */
-export interface Received {
-  headers: IncomingHttpHeaders;
-  rawBody: string;
-  body: QueueBody;
-  atMs: number;
-}
-
-/** A real HTTP server that keeps what it is sent; `answers` are used up first, then 200. */
-export async function startReceiver(answers: number[] = []) {
-  const received: Received[] = [];
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const rawBody = Buffer.concat(chunks).toString('utf8');
-      received.push({
-        headers: request.headers,
-        rawBody,
-        body: JSON.parse(rawBody) as QueueBody,
-        atMs: Date.now(),
-      });
-      response.writeHead(answers.shift() ?? 200).end('{}');
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert(typeof address === 'object' && address !== null, 'a TCP server has a port');
-  return {
-    url: `http://127.0.0.1:${address.port}/hook`,
-    received,
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
-    },
-  };
-}
-
-/** fal's documented check, by node:crypto alone. */
-export async function isGenuine(
-  sandbox: SandboxProcess,
-  { headers, rawBody }: Received,
-): Promise<boolean> {
-  const jwks = await sandbox.call<{ keys: JsonWebKey[] }>('/fal/.well-known/jwks.json');
-  const message = [
-    headers['x-fal-webhook-request-id'],
-    headers['x-fal-webhook-user-id'],
-    headers['x-fal-webhook-timestamp'],
-    createHash('sha256').update(rawBody).digest('hex'),
-  ].join('\n');
-  const signature = Buffer.from(String(headers['x-fal-webhook-signature']), 'hex');
-  return jwks.body.keys.some((key) =>
-    verify(null, Buffer.from(message), createPublicKey({ key, format: 'jwk' }), signature),
-  );
 }

@@ -4,12 +4,12 @@
  * default limits. No figure and no term of those sections may be without a row.
  */
 import { readFile } from 'node:fs/promises';
-import { createMp3Encoder } from 'wasm-media-encoders';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { recordTone } from '../harness/recordings.ts';
 import { accountLines } from './account-lines.ts';
 import type { Bench, SpecLine } from './bench.ts';
 import { chatLines } from './chat-lines.ts';
@@ -48,7 +48,7 @@ beforeAll(async () => {
     seed: 0,
     hasAudio: false,
   });
-  const speech = await recording(4);
+  const speech = await recordTone(4);
   const picture = await discPicture(64, 48);
   for (const tag of ['', '?edges']) gateway.media.put(`/disc.png${tag}`, picture);
   bench = {
@@ -60,13 +60,6 @@ beforeAll(async () => {
   };
   runAll();
 });
-
-async function recording(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
-  const encoder = await createMp3Encoder();
-  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
-  const pcm = Float32Array.from({ length: seconds * 44_100 }, (_, at) => Math.sin(at / 20) / 2);
-  return new Uint8Array(Buffer.concat([encoder.encode([pcm]).slice(), encoder.finalize()]));
-}
 
 function runAll(): void {
   const waiting = lines.map((one) => ({ one, ...Promise.withResolvers<void>() }));

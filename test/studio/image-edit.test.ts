@@ -1,46 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { editModels } from '../../catalog/image-models.ts';
 import { imageEdit } from '../../studio/image-edit.ts';
-import { planOf, refusalOf, takes } from '../harness/capability.ts';
+import { planOf, refusalOf } from '../harness/capability.ts';
 
 const base = { prompt: 'add a hat', imageUrls: ['https://example.com/a.png'] };
-const urls = (count: number) =>
-  Array.from({ length: count }, (_, index) => `https://example.com/${index}.png`);
 
 describe('POST /studio/image/edit: limits of spec §4.7', () => {
-  it.each([
-    [{ prompt: 'abc' }, true],
-    [{ prompt: 'ab' }, false],
-    [{ prompt: 'a'.repeat(2000) }, true],
-    [{ prompt: 'a'.repeat(2001) }, false],
-    [{ prompt: undefined }, false],
-    [{ imageUrls: undefined }, false],
-    [{ imageUrls: [] }, false],
-    [{ imageUrls: urls(10) }, true],
-    [{ imageUrls: urls(11) }, false],
-    [{ imageUrls: ['not a url'] }, false],
-    [{ imageUrls: ['ftp://example.com/a.png'] }, false],
-    [{ numImages: 1 }, true],
-    [{ numImages: 10 }, true],
-    [{ numImages: 0 }, false],
-    [{ numImages: 11 }, false],
-    [{ numImages: 1.5 }, false],
-    [{ seed: 0 }, true],
-    [{ seed: 2_147_483_647 }, true],
-    [{ seed: -1 }, false],
-    [{ seed: 2_147_483_648 }, false],
-    [{ outputFormat: 'webp' }, true],
-    [{ outputFormat: 'gif' }, false],
-    [{ model: 'alpha-image-2', quality: 'high' }, true],
-    [{ model: 'alpha-image-2', quality: 'auto' }, false],
-    [{ model: 'alpha-image-2', background: 'transparent' }, true],
-    [{ model: 'alpha-image-2', maskUrl: 'https://example.com/mask.png' }, true],
-    [{ aspectRatio: '1:1' }, false],
-    [{ surprise: true }, false],
-  ])('%j → %s', (body, taken) => {
-    expect(takes(imageEdit, { ...base, ...body })).toBe(taken);
-  });
-
   it('accepts the five models of the specification, nano-banana by default', () => {
     expect(editModels.map((model) => model.id)).toEqual([
       'nano-banana',

@@ -269,7 +269,7 @@ describe.concurrent('each end of a webhook delivery', () => {
     );
     expect(name).toMatch(new RegExp(`^${await way}`));
     ended.set(`webhookDelivery.${name}`, delivery);
-    ended.set('imageGenerate.completed-told', workflow.getHandle(jobId));
+    ended.set('imageGenerate.completed-with-webhook', workflow.getHandle(jobId));
   });
 });
 

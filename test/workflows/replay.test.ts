@@ -17,7 +17,7 @@ const ways = [
   'completed-retried',
   'completed-second-route',
   'completed-several-calls',
-  'completed-told',
+  'completed-with-webhook',
   'canceled',
   'failed-deadline',
   'failed-outcome-unknown',
