@@ -95,29 +95,15 @@ function Pages() {
           <Route path="/">
             <Redirect to="/playground/image/generate" replace />
           </Route>
-          <Route path="/playground/chat">
-            <Chat />
-          </Route>
+          <Route path="/playground/chat" component={Chat} />
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
-          <Route path="/jobs">
-            <Jobs />
-          </Route>
+          <Route path="/jobs" component={Jobs} />
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
-          <Route path="/keys">
-            <Keys />
-          </Route>
-          <Route path="/usage">
-            <Usage />
-          </Route>
-          <Route path="/webhooks">
-            <Webhooks />
-          </Route>
-          <Route path="/operator/*?">
-            <Operator />
-          </Route>
-          <Route path="/models">
-            <Models />
-          </Route>
+          <Route path="/keys" component={Keys} />
+          <Route path="/usage" component={Usage} />
+          <Route path="/webhooks" component={Webhooks} />
+          <Route path="/operator/*?" component={Operator} />
+          <Route path="/models" component={Models} />
           <Route>
             <section className="empty">
               <h1>Page not found</h1>

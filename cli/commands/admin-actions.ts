@@ -1,86 +1,23 @@
-/** `studio admin stuck|unknown|reverify|…`: commands for stuck jobs and failing providers. */
+/** `studio admin reverify|resettle|cancel|pause|…`: actions on jobs and providers. */
 import type { Command } from 'commander';
 import {
   cellOf,
   cellsOf,
+  list,
   listIn,
   numberOf,
-  type Columns,
-  type Fields,
-  list,
   table,
   type Cell,
+  type Fields,
 } from '../output.ts';
-import { numeric } from '../fields.ts';
-import { addListing } from '../listings.ts';
+import { providerColumns } from './admin-lists.ts';
 import { addWrite } from './admin-writes.ts';
 import { webhookText } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addActionCommands(admin: Command): void {
-  addOutcomeLists(admin);
-  addNotificationList(admin);
   addJobCommands(admin);
   addProviderCommands(admin);
-}
-
-function addOutcomeLists(admin: Command): void {
-  addListing({
-    as: 'operator',
-    command: admin
-      .command('stuck')
-      .description('list reservations that are open for too long, with the reason; oldest first')
-      .option('--org <organizationId>', 'only reservations of this organization')
-      .option('--older-than-seconds <n>', 'minimum age in seconds (default 300)', numeric),
-    path: () => '/stuck',
-    columns: {
-      reservation: 'id',
-      type: (line) => cellOf(line, 'type') ?? cellOf(line, 'kind'),
-      credits: 'credits',
-      created: 'createdAt',
-      why: 'reasons',
-    },
-  });
-  addListing({
-    as: 'operator',
-    command: admin
-      .command('unknown')
-      .description('list jobs that were released with an unknown provider outcome, newest first'),
-    path: () => '/unknown-outcomes',
-    columns: {
-      job: 'jobId',
-      type: 'type',
-      error: 'errorCode',
-      credits: 'credits',
-      released: 'releasedAt',
-      calls: (line) =>
-        listIn(line, 'calls')
-          .map(
-            (call) =>
-              `${cellOf(call, 'provider')}: ${cellOf(call, 'state')}, notified ${cellOf(call, 'lateNotificationAt') ?? 'never'}`,
-          )
-          .join('; '),
-    },
-  });
-}
-
-function addNotificationList(admin: Command): void {
-  addListing({
-    as: 'operator',
-    command: admin
-      .command('notifications')
-      .description('list stored provider notifications, newest first')
-      .option('--state <state>', 'received (not signaled to its workflow yet), delivered or late'),
-    path: () => '/notifications',
-    columns: {
-      job: 'jobId',
-      call: numberOf('callIndex'),
-      provider: 'provider',
-      state: 'state',
-      sent: 'deliveries',
-      received: 'receivedAt',
-    },
-  });
 }
 
 const jobColumns = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
@@ -137,27 +74,6 @@ function addJobCommands(admin: Command): void {
 }
 
 function addProviderCommands(admin: Command): void {
-  const columns: Columns = {
-    provider: 'provider',
-    paused: (each) =>
-      each['paused'] === null
-        ? null
-        : `${cellOf(each, 'paused.since')} by ${cellOf(each, 'paused.actor')}: ${cellOf(each, 'paused.reason')}`,
-    waiting: 'waiting',
-    open: 'open',
-  };
-  addListing({
-    as: 'operator',
-    command: admin.command('providers').description('list providers with their calls and pauses'),
-    path: () => '/providers',
-    columns: {
-      ...columns,
-      'calls, 15 min': 'recent.calls',
-      failed: 'recent.failed',
-      'median s': 'recent.medianSeconds',
-      '95% s': 'recent.slowSeconds',
-    },
-  });
   for (const [verb, description] of [
     ['pause', 'send no new call to a provider; accepted calls are still delivered'],
     ['resume', 'send calls to a provider again'],
@@ -165,7 +81,7 @@ function addProviderCommands(admin: Command): void {
     addWrite({
       command: admin.command(`${verb} <provider>`).description(description),
       path: (provider) => `/providers/${provider}/${verb}`,
-      text: (provider) => list(cellsOf(provider, columns)),
+      text: (provider) => list(cellsOf(provider, providerColumns)),
     });
   }
 }

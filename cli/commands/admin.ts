@@ -3,11 +3,12 @@
  */
 import { Command } from 'commander';
 import { addActionCommands } from './admin-actions.ts';
+import { addAudit } from './admin-audit.ts';
 import { addCreditCommands } from './admin-credits.ts';
 import { addJobStory } from './admin-job.ts';
 import { addOperatorCommands } from './admin-operators.ts';
 import { addKeyCommands, addOrganizationCommands, addUserCommands } from './admin-organizations.ts';
-import { addReadCommands } from './admin-reads.ts';
+import { addLists } from './admin-lists.ts';
 
 /** Makes the command `studio admin`. */
 export function adminCommand(): Command {
@@ -18,7 +19,8 @@ export function adminCommand(): Command {
   addCreditCommands(admin);
   addOperatorCommands(admin.command('operator').description('operators, each with a key'));
   addJobStory(admin);
-  addReadCommands(admin);
+  addLists(admin);
+  addAudit(admin);
   addActionCommands(admin);
   return admin;
 }

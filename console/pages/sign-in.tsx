@@ -23,7 +23,7 @@ export function SignIn() {
   };
   return (
     <main className="sign-in">
-      <div className="stack">
+      <div className="card stack">
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
         {endReason && <p role="status">{endReason}</p>}

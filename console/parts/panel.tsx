@@ -1,9 +1,10 @@
 /** A titled list: a table, or the state of its request. */
 import type { ReactNode } from 'react';
+import { ShowMore, type MorePages } from './show-more.tsx';
 import { Empty, ErrorMessage, Loading } from './states.tsx';
 import { Table, type Column } from './table.tsx';
 
-interface PanelProps<Item> {
+interface PanelProps<Item> extends MorePages {
   title: string;
   columns: readonly Column<Item>[];
   /** Rows of the table; undefined while they load. */
@@ -15,17 +16,14 @@ interface PanelProps<Item> {
   /** Explanation below the title of the empty list. */
   emptyHint?: ReactNode;
   caption?: string | undefined;
-  /** Reads the next page; null if there is none. */
-  readMore?: (() => void) | null;
-  isReadingMore?: boolean;
   /** Controls next to the title. */
   children?: ReactNode;
 }
 
 /** Shows the list. */
 export function Panel<Item>(props: PanelProps<Item>) {
-  const { title, items, error, empty, emptyHint, readMore, isReadingMore, children } = props;
-  const { columns, rowId, caption } = props;
+  const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
+    props;
   return (
     <section className="card stack">
       <div className="head">
@@ -36,13 +34,7 @@ export function Panel<Item>(props: PanelProps<Item>) {
       {!items && !error && <Loading />}
       {items?.length === 0 && <Empty title={empty}>{emptyHint}</Empty>}
       {items && items.length > 0 && <Table label={title} {...{ columns, items, rowId, caption }} />}
-      {readMore && (
-        <p>
-          <button type="button" disabled={isReadingMore} onClick={readMore}>
-            {isReadingMore ? 'Loading…' : 'Show more'}
-          </button>
-        </p>
-      )}
+      <ShowMore {...pages} />
     </section>
   );
 }

@@ -33,28 +33,24 @@ export function JobFilters({ filter, change }: FiltersProps) {
   const { data: studio } = useQuery(capabilitiesQuery);
   const capabilities = studio?.data ?? [];
   const models = [...new Set(capabilities.flatMap((each) => each.models.map(({ id }) => id)))];
+  const selects = [
+    ['status', 'Status', statuses.map((id) => [id, toWords(id)] as const)],
+    ['type', 'Type', capabilities.map(({ type }) => [type, typeText(type)] as const)],
+    ['model', 'Model', plainOptions(models)],
+  ] as const;
   return (
     <div role="search" aria-label="Jobs">
       <SearchField text={filter.search ?? ''} change={(text) => change('search', text)} />
       <div className="filters">
-        <SelectField
-          label="Status"
-          options={[allOption, ...statuses.map((id) => [id, toWords(id)] as const)]}
-          value={filter.status ?? ''}
-          change={(status) => change('status', status)}
-        />
-        <SelectField
-          label="Type"
-          options={[allOption, ...capabilities.map(({ type }) => [type, typeText(type)] as const)]}
-          value={filter.type ?? ''}
-          change={(type) => change('type', type)}
-        />
-        <SelectField
-          label="Model"
-          options={[allOption, ...plainOptions(models)]}
-          value={filter.model ?? ''}
-          change={(model) => change('model', model)}
-        />
+        {selects.map(([name, label, options]) => (
+          <SelectField
+            key={name}
+            label={label}
+            options={[allOption, ...options]}
+            value={filter[name] ?? ''}
+            change={(value) => change(name, value)}
+          />
+        ))}
       </div>
       <FurtherFilters filter={filter} change={change} />
     </div>

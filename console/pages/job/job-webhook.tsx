@@ -1,30 +1,29 @@
 /** The webhook of a job and the attempts to deliver it. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { unwrap, api, type Job, type Schemas } from '../../gateway/client.ts';
-import { ErrorMessage } from '../../parts/states.tsx';
 import { State } from '../../parts/state.tsx';
 import { durationText, Moment } from '../../parts/times.tsx';
+import { timelineQuery } from './job-query.ts';
+import { RedeliverButton } from './redeliver-button.tsx';
 
 /** Shows the webhook; nothing if the job has none. */
 export function JobWebhook({ job }: { job: Job }) {
   const { jobId } = job;
-  const client = useQueryClient();
-  const params = { path: { jobId } };
-  const queryKey = ['timeline', jobId, 'webhook'];
-  const { data } = useQuery({ queryKey, queryFn: () => readWebhook(jobId) });
-  const redeliver = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
-    onSuccess: () => client.invalidateQueries({ queryKey }),
+  const { data: timeline } = useQuery(timelineQuery(jobId));
+  const { data: answer } = useQuery({
+    queryKey: ['timeline', jobId, 'webhook'],
+    queryFn: () =>
+      unwrap(api.GET('/api/v1/studio/jobs/{jobId}/webhook', { params: { path: { jobId } } })),
+    enabled: timeline?.steps.some(({ name }) => name === 'webhook') ?? false,
   });
-  if (!data) return null;
+  if (!answer) return null;
+  const { data } = answer;
   return (
     <section className="card stack">
       <div className="head">
         <h2>Webhook</h2>
         <State name={data.state} />
-        <button type="button" onClick={() => redeliver.mutate()} disabled={redeliver.isPending}>
-          Deliver again
-        </button>
+        <RedeliverButton jobId={jobId} state={data.state} />
       </div>
       <code>{data.url}</code>
       <Deliveries deliveries={data.deliveries} />
@@ -35,7 +34,6 @@ export function JobWebhook({ job }: { job: Job }) {
           <pre className="code">{JSON.stringify(makeEvent(job), null, 2)}</pre>
         </details>
       )}
-      <ErrorMessage error={redeliver.error} />
     </section>
   );
 }
@@ -46,14 +44,6 @@ const makeEvent = (job: Job) => ({
   timestamp: job.completedAt,
   data: job,
 });
-
-/** Requests the webhook of a job. @throws ApiError */
-async function readWebhook(jobId: string): Promise<Schemas['Webhook'] | null> {
-  const params = { path: { jobId } };
-  const { data } = await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/timeline', { params }));
-  if (!data.steps.some(({ name }) => name === 'webhook')) return null;
-  return (await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/webhook', { params }))).data;
-}
 
 function Deliveries({ deliveries }: { deliveries: readonly Schemas['WebhookDelivery'][] }) {
   return (

@@ -1,23 +1,17 @@
-/**
- * The jobs of the organization, newest first, updated by events. Only the rows in view are
- * rendered.
- */
+/** The jobs of the organization, newest first, updated by events. */
 import { useQuery } from '@tanstack/react-query';
-import { useVirtualizer } from '@tanstack/react-virtual';
-import { useEffect, useRef } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useAddressQuery } from '../../parts/address-query.ts';
+import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
 import { JobFilters, readJobFilter } from './job-filters.tsx';
 import { JobRow } from './job-row.tsx';
 
 const limit = 50;
-/** Height of a row in the style sheet. */
-const rowPixels = 64;
 
 /** Lists the jobs. */
 export default function Jobs() {
@@ -56,7 +50,7 @@ function Total({ filter }: { filter: JobFilter }) {
 const titles = ['Result', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
 
 function JobList({ filter }: { filter: JobFilter }) {
-  const { items, error, readMore, isReadingMore } = usePages({
+  const { items, error, ...pages } = usePages({
     queryKey: ['jobs', filter],
     read: (cursor) =>
       unwrap(
@@ -64,45 +58,29 @@ function JobList({ filter }: { filter: JobFilter }) {
         api.GET('/api/v1/studio/jobs', { params: { query: { ...filter, limit, ...cursor } } }),
       ),
   });
-  const jobs = items ?? [];
-  const container = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({
-    count: jobs.length,
-    getScrollElement: () => container.current,
-    estimateSize: () => rowPixels,
-    getItemKey: (index) => jobs[index]?.jobId ?? index,
-    overscan: 12,
-  });
-  const shown = rows.getVirtualItems();
-  const lastShown = shown.at(-1)?.index ?? 0;
-  useEffect(() => {
-    if (lastShown >= jobs.length - 10 && !isReadingMore) readMore?.();
-  }, [lastShown, jobs.length, isReadingMore, readMore]);
   if (error) return <ErrorMessage error={error} />;
   if (!items) return <Loading />;
-  if (jobs.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
+  if (items.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
   return (
-    <div ref={container} className="job-list">
-      <div className="job-row heading" aria-hidden="true">
-        {titles.map((title) => (
-          <span key={title} className={title === 'Credits' ? 'number' : undefined}>
-            {title}
-          </span>
-        ))}
+    <>
+      <div className="job-list">
+        <div className="job-row heading" aria-hidden="true">
+          {titles.map((title) => (
+            <span key={title} className={title === 'Credits' ? 'number' : undefined}>
+              {title}
+            </span>
+          ))}
+        </div>
+        <ul aria-label="Jobs">
+          {items.map((job) => (
+            <li key={job.jobId}>
+              <JobRow job={job} />
+            </li>
+          ))}
+        </ul>
       </div>
-      <ul aria-label="Jobs" style={{ height: rows.getTotalSize() }}>
-        {shown.map(({ index, key, start }) => {
-          const job = jobs[index];
-          return (
-            job && (
-              <li key={key} style={{ transform: `translateY(${start}px)` }}>
-                <JobRow job={job} />
-              </li>
-            )
-          );
-        })}
-      </ul>
-    </div>
+      <ShowMore {...pages} />
+    </>
   );
 }
 

@@ -6,6 +6,7 @@ import { ActionButton } from '../../parts/action-button.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
 import { typePath, typeText } from '../../parts/names.ts';
+import { Facts } from '../../parts/facts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { Moment } from '../../parts/times.tsx';
@@ -15,6 +16,7 @@ import { jobQuery, timelineQuery } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
 import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
+import { ProviderRequests } from './provider-requests.tsx';
 
 /** Shows a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
@@ -99,46 +101,25 @@ function Request({ jobId }: { jobId: string }) {
 function Details({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
   const calls = data?.steps.filter(({ name }) => name === 'submit') ?? [];
-  const tags = Object.entries(job.metadata);
+  const tags = Object.entries(job.metadata).map(([name, value]) => `${name}=${value}`);
   return (
     <section className="card">
       <h2>Details</h2>
-      <dl className="facts">
-        <dt>Billing</dt>
-        <dd>
-          <Billing billing={job.billing} />
-        </dd>
-        <dt>Model</dt>
-        <dd>{job.model ?? '–'}</dd>
-        <dt>Created</dt>
-        <dd>
-          <Moment at={job.createdAt} />
-        </dd>
-        <dt>{job.completedAt ? 'Ended' : 'Deadline'}</dt>
-        <dd>
-          <Moment at={job.completedAt ?? job.deadlineAt} />
-        </dd>
-        <dt>Job</dt>
-        <dd>
-          <CopyId id={job.jobId} />
-        </dd>
-        <dt>Request</dt>
-        <dd>
-          <CopyId id={job.requestId} />
-        </dd>
-        <dt>Key</dt>
-        <dd>
-          <CopyId id={job.keyId} />
-        </dd>
-        {calls.map(({ call, provider, providerRequestId }) => (
-          <div key={call} className="contents">
-            <dt>{provider ?? 'Provider'}</dt>
-            <dd>{providerRequestId ? <CopyId id={providerRequestId} /> : 'no request id'}</dd>
-          </div>
-        ))}
-        {tags.length > 0 && <dt>Tags</dt>}
-        {tags.length > 0 && <dd>{tags.map(([name, value]) => `${name}=${value}`).join(', ')}</dd>}
-      </dl>
+      <Facts
+        facts={{
+          Billing: <Billing billing={job.billing} />,
+          Model: job.model ?? '–',
+          Created: <Moment at={job.createdAt} />,
+          [job.completedAt ? 'Ended' : 'Deadline']: (
+            <Moment at={job.completedAt ?? job.deadlineAt} />
+          ),
+          Job: <CopyId id={job.jobId} />,
+          Request: <CopyId id={job.requestId} />,
+          Key: <CopyId id={job.keyId} />,
+          ...(calls.length > 0 && { Provider: <ProviderRequests calls={calls} /> }),
+          ...(tags.length > 0 && { Tags: tags.join(', ') }),
+        }}
+      />
     </section>
   );
 }

@@ -5,6 +5,7 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { Credits } from '../../parts/amounts.tsx';
 import { NewSecret } from '../../parts/dialog.tsx';
+import { Facts } from '../../parts/facts.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ago, Moment } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
@@ -70,24 +71,16 @@ function KeyDetails({ apiKey, showNewKey }: ShowNewKey & { apiKey: Key }) {
         {useSessionKey().keyId === keyId && <span className="tag">this session</span>}
         <KeyActions apiKey={apiKey} showNewKey={showNewKey} />
       </div>
-      <dl className="facts">
-        <dt>Scopes</dt>
-        <dd>{scopes.join(', ')}</dd>
-        <dt>Models</dt>
-        <dd>{allowedModels?.join(', ') ?? 'All models'}</dd>
-        <dt>Limit</dt>
-        <dd>
-          <LimitUse apiKey={apiKey} />
-        </dd>
-        <dt>Last used</dt>
-        <dd>{lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />}</dd>
-        <dt>Expires</dt>
-        <dd>{expiresAt === null ? 'Never' : <Moment at={expiresAt} />}</dd>
-        <dt>Created</dt>
-        <dd>
-          <Moment at={createdAt} />
-        </dd>
-      </dl>
+      <Facts
+        facts={{
+          Scopes: scopes.join(', '),
+          Models: allowedModels?.join(', ') ?? 'All models',
+          Limit: <LimitUse apiKey={apiKey} />,
+          'Last used': lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />,
+          Expires: expiresAt === null ? 'Never' : <Moment at={expiresAt} />,
+          Created: <Moment at={createdAt} />,
+        }}
+      />
     </>
   );
 }

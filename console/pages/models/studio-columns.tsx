@@ -2,6 +2,7 @@
 import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { Credits } from '../../parts/amounts.tsx';
+import { Facts } from '../../parts/facts.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { endpointName, toTitle, type Capability } from '../playground/capability.ts';
 import { readDraft, storeDraft } from '../playground/draft.ts';
@@ -89,20 +90,13 @@ function exampleText({ request, input }: StudioRow['model']['example']): string 
 function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterRule']> }) {
   const rules = Object.entries(parameters).flatMap(([name, rule]) => {
     const text = ruleText(rule);
-    return text === null ? [] : [{ name, text }];
+    return text === null ? [] : [[toTitle(name), text] as const];
   });
   if (rules.length === 0) return <span className="dim">of the endpoint</span>;
   return (
     <details>
       <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>
-      <dl className="facts">
-        {rules.map(({ name, text }) => (
-          <div key={name}>
-            <dt>{toTitle(name)}</dt>
-            <dd>{text}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={Object.fromEntries(rules)} />
     </details>
   );
 }

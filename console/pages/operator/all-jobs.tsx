@@ -90,20 +90,21 @@ interface FiltersProps {
 function Filters({ filter, change }: FiltersProps) {
   const { data } = useQuery(providersQuery);
   const providers = data?.data.map(({ provider }) => provider) ?? [];
+  const selects = [
+    ['status', 'Status', statuses],
+    ['provider', 'Provider', providers],
+  ] as const;
   return (
     <div className="filters">
-      <SelectField
-        label="Status"
-        options={[allOption, ...plainOptions(statuses)]}
-        value={filter['status'] ?? ''}
-        change={(value) => change('status', value)}
-      />
-      <SelectField
-        label="Provider"
-        options={[allOption, ...plainOptions(providers)]}
-        value={filter['provider'] ?? ''}
-        change={(value) => change('provider', value)}
-      />
+      {selects.map(([name, label, values]) => (
+        <SelectField
+          key={name}
+          label={label}
+          options={[allOption, ...plainOptions(values)]}
+          value={filter[name] ?? ''}
+          change={(value) => change(name, value)}
+        />
+      ))}
       {textFilters.map(([name, label, placeholder]) => (
         <TextField
           key={name}

@@ -1,15 +1,17 @@
 /** The history of a job: the reason of its state, the next actions, and all events in order. */
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
 import { typeText } from '../../parts/names.ts';
+import { Facts } from '../../parts/facts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { Moment } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
+import { ProviderRequests } from '../job/provider-requests.tsx';
 import { JobActions } from './job-actions.tsx';
+import { OrganizationLink } from './links.tsx';
 import { Refund } from './refund.tsx';
 import { listEvents } from './job-events.ts';
 
@@ -110,51 +112,37 @@ function Details({ story }: { story: Story }) {
   return (
     <section className="card">
       <h2>Details</h2>
-      <dl className="facts">
-        <dt>Organization</dt>
-        <dd>
-          <Link href={`/operator/organizations/${organization.organizationId}`}>
-            {organization.name}
-          </Link>{' '}
-          <State name={organization.status} />
-        </dd>
-        <dt>Key</dt>
-        <dd>
-          {key.name} <code className="dim">{key.keyPrefix}…</code> of {key.userName}
-          {key.revokedAt && ', revoked'}
-        </dd>
-        <dt>Billing</dt>
-        <dd>
-          <Billing billing={billing} />
-        </dd>
-        <dt>Deadline</dt>
-        <dd>
-          <Moment at={deadlineAt} />
-        </dd>
-        <dt>Workflow</dt>
-        <dd>
-          {workflow.status ?? workflow.state}{' '}
-          {workflow.url && (
-            <a href={workflow.url} target="_blank" rel="noreferrer">
-              in the Temporal UI
-            </a>
-          )}
-        </dd>
-        {calls.map(({ index, provider, providerRequestId }) => (
-          <div key={index} className="contents">
-            <dt>{provider}</dt>
-            <dd>{providerRequestId ? <CopyId id={providerRequestId} /> : 'no request id'}</dd>
-          </div>
-        ))}
-        <dt>Job</dt>
-        <dd>
-          <CopyId id={jobId} />
-        </dd>
-        <dt>Request</dt>
-        <dd>
-          <CopyId id={requestId} />
-        </dd>
-      </dl>
+      <Facts
+        facts={{
+          Organization: (
+            <>
+              <OrganizationLink id={organization.organizationId} name={organization.name} />{' '}
+              <State name={organization.status} />
+            </>
+          ),
+          Key: (
+            <>
+              {key.name} <code className="dim">{key.keyPrefix}…</code> of {key.userName}
+              {key.revokedAt && ', revoked'}
+            </>
+          ),
+          Billing: <Billing billing={billing} />,
+          Deadline: <Moment at={deadlineAt} />,
+          Workflow: (
+            <>
+              {workflow.status ?? workflow.state}{' '}
+              {workflow.url && (
+                <a href={workflow.url} target="_blank" rel="noreferrer">
+                  in the Temporal UI
+                </a>
+              )}
+            </>
+          ),
+          Provider: <ProviderRequests calls={calls} />,
+          Job: <CopyId id={jobId} />,
+          Request: <CopyId id={requestId} />,
+        }}
+      />
     </section>
   );
 }

@@ -46,22 +46,14 @@ export default function Operator() {
         </nav>
       </div>
       <Switch>
-        <Route path="/operator/jobs">
-          <OperatorJobs />
-        </Route>
+        <Route path="/operator/jobs" component={OperatorJobs} />
         <Route path="/operator/jobs/:jobId">{({ jobId }) => <JobStory jobId={jobId} />}</Route>
-        <Route path="/operator/organizations">
-          <Organizations />
-        </Route>
+        <Route path="/operator/organizations" component={Organizations} />
         <Route path="/operator/organizations/:id">
           {({ id }) => <OneOrganization organizationId={id} />}
         </Route>
-        <Route path="/operator/operators">
-          <Operators />
-        </Route>
-        <Route path="/operator/actions">
-          <Actions />
-        </Route>
+        <Route path="/operator/operators" component={Operators} />
+        <Route path="/operator/actions" component={Actions} />
         <Route>
           <div className="stack">
             <Providers />

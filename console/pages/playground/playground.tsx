@@ -41,8 +41,8 @@ function Endpoints({
     <nav className="capabilities" aria-label="Endpoints">
       <ul>
         {[...groups].map(([kind, group]) => (
-          <li key={kind}>
-            <span className="dim">{kind}</span>
+          <li key={kind} className="tabs">
+            <strong>{kind}</strong>
             {group.map((each) => (
               <Link
                 key={each.type}

@@ -1,21 +1,18 @@
 /** The webhooks of jobs, newest job first. */
-import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { usePages } from '../../gateway/pages.ts';
-import { ActionButton } from '../../parts/action-button.tsx';
 import { SelectField } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
-import { ErrorMessage } from '../../parts/states.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Ago } from '../../parts/times.tsx';
+import { RedeliverButton } from '../job/redeliver-button.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
 
-const listKey = ['timeline', 'webhooks'];
 const filters = [
   ['', 'All'],
   ['failing', 'last attempt failed'],
@@ -48,7 +45,7 @@ const columns: Column<Webhook>[] = [
 export function Deliveries() {
   const [filter, setFilter] = useState<(typeof filters)[number][0]>('');
   const webhooks = usePages({
-    queryKey: [...listKey, filter],
+    queryKey: ['timeline', 'webhooks', filter],
     read: (cursor) =>
       unwrap(
         api.GET('/api/v1/webhooks/deliveries', {
@@ -92,27 +89,6 @@ function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: Webhook) 
           · retry <Ago at={nextAttemptAt} />
         </span>
       )}
-    </>
-  );
-}
-
-function RedeliverButton({ jobId, state }: Webhook) {
-  const client = useQueryClient();
-  const params = { path: { jobId } };
-  const { isPending, error, mutate } = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
-    onSettled: () => client.invalidateQueries({ queryKey: listKey }),
-  });
-  return (
-    <>
-      <ActionButton
-        disabled={isPending}
-        disabledReason={state === 'waiting' ? 'The job has not ended yet.' : null}
-        onClick={() => mutate()}
-      >
-        {isPending ? 'Sending…' : 'Deliver again'}
-      </ActionButton>
-      <ErrorMessage error={error} />
     </>
   );
 }

@@ -1,0 +1,33 @@
+/** `studio admin audit`: audits the ledger. */
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { cellsOf, fields, table } from '../output.ts';
+import { apiRoots, sessionOf } from '../session.ts';
+
+/** Adds the command to `studio admin`. */
+export function addAudit(admin: Command): void {
+  admin
+    .command('audit')
+    .description('audit the ledger; exits with 1 if an invariant is violated')
+    .action(async (_options: object, command: Command) => {
+      const session = sessionOf(command);
+      const schema = z.looseObject({
+        clean: z.boolean(),
+        chatLossCredits: z.number(),
+        findings: z.array(fields),
+        checks: z.array(z.looseObject({ found: z.number() })),
+      });
+      const { body, raw } = await session
+        .client('operator')
+        .send(`${apiRoots.operator}/audit`, schema);
+      const violated = body.checks.filter(({ found }) => found > 0);
+      const counts = { found: 'found', name: 'finding' };
+      const columns = { finding: 'finding', subject: 'subject' };
+      session.output.show(raw, () =>
+        body.clean
+          ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
+          : `${table(violated.map((each) => cellsOf(each, counts)))}\n${table(body.findings.map((each) => cellsOf(each, columns)))}`,
+      );
+      if (!body.clean) process.exitCode = 1;
+    });
+}

@@ -1,0 +1,27 @@
+/** A button that delivers the webhook of a job again. */
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { unwrap, api } from '../../gateway/client.ts';
+import { ActionButton } from '../../parts/action-button.tsx';
+import { ErrorMessage } from '../../parts/states.tsx';
+
+/** Shows the button, which is disabled until the job has ended. */
+export function RedeliverButton({ jobId, state }: { jobId: string; state: string }) {
+  const client = useQueryClient();
+  const params = { path: { jobId } };
+  const { isPending, error, mutate } = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
+    onSettled: () => client.invalidateQueries({ queryKey: ['timeline'] }),
+  });
+  return (
+    <>
+      <ActionButton
+        disabled={isPending}
+        disabledReason={state === 'waiting' ? 'The job has not ended yet.' : null}
+        onClick={() => mutate()}
+      >
+        {isPending ? 'Sending…' : 'Deliver again'}
+      </ActionButton>
+      <ErrorMessage error={error} />
+    </>
+  );
+}

@@ -1,0 +1,16 @@
+/** Names with their values. */
+import { Fragment, type ReactNode } from 'react';
+
+/** Shows each value after its name. */
+export function Facts({ facts }: { facts: Record<string, ReactNode> }) {
+  return (
+    <dl className="facts">
+      {Object.entries(facts).map(([name, value]) => (
+        <Fragment key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </Fragment>
+      ))}
+    </dl>
+  );
+}
