@@ -1,5 +1,6 @@
 /** HTTP application. The order of the middleware is the order of refusals. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { promisify } from 'node:util';
 import helmet from 'helmet';
 import Koa from 'koa';
 import { publicBaseUrl } from '../activities/services.ts';
@@ -79,14 +80,14 @@ const shortPaths: Middleware = (ctx, next) => {
 
 // `upgradeInsecureRequests` is off, because a development gateway without TLS must not redirect its
 // own pages to https.
-const setHeaders = helmet({
-  contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } },
-});
+const setHeaders = promisify(
+  helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }),
+);
 
-const securityHeaders: Middleware = (ctx, next) =>
-  new Promise((resolve, reject) => {
-    setHeaders(ctx.req, ctx.res, (error) => (error ? reject(error) : resolve(next())));
-  });
+const securityHeaders: Middleware = async (ctx, next) => {
+  await setHeaders(ctx.req, ctx.res);
+  await next();
+};
 
 /** Responds while the process starts: 200 on GET /healthz, else 503 with Retry-After. */
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {

@@ -1,4 +1,5 @@
 /** API process: an HTTP server, a Temporal client, and a listener for job events. */
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -107,20 +108,15 @@ export async function startApi(options: ApiOptions): Promise<Api> {
 }
 
 async function listen(server: Server, config: Config): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(config.API_PORT, config.API_HOST, resolve);
-  });
+  server.listen(config.API_PORT, config.API_HOST);
+  await once(server, 'listening');
   const address = server.address();
   assert(typeof address === 'object' && address, 'the server listens on a port');
   return address.port;
 }
 
 async function closeServer(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => resolve());
-  });
-  server.closeIdleConnections();
+  const closed = once(server.close(), 'close');
   const late = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
   await closed;
   clearTimeout(late);

@@ -106,20 +106,17 @@ interface Records extends UsageFilter {
   bounds?: FragmentSqlToken[];
 }
 
-const billingColumns = sql.fragment`r.state AS status,
-  coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded`;
+const columns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.state AS status,
+  coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded,
+  r.input_tokens, r.output_tokens, r.cached_input_tokens, r.cache_write_tokens, r.reasoning_tokens,
+  x.request_id, x.metadata`;
 
-/** Columns of each kind of record; both kinds have the same. */
+/** Statements that select the records of each kind, with the same columns. */
 const kinds = {
-  job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${billingColumns},
-      NULL::bigint AS input_tokens, NULL::bigint AS output_tokens,
-      NULL::bigint AS cached_input_tokens, NULL::bigint AS cache_write_tokens,
-      NULL::bigint AS reasoning_tokens, x.request_id, x.id AS job_id, x.metadata
+  job: sql.fragment`SELECT ${columns}, x.type, x.id AS job_id
       FROM job x JOIN reservation r ON r.id = x.id`,
-  chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${billingColumns},
-      x.input_tokens, x.output_tokens, x.cached_input_tokens, x.cache_write_tokens,
-      x.reasoning_tokens, x.request_id, NULL AS job_id, x.metadata
-      FROM reservation x JOIN LATERAL (SELECT x.state, x.charged, x.refunded) r ON x.kind = 'chat'`,
+  chat: sql.fragment`SELECT ${columns}, 'chat' AS type, NULL AS job_id
+      FROM reservation x JOIN LATERAL (SELECT x.*) r ON x.kind = 'chat'`,
 };
 
 /**

@@ -32,8 +32,11 @@ export interface AnswerParts {
   headers?: z.ZodObject;
 }
 
-/** Part of a description that an endpoint declares as it is. */
-export interface EndpointTraits {
+/** Access to an endpoint: a scope, `any` key, an operator's key (`admin`), or no key (`open`). */
+export type EndpointScope = Scope | 'admin' | 'open' | 'any';
+
+/** Description of an endpoint. */
+export interface EndpointDescription {
   /** Error message for viewers, if they may not use the endpoint. */
   refusesViewers?: string;
   /** Rate limit of the key in which the request counts; if absent, `requests`. */
@@ -44,13 +47,6 @@ export interface EndpointTraits {
   takesXApiKey?: true;
   summary?: string;
   description?: string;
-}
-
-/** Access to an endpoint: a scope, `any` key, an operator's key (`admin`), or no key (`open`). */
-export type EndpointScope = Scope | 'admin' | 'open' | 'any';
-
-/** Description of an endpoint. */
-export interface EndpointDescription extends EndpointTraits {
   method: string;
   path: string;
   /** `operationId` and tag in the OpenAPI description. */

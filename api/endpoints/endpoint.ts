@@ -13,7 +13,6 @@ import type {
   AnswerParts,
   EndpointDescription,
   EndpointScope,
-  EndpointTraits,
   RequestParts,
 } from './description.ts';
 
@@ -36,7 +35,10 @@ export interface Call<Parts extends RequestParts = RequestParts> {
   body: Parsed<Parts['body']>;
 }
 
-interface Definition<Parts extends RequestParts, Answer> extends EndpointTraits {
+interface Definition<Parts extends RequestParts, Answer> extends Pick<
+  EndpointDescription,
+  'refusesViewers' | 'bucket' | 'errorShape' | 'takesXApiKey' | 'summary' | 'description'
+> {
   /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
   /** Absent: `admin`. With `open`, `handle` may check the access itself. */

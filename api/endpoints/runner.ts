@@ -98,17 +98,13 @@ function run(endpoint: Endpoint, services: Composition): Middleware {
 /** Size limit of a body on a route without a key, in bytes. */
 const openBodyBytesMax = 1024;
 
-/** Returns the default size limit of a body; undefined: the limit of JSON bodies. */
-function bytesMaxOf(scope: Endpoint['scope']): number | undefined {
-  return scope === 'open' ? openBodyBytesMax : undefined;
-}
-
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
   const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
-  const sent = await readJson(ctx, bodyBytesMax ?? bytesMaxOf(scope));
+  const presetBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
+  const sent = await readJson(ctx, bodyBytesMax ?? presetBytesMax);
   const parsed = parseWith(body, sent);
   const ignored = ignoredFields(body, sent);
   if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));

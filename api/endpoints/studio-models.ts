@@ -36,7 +36,8 @@ const rule = z
     description: 'The values that a model accepts; bounds are inclusive.',
   });
 
-const capabilitySchema = z.object({
+/** Schema of an endpoint with its models. */
+export const capabilitySchema = z.object({
   type: z.string(),
   endpoint: z.string(),
   medium: z.enum(['image', 'video', 'audio']),

@@ -1,6 +1,8 @@
 /** MCP tools that describe the models of Studio. */
 import { z } from 'zod';
 import { capabilities } from '../../studio/registry.ts';
+import { listSchema } from '../endpoints/fields.ts';
+import { capabilitySchema } from '../endpoints/studio-models.ts';
 import {
   checkLength,
   makeInputSchema,
@@ -10,21 +12,7 @@ import {
 } from './offered-tool.ts';
 import type { OwnCall } from './own-api.ts';
 
-const publishedModels = z.object({
-  data: z.array(
-    z.looseObject({
-      type: z.string(),
-      defaultModel: z.string().nullable(),
-      models: z.array(
-        z.looseObject({
-          id: z.string(),
-          displayName: z.string(),
-          example: z.looseObject({ credits: z.number() }),
-        }),
-      ),
-    }),
-  ),
-});
+const publishedModels = listSchema(capabilitySchema);
 
 function makeModelsCall(input: Arguments): OwnCall {
   checkLength(input);

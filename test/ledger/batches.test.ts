@@ -32,7 +32,7 @@ const named = fc
 const studioMove = fc
   .record({
     named,
-    verb: fc.constantFrom('reserve', 'reserve', 'settle', 'settle', 'grant'),
+    verb: fc.constantFrom('reserve', 'reserve', 'settle', 'settle', 'refund', 'grant'),
     amount: fc.integer({ min: 15, max: 30 }),
     share: fc.constantFrom(0, 0.5, 0.5, 1.5),
     to: fc.constantFrom('charged', 'released'),
@@ -45,6 +45,10 @@ const studioMove = fc
     const isJob = number % 2 === 0;
     if (verb === 'grant') {
       return { ...head, amount: taken ? -move.amount : move.amount, actor: 'a', reason: 'r' };
+    }
+    if (verb === 'refund') {
+      const amount = taken ? null : Math.floor(share * move.amount);
+      return { ...head, refundId: to, amount, actor: 'a', reason: 'r' };
     }
     if (verb === 'reserve') {
       const job = {
@@ -203,9 +207,10 @@ it.each([
   const both = ['reserved', 'mismatch', 'no_account', 'settled'];
   const refusing = ['insufficient_credits', 'key_limit_exceeded'];
   const settling = ['already_settled', 'not_reserved'];
+  const refunding = ['refunded', 'not_refundable'];
   const own =
     subject === 'Studio'
-      ? ['above_reservation', 'granted', 'window_exhausted', 'window_limit_exceeded']
+      ? ['above_reservation', 'granted', 'window_exhausted', 'window_limit_exceeded', ...refunding]
       : [];
   const expected = [...both, ...refusing, ...settling, ...own].toSorted();
   // The seed is printed with a counterexample; SEED=… repeats it.
