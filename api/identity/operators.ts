@@ -7,7 +7,6 @@ import type { Config } from '../../platform/config.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
 import { isApiKey, macOfKey, newApiKey, operatorKeyPrefix, prefixOfKey } from './key-format.ts';
 import type { Session } from './sessions.ts';
-import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
@@ -59,6 +58,9 @@ export function createFindOperator(
   };
 }
 
+const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
+  created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
+
 /**
  * Creates an operator; the secret of the key is returned only once.
  * @throws GatewayError INVALID_REQUEST if an operator with this name has a key
@@ -67,22 +69,16 @@ export async function createOperator(
   connection: CommonQueryMethods,
   pepper: string,
   name: string,
-): Promise<{ operatorId: string; key: string }> {
-  const operatorId = newId('operator');
+): Promise<OperatorRecord & { key: string }> {
   const key = newApiKey(operatorKeyPrefix);
-  const { rowCount } = await connection.query(command`
-    INSERT INTO operator (id, name, prefix, mac)
-      VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
-      ON CONFLICT DO NOTHING`);
-  if (rowCount === 0) {
-    const message = 'must not be the name of an operator with an active key: revoke that key first';
-    throw fieldError('INVALID_REQUEST', 'name', message);
-  }
-  return { operatorId, key };
+  const operator = await connection.maybeOne(sql.type(operatorRecord)`
+    INSERT INTO operator (id, name, prefix, mac) VALUES (${newId('operator')}, ${name},
+        ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
+      ON CONFLICT DO NOTHING RETURNING ${columns}`);
+  if (operator) return { ...operator, key };
+  const message = 'must not be the name of an operator with an active key: revoke that key first';
+  throw fieldError('INVALID_REQUEST', 'name', message);
 }
-
-const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
-  created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
 
 /** Lists operators, newest first, including revoked ones. */
 export function listOperators(
@@ -93,28 +89,14 @@ export function listOperators(
     SELECT ${columns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
 }
 
-/** Reads an operator. @throws GatewayError NOT_FOUND */
-export async function readOperator(
-  connection: CommonQueryMethods,
-  operatorId: string,
-): Promise<OperatorRecord> {
-  const operator = await connection.maybeOne(sql.type(operatorRecord)`
-    SELECT ${columns} FROM operator WHERE id = ${operatorId}`);
-  if (!operator) throw unknownOperator();
-  return operator;
-}
-
 /** Revokes the key of an operator. @throws GatewayError NOT_FOUND if it has no active key */
 export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,
-): Promise<void> {
-  const { rowCount } = await connection.query(command`
+): Promise<OperatorRecord> {
+  const operator = await connection.maybeOne(sql.type(operatorRecord)`
     UPDATE operator SET revoked_at = clock_timestamp()
-    WHERE id = ${operatorId} AND revoked_at IS NULL`);
-  if (rowCount === 0) throw unknownOperator();
-}
-
-function unknownOperator(): GatewayError {
-  return new GatewayError('NOT_FOUND', 'No such operator.');
+    WHERE id = ${operatorId} AND revoked_at IS NULL RETURNING ${columns}`);
+  if (!operator) throw new GatewayError('NOT_FOUND', 'No such operator.');
+  return operator;
 }

@@ -7,7 +7,6 @@ import {
   createOperator,
   listOperators,
   operatorRecord,
-  readOperator,
   revokeOperator,
   type Operator,
 } from '../../identity/operators.ts';
@@ -88,13 +87,13 @@ const named = section('Operators', {
       requireAdminKey(operator);
       const { name } = write.body;
       const made = await pool.transaction(async (connection) => {
-        const { operatorId, key } = await createOperator(connection, config.KEY_PEPPER, name);
+        const operatorWithKey = await createOperator(connection, config.KEY_PEPPER, name);
         await recordAction(connection, write, {
           action: 'operator.created',
-          subject: operatorId,
+          subject: operatorWithKey.operatorId,
           details: { name },
         });
-        return { ...(await readOperator(connection, operatorId)), key };
+        return operatorWithKey;
       });
       ctx.set('Cache-Control', 'no-store');
       return toData(toResponse(made));
@@ -109,11 +108,11 @@ const named = section('Operators', {
     errors: ['FORBIDDEN', 'NOT_FOUND'],
     async handle({ operator, params: { operatorId }, ...write }, { pool }) {
       requireAdminKey(operator);
-      await pool.transaction(async (connection) => {
-        await revokeOperator(connection, operatorId);
+      const revoked = await pool.transaction(async (connection) => {
         await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
+        return revokeOperator(connection, operatorId);
       });
-      return toData(toResponse(await readOperator(pool, operatorId)));
+      return toData(toResponse(revoked));
     },
   }),
 
