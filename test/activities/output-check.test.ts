@@ -1,7 +1,8 @@
-/** The comparison of an output with its plan, case by case. */
+/** The comparison of outputs with their plan, and what is charged for them. */
 import { describe, expect, it } from 'vitest';
 import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
-import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
+import { chargeMicroOf } from '../../jobs/job-plan.ts';
+import type { JobPlan, OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 
 const film: StoredArtifact = {
   storageKey: 'org/job/0-0.mp4',
@@ -67,5 +68,32 @@ describe('unitDiscountMicro', () => {
   it('is 0 if the plan names no cheaper output, like the plans of older jobs', () => {
     const plan: OutputSpec = { medium: 'video', format: null };
     expect(unitDiscountMicro(plan, { ...film, hasAudio: false })).toBe(0);
+  });
+});
+
+describe('chargeMicroOf', () => {
+  const calls = [0, 1].map((index) => ({
+    index,
+    quantity: 2,
+    unitPriceMicro: 10,
+    inputFrom: null,
+  }));
+  const plan = { calls } as unknown as JobPlan;
+  it.each([
+    ['both calls deliver all', [{ delivered: 2 }, { delivered: 2 }], 40],
+    ['one delivers in part', [{ delivered: 2 }, { delivered: 1 }], 30],
+    ['one fails', [{ delivered: 2 }, { delivered: 0 }], 20],
+    ['one has no output', [{ delivered: 2 }], 20],
+    ['one delivers more than was requested', [{ delivered: 2 }, { delivered: 5 }], 40],
+    ['one delivers lower quality', [{ delivered: 2 }, { delivered: 2, discountMicro: 6 }], 34],
+  ])('when %s', (_when, delivered, expected) => {
+    const outputs = delivered.map((output, callIndex) => ({
+      callIndex,
+      artifacts: [film],
+      data: null,
+      error: null,
+      ...output,
+    }));
+    expect(chargeMicroOf(plan, outputs)).toBe(expected);
   });
 });

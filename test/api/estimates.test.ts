@@ -196,6 +196,8 @@ describe('an estimate', () => {
           const sum = items.reduce((total, item) => total + item.quantity * item.creditsPerUnit, 0);
           expect(sum).toBeCloseTo(credits, 5);
         }
+        // One model of each capability is called.
+        if (seen.has(capability.type)) continue;
         const { data } = (await estimateOf(capability.path, body)).body;
         const call = await gateway.call(`/api/v1${capability.path}`, {
           body,

@@ -2,6 +2,7 @@ import { chmod, rm, writeFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway();
 
@@ -37,21 +38,6 @@ describe('a failed job is released and returns its reason', () => {
       billing: { state: 'released', charged: 0 },
     });
     expect(await gateway.sandbox.submits({ jobId: answer.body.jobId })).toHaveLength(1);
-  });
-
-  it('a download that always breaks off is a storage failure after all attempts', async () => {
-    const before = await balance();
-    const { jobId } = (await generate('[[truncated-media]] a mountain', { async: true })).body.data;
-    await expect
-      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data, {
-        timeout: 60_000,
-      })
-      .toMatchObject({ done: true });
-    expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data).toMatchObject({
-      error: { code: 'STORAGE_ERROR', message: 'the provider’s output could not be downloaded' },
-      billing: { state: 'released', charged: 0 },
-    });
-    expect(await balance()).toBe(before);
   });
 
   it('does not name the provider in the message', async () => {
@@ -105,7 +91,8 @@ describe('a submit that the provider reports as failed', () => {
   });
 });
 
-describe('a submit that has an unknown outcome and is never sent again', () => {
+// The tests mostly wait, so they wait together.
+describe.concurrent('a submit that has an unknown outcome and is never sent again', () => {
   it('completes from the notification when the connection broke after the provider accepted the call', async () => {
     const answer = await generate('[[reset-after-accept]] a lost bridge');
     expect(answer.status).toBe(200);
@@ -118,9 +105,11 @@ describe('a submit that has an unknown outcome and is never sent again', () => {
       async: true,
     });
     const { jobId } = accepted.body.data;
-    await expect
-      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase)
-      .toBe('verifying_outcome');
+    await untilHolds(async () =>
+      expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase).toBe(
+        'verifying_outcome',
+      ),
+    );
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({
       status: 'failed',
@@ -155,23 +144,37 @@ describe('a submit that has an unknown outcome and is never sent again', () => {
   });
 });
 
+describe.concurrent('a download that always breaks off', () => {
+  it('is a storage failure after all attempts', async () => {
+    const { key, organizationId } = await gateway.newCaller({ credits: 100 });
+    const accepted = await gateway.call('/api/v1/studio/image/generate', {
+      key,
+      body: { prompt: '[[truncated-media]] a mountain', async: true },
+    });
+    const done = await gateway.untilDone(accepted.body.data.jobId, key);
+    expect(done.body.data).toMatchObject({
+      error: { code: 'STORAGE_ERROR', message: 'the provider’s output could not be downloaded' },
+      billing: { state: 'released', charged: 0 },
+    });
+    expect(await gateway.database.balance(organizationId)).toMatchObject({ available: 100e6 });
+  });
+});
+
 describe('a job that passes its deadline', () => {
   const slow = useGateway({ env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' } });
 
   it('is canceled at the provider, and released when the provider confirms', async () => {
-    const answer = await slow.call('/api/v1/studio/image/generate', {
-      body: { prompt: '[[slow:60s]] an endless road' },
-    });
-    expect(answer.body.error).toBe('DEADLINE_EXCEEDED');
-    const stubborn = await slow.call('/api/v1/studio/image/generate', {
-      body: { prompt: '[[slow:60s]] [[ignore-cancel]] an endless road' },
-    });
-    expect(stubborn.body.error).toBe('OUTCOME_UNKNOWN');
-    const late = await slow.call('/api/v1/studio/image/generate', {
-      body: { prompt: '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]] a long road' },
-    });
+    const [canceled, stubborn, late] = await Promise.all(
+      [
+        '[[slow:60s]] an endless road',
+        '[[slow:60s]] [[ignore-cancel]] an endless road',
+        '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]] a long road',
+      ].map((prompt) => slow.call('/api/v1/studio/image/generate', { body: { prompt } })),
+    );
+    expect(canceled?.body.error).toBe('DEADLINE_EXCEEDED');
+    expect(stubborn?.body.error).toBe('OUTCOME_UNKNOWN');
     // Finished after the deadline but before the verdict was in doubt: delivered, and paid for.
-    expect(late.status).toBe(200);
+    expect(late?.status).toBe(200);
   });
 });
 

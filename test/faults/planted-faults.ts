@@ -103,7 +103,7 @@ const money: Fault[] = [
     original:
       "WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;",
     planted: "WHERE r.id = due.id AND r.state = 'reserved' FOR UPDATE;",
-    tests: ['test/chat/endings.test.ts', 'test/chat/settlements.test.ts'],
+    tests: ['test/ledger/locks.test.ts'],
   },
   {
     name: 'prices are rounded down',
@@ -117,14 +117,14 @@ const money: Fault[] = [
     file: 'jobs/job-plan.ts',
     original: 'Math.min(delivered, call.quantity)',
     planted: 'delivered',
-    tests: ['test/api/delivered.test.ts'],
+    tests: ['test/activities/output-check.test.ts'],
   },
   {
     name: 'failed calls of a job are charged',
     file: 'jobs/job-plan.ts',
     original: 'const { delivered = 0, discountMicro = 0 }',
     planted: 'const { delivered = call.quantity, discountMicro = 0 }',
-    tests: ['test/api/failures.test.ts'],
+    tests: ['test/activities/output-check.test.ts'],
   },
 ];
 
@@ -149,7 +149,7 @@ const chat: Fault[] = [
     file: 'chat/chat-price.ts',
     original: 'cachedInputTokens * price.cachedInputUsdPerMillion +',
     planted: '',
-    tests: ['test/chat/anthropic-client.test.ts', 'test/chat/service-chat.test.ts'],
+    tests: ['test/chat/prompt-cache.test.ts'],
   },
   {
     name: 'a chat that failed before it delivered anything is charged',
@@ -170,7 +170,7 @@ const chat: Fault[] = [
     file: ledgerSql,
     original: "ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN",
     planted: 'ELSIF false THEN',
-    tests: ['test/chat/idempotency.test.ts'],
+    tests: ['test/ledger/batches.test.ts'],
   },
 ];
 

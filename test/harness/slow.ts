@@ -9,8 +9,9 @@ export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
 export const slowFiles = [
-  // Third-party tools: Prometheus, browsers, schemathesis, clients packed and installed from npm
-  // and PyPI.
+  // Third-party tools: Prometheus, browsers, schemathesis, ffmpeg, compilers, clients packed and
+  // installed from npm and PyPI.
+  'test/api/decoders.test.ts',
   'test/api/schemathesis.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/python.test.ts',
@@ -20,6 +21,7 @@ export const slowFiles = [
   'test/console/operator.test.ts',
   'test/deploy/alerts.test.ts',
   'test/docs/snippets.test.ts',
+  'test/vendors/vendor-types.test.ts',
   // Tests that start, kill and restart processes, stop servers or shift clocks.
   'test/api/canaries.test.ts',
   'test/api/crash.test.ts',
@@ -48,11 +50,14 @@ export const slowFiles = [
   'test/workflows/payload-encryption.test.ts',
   'test/workflows/record.test.ts',
   'test/workflows/replay-command.test.ts',
-  // Measurements, and wide bodies.
+  // Measurements, wide bodies, and the sandbox as vendors' clients see it.
   'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
+  'test/sandbox/elevenlabs-client.test.ts',
+  'test/sandbox/openai-images-client.test.ts',
+  'test/storage/container-bombs.test.ts',
 ];
 
 /**

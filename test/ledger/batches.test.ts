@@ -221,3 +221,38 @@ it.each([
   }
   expect([...seen].toSorted()).toEqual(expected);
 });
+
+it('a batch decides each reservation by its own idempotency claim', async () => {
+  await makeWorld('claims');
+  const [organizationId, keyId] = ['org_claims_1', 'key_claims_1'];
+  await database.query(
+    `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt)
+       VALUES ($1, 'kept', 'f', 'chat_kept', 'a1'), ($1, 'lost', 'f', 'chat_other', 'a2')`,
+    [organizationId],
+  );
+  const reserve = (id: string, claim?: { key: string; attempt: string }): Move => ({
+    verb: 'reserve',
+    kind: 'chat',
+    organizationId,
+    id,
+    amountMin: 10,
+    amountMax: 10,
+    ttlMs: 60_000,
+    ...(claim && { claim }),
+    chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
+  });
+  const moves = [
+    reserve('chat_lost', { key: 'lost', attempt: 'a3' }),
+    reserve('chat_kept', { key: 'kept', attempt: 'a1' }),
+    reserve('chat_gone', { key: 'gone', attempt: 'a4' }),
+    reserve('chat_free'),
+  ];
+  const verdicts = ['claim_lost', 'reserved', 'claim_lost', 'reserved'];
+  expect(await apply(moves)).toMatchObject(verdicts.map((verdict) => ({ verdict })));
+  expect(await apply(moves.slice(0, 1))).toMatchObject([{ verdict: 'claim_lost' }]);
+  const made = await database.query(
+    'SELECT id FROM reservation WHERE organization_id = $1 ORDER BY id',
+    [organizationId],
+  );
+  expect(made).toEqual([{ id: 'chat_free' }, { id: 'chat_kept' }]);
+});

@@ -151,6 +151,28 @@ describe('while another transaction holds and empties the account,', () => {
     expect(await meanwhile([releaseOf(id)], sweep)).toEqual([]);
   });
 
+  it('the sweeper leaves alone a chat that recorded progress', async () => {
+    const id = newId('chat');
+    await chat(id);
+    await database.query(
+      `UPDATE reservation SET expires_at = now() - interval '1 s' WHERE id = $1`,
+      [id],
+    );
+    const served = { model: 'm', provider: 'p', inputTokens: 1, outputTokens: 1 };
+    const progress = [{ id, ...served, amount: 10, ttlMs: 60_000 }];
+    const sweep = async () => {
+      // The progress is committed with the transaction that holds the account.
+      await holder.query('SELECT chat_checkpoint($1)', [JSON.stringify(progress)]);
+      return chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
+    };
+    const grant = { verb: 'grant', id: 'more', amount: 1, actor: 'test', reason: 'test' };
+    expect(await meanwhile([grant], sweep)).toEqual([]);
+    expect(await database.balance(organizationId)).toMatchObject({ posted: 101, reserved: 60 });
+    await database.query('SELECT ledger_apply($1)', [
+      JSON.stringify([{ organizationId, ...releaseOf(id) }]),
+    ]);
+  });
+
   it('the window is not used beyond its limit', async () => {
     await ledger.grant({ organizationId, id: 'more', amountMicro: 1000, actor: 'a', reason: 'r' });
     const id = newId('job');

@@ -182,7 +182,7 @@ export const imageLines = [
   line(
     '4.7',
     '| seed | number | no | 0–2147483647 |',
-    ...generateIds.map((model) => takes(generate({ model, seed: 2_147_483_647 }))),
+    takes(...generateIds.map((model) => generate({ model, seed: 2_147_483_647 }))),
     takes(generate({ seed: 0 })),
     refuses(generate({ seed: -1 }), 'seed'),
     refuses(generate({ seed: 2_147_483_648 }), 'seed'),
@@ -288,7 +288,7 @@ export const imageLines = [
     answers(edit({ numImages: 2, outputFormat: 'webp', seed: 7 }), 200, {
       data: { images: [{ contentType: 'image/webp' }, { contentType: 'image/webp' }] },
     }),
-    ...editIds.map((model) => takes(edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
+    takes(...editIds.map((model) => edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
     ...oneOf(edit, 'outputFormat', ['jpeg', 'png', 'webp'], 'gif'),
     refuses(edit({ seed: -1 }), 'seed'),
   ),
@@ -314,7 +314,7 @@ export const imageLines = [
   line(
     '4.7',
     '`maskUrl` (string URL; inpainting mask, white regions are edited; same models)',
-    ...newest.map((model) => takes(withMask({ model }))),
+    takes(...newest.map((model) => withMask({ model }))),
     refuses(withMask({ model: 'nano-banana' }), 'maskUrl', 'UNSUPPORTED_PARAMETER'),
     refuses(edit({ model: 'alpha-image-2', maskUrl: 'no url' }), 'maskUrl'),
   ),
@@ -329,9 +329,8 @@ export const imageLines = [
     '4.7',
     '`scaleFactor` (number: 2 default, 4, 6)',
     answers(upscale({}), 200, done({ scaleFactor: 2 })),
-    ...[2, 4, 6].map((scaleFactor) =>
-      answers(upscale({ scaleFactor }), 200, done({ scaleFactor })),
-    ),
+    answers(upscale({ scaleFactor: 6 }), 200, done({ scaleFactor: 6 })),
+    takes(upscale({ scaleFactor: 2 }), upscale({ scaleFactor: 4 })),
     refuses(upscale({ scaleFactor: 3 }), 'scaleFactor'),
   ),
   line(
@@ -344,8 +343,11 @@ export const imageLines = [
   line(
     '4.7',
     '`model` (service_a only: `Standard V2`, `High Fidelity V2`, `CGI`, `Low Resolution V2`)',
-    ...['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2'].map((model) =>
-      answers(upscale({ model }), 200, done({ model })),
+    answers(upscale({ model: 'CGI' }), 200, done({ model: 'CGI' })),
+    takes(
+      ...['Standard V2', 'High Fidelity V2', 'Low Resolution V2'].map((model) =>
+        upscale({ model }),
+      ),
     ),
     refuses(upscale({ model: 'Standard V3' }), 'model'),
     refuses(upscale({ service: 'service_b', model: 'CGI' }), 'model', 'UNSUPPORTED_PARAMETER'),
@@ -385,17 +387,22 @@ export const imageLines = [
     '4.7',
     '`model` (`General Use (Light)` default, `General Use (Heavy)`, `Portrait`)',
     answers(cutOut({}), 200, done({ model: 'General Use (Light)' })),
-    ...['General Use (Light)', 'General Use (Heavy)', 'Portrait'].map((model) =>
-      answers(cutOut({ model }), 200, done({ model })),
-    ),
+    answers(cutOut({ model: 'Portrait' }), 200, done({ model: 'Portrait' })),
+    takes(cutOut({ model: 'General Use (Light)' }), cutOut({ model: 'General Use (Heavy)' })),
     refuses(cutOut({ model: 'Landscape' }), 'model', 'UNKNOWN_MODEL'),
   ),
   line(
     '4.7',
     '`operatingResolution` (`1024x1024` default, `2048x2048`, `2304x2304`)',
     answers(cutOut({}), 200, done({ operatingResolution: '1024x1024' })),
-    ...['1024x1024', '2048x2048', '2304x2304'].map((operatingResolution) =>
-      answers(cutOut({ operatingResolution }), 200, done({ operatingResolution })),
+    answers(
+      cutOut({ operatingResolution: '2304x2304' }),
+      200,
+      done({ operatingResolution: '2304x2304' }),
+    ),
+    takes(
+      cutOut({ operatingResolution: '1024x1024' }),
+      cutOut({ operatingResolution: '2048x2048' }),
     ),
     refuses(cutOut({ operatingResolution: '512x512' }), 'operatingResolution'),
   ),

@@ -319,7 +319,7 @@ export const limitLines = [
   line(
     '8',
     '| Dimensions | 1024–4096 px (`seedream`); custom imageSize multiples of 16 | Image generate |',
-    ...[1024, 4096].map((edge) => takes(image({ model: 'seedream', width: edge, height: edge }))),
+    takes(...[1024, 4096].map((edge) => image({ model: 'seedream', width: edge, height: edge }))),
     ...[1023, 4097].flatMap((edge) => [
       refuses(image({ model: 'seedream', width: edge, height: 2048 }), 'width'),
       refuses(image({ model: 'seedream', width: 2048, height: edge }), 'height'),
