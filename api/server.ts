@@ -58,8 +58,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let handle: Handler = answerStarting;
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
-  const opened = await openProcess(config, logger, 'api');
-  const { services, connection, client } = opened;
+  const resources = await openProcess(config, logger, 'api');
+  const { services, connection, client } = resources;
   const updates = await openJobUpdates({ databaseUrl: config.DATABASE_URL, ...services });
   let draining = false;
   const readiness = {
@@ -102,7 +102,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await services.chat.drained();
       await services.chat.close();
       await metricsServer?.close();
-      await opened.close();
+      await resources.close();
     },
   };
 }

@@ -155,13 +155,13 @@ const callName = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
 /** Checks that providers accepted each call at most once (design §3.6). */
 function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
-  const seen = new Map<string, number>();
+  const timesByName = new Map<string, number>();
   for (const { webhookUrl, idempotencyKey } of submits) {
     const [, jobId, call] = callName.exec(webhookUrl ?? idempotencyKey ?? '') ?? [];
     if (jobId === undefined) continue;
     const name = `${jobId}:${call}`;
-    seen.set(name, (seen.get(name) ?? 0) + 1);
+    timesByName.set(name, (timesByName.get(name) ?? 0) + 1);
   }
-  const subjects = [...seen].filter(([, times]) => times > 1).map(([name]) => name);
-  return { name: repeatedName, examined: seen.size, subjects };
+  const subjects = [...timesByName].filter(([, times]) => times > 1).map(([name]) => name);
+  return { name: repeatedName, examined: timesByName.size, subjects };
 }

@@ -121,8 +121,8 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
     /** Charges or releases. @throws AssertionError if more is charged than was reserved */
     settle: async ({ amountMicro, job, ...settle }: Settle): Promise<SettleVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
-      const moved = { verb: 'settle', amount: amountMicro, ...settle };
-      return move(job ? { ...moved, job: jsonOf(job) } : moved, settleVerdict);
+      const settlement = { verb: 'settle', amount: amountMicro, ...settle };
+      return move(job ? { ...settlement, job: jsonOf(job) } : settlement, settleVerdict);
     },
     /** Gives credits back. @throws AssertionError if there is no such reservation */
     refund: ({ amountMicro, ...refund }: Refund): Promise<RefundVerdict> =>

@@ -129,8 +129,8 @@ export function usageRecords(
   { type, status, bounds = [], ...filter }: Records,
 ): FragmentSqlToken[] {
   const ofType = type === 'chat' ? [kinds.chat] : [kinds.job];
-  const listed = type === undefined ? Object.values(kinds) : ofType;
-  return listed.map((kind) => {
+  const listedKinds = type === undefined ? Object.values(kinds) : ofType;
+  return listedKinds.map((kind) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
     if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
     if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);

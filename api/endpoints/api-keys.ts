@@ -67,14 +67,14 @@ export const apiKeys = section('API keys', {
       // The secret is not stored, so a repeated request fails with the id of the key.
       const identity = { memberId, ...body };
       const request = { organizationId, path: '/api-keys', body: identity, subjectId: keyId };
-      const made = await pool.transaction(async (connection) => {
+      const createdKey = await pool.transaction(async (connection) => {
         const earlierId = await claimInTransaction(connection, ctx, request);
         if (earlierId !== null) {
           throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlierId } });
         }
         return createKeys(connection, config.KEY_PEPPER).create(requested);
       });
-      return shownOnce(ctx, made);
+      return shownOnce(ctx, createdKey);
     },
   }),
 
@@ -97,14 +97,17 @@ export const apiKeys = section('API keys', {
     async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
       const { overlapSeconds, expiresAt } = body;
       requireFuture(caller, expiresAt);
-      const made = await keys.rotate({
+      const createdKey = await keys.rotate({
         memberId: caller.memberId,
         makerKeyId: caller.keyId,
         keyId,
         overlapMs: overlapSeconds === undefined ? overlapPresetMs : overlapSeconds * 1000,
         expiresAtMs: expiresAt,
       });
-      return { ...shownOnce(ctx, made), replaced: { keyId, expiresAt: made.oldExpiresAt } };
+      return {
+        ...shownOnce(ctx, createdKey),
+        replaced: { keyId, expiresAt: createdKey.oldExpiresAt },
+      };
     },
   }),
 

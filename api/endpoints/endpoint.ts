@@ -98,14 +98,14 @@ export function defineEndpoint<Parts extends RequestParts, Answer>(
   const { route, scope = 'admin', request = {}, ...rest } = definition;
   const { answers = { 200: 'Done.' } } = definition;
   const [method, path] = route.split(' ');
-  const described = Object.entries(answers).map(([status, answer]) => [
+  const answerEntries = Object.entries(answers).map(([status, answer]) => [
     status,
     typeof answer === 'string' ? { description: answer } : answer,
   ]);
   const parts = {
     request,
     errors: listErrorCodes(definition),
-    answers: Object.fromEntries(described),
+    answers: Object.fromEntries(answerEntries),
   };
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Endpoint;

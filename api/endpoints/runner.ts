@@ -104,9 +104,9 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
   const presetBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
-  const sent = await readJson(ctx, bodyBytesMax ?? presetBytesMax);
-  const parsed = parseWith(body, sent);
-  const ignored = ignoredFields(body, sent);
+  const json = await readJson(ctx, bodyBytesMax ?? presetBytesMax);
+  const parsed = parseWith(body, json);
+  const ignored = ignoredFields(body, json);
   if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
   return scope === 'admin' ? withActor(parsed, ctx.state.operator) : parsed;
 }

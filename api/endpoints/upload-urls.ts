@@ -118,9 +118,9 @@ export const uploadUrls = section('Storage', {
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
  */
 function findType({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
-  const accepted = mediaTypes.map((type) => type.contentType).join(', ');
+  const acceptedTypes = mediaTypes.map((type) => type.contentType).join(', ');
   const refuse = (path: string): never => {
-    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${accepted}`);
+    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${acceptedTypes}`);
   };
   if (contentType !== undefined) {
     return mediaTypeOf(contentType) ?? refuse('contentType');

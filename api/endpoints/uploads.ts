@@ -84,8 +84,8 @@ async function receiveFile(ctx: Context, deps: Receiving): Promise<z.infer<typeo
     if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
       throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
     }
-    const stored = await deps.storage.put(key, path);
-    if (stored === 'exists') throw new GatewayError('ALREADY_UPLOADED');
+    const putResult = await deps.storage.put(key, path);
+    if (putResult === 'exists') throw new GatewayError('ALREADY_UPLOADED');
     await deps.uploads.complete(upload.id, file);
     return {
       fileId: upload.id,

@@ -141,9 +141,9 @@ function sumRows(rows: readonly UsageSum[]): Sums {
 }
 
 function showLine(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
-  const named = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
-  const tags = named.filter(([group]) => group.startsWith('metadata.'));
-  const others = named.filter(([group]) => !group.startsWith('metadata.'));
+  const entries = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
+  const tags = entries.filter(([group]) => group.startsWith('metadata.'));
+  const others = entries.filter(([group]) => !group.startsWith('metadata.'));
   return {
     ...Object.fromEntries(others.map(([group, key]) => [columnName(group), key])),
     ...(tags.length > 0 && {

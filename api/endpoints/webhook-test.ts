@@ -48,8 +48,8 @@ export const webhookTest = section('Webhooks', {
       const message = await signMessage(signingSecrets, organizationId, { id, event });
       const startedAtMs = performance.now();
       const timeoutMs = config.WEBHOOK_TIMEOUT_MS;
-      const sent = await sendMessage(outbound, { url, message, timeoutMs });
-      const { outcome, status, error, response } = sent;
+      const delivery = await sendMessage(outbound, { url, message, timeoutMs });
+      const { outcome, status, error, response } = delivery;
       const durationMs = Math.round(performance.now() - startedAtMs);
       return toData({ outcome, status, error, response, durationMs, ...message });
     },

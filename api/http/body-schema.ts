@@ -46,7 +46,7 @@ export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
   { nameMax, countMax, nameForm, nameRule }: RecordBounds,
 ) {
-  const described: z.core.JSONSchema.ObjectSchema = {
+  const recordSchema: z.core.JSONSchema.ObjectSchema = {
     type: 'object',
     maxProperties: countMax,
     propertyNames: {
@@ -69,9 +69,9 @@ export function recordOf<Value extends string | number>(
       },
     )
     .meta({
-      ...described,
+      ...recordSchema,
       override: ({ jsonSchema }: { jsonSchema: object }) => {
-        Object.assign(jsonSchema, described);
+        Object.assign(jsonSchema, recordSchema);
       },
     })
     .pipe(z.record(z.string().max(nameMax), value));

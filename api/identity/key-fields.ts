@@ -10,8 +10,8 @@ const nameLengthMax = 64;
 const expiryMaxMs = 253_402_300_799_999;
 
 /** Patterns of one character: any except control characters, and any visible character. */
-const printed = '[^\\u0000-\\u001f\\u007f-\\u009f]';
-const seen = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
+const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
 /** Makes the schema of a text that is not blank and has no control characters. */
 export const plainText = (lengthMax: number) =>
@@ -23,7 +23,7 @@ export const plainText = (lengthMax: number) =>
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
-    .meta({ maxLength: lengthMax, pattern: `^${printed}*${seen}${printed}*$` });
+    .meta({ maxLength: lengthMax, pattern: `^${printable}*${visible}${printable}*$` });
 
 /** Name of a key: 1–64 characters. */
 export const keyName = plainText(nameLengthMax);

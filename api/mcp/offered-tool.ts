@@ -18,8 +18,8 @@ export interface OfferedTool {
 
 /** Makes the schema of a tool's arguments. */
 export const makeInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
-  const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return ToolSchema.shape.inputSchema.parse({ ...described, type: 'object' });
+  const jsonSchema = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return ToolSchema.shape.inputSchema.parse({ ...jsonSchema, type: 'object' });
 };
 
 /** Highest number of characters of all arguments in a URL. */

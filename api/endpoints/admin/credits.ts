@@ -48,10 +48,10 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
       const { credits, ...moveOfBody } = write.body;
       const amountMicro = way.sign * microFromCredits(credits);
-      const moved = await ledger.grant({ ...moveOfBody, organizationId, amountMicro });
-      if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
-      if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
-      if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+      const grant = await ledger.grant({ ...moveOfBody, organizationId, amountMicro });
+      if (grant.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
+      if (grant.verdict === 'insufficient_credits') throwRefusal(grant);
+      if (grant.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       // The ledger commits the move together with moves of other requests, so a crash may prevent
       // this record. The ledger entry has the actor and the reason too, and a repeated request adds
       // the record.
@@ -62,9 +62,9 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
         details: { id: moveOfBody.id, credits },
         actionKey: `grant:${organizationId}:${moveOfBody.id}`,
       });
-      if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
-      const available = creditsFromMicro(moved.balance.available);
-      return { success: true as const, repeated: moved.repeated, available };
+      if (grant.repeated) ctx.set('Idempotent-Replayed', 'true');
+      const available = creditsFromMicro(grant.balance.available);
+      return { success: true as const, repeated: grant.repeated, available };
     },
   });
 

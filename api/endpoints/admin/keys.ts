@@ -46,7 +46,7 @@ export const keys = section('API keys', {
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
       const { actor: _actor, reason: _reason, expiresAt, ...fields } = write.body;
-      const made = await pool.transaction(async (connection) => {
+      const createdKey = await pool.transaction(async (connection) => {
         const key = await createKeys(connection, config.KEY_PEPPER).create({
           scopes,
           ...fields,
@@ -67,7 +67,7 @@ export const keys = section('API keys', {
         });
         return key;
       });
-      return toData(shownOnce(ctx, made));
+      return toData(shownOnce(ctx, createdKey));
     },
   }),
 

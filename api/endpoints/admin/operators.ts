@@ -49,7 +49,7 @@ export const actionSchema = responseSchema(recordedAction)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
 
-const named = section('Operators', {
+const operatorEndpoints = section('Operators', {
   getOperator: defineEndpoint({
     route: 'GET /api/admin/v1/operator',
     summary: 'Get the operator of this key',
@@ -86,17 +86,17 @@ const named = section('Operators', {
     async handle({ ctx, operator, ...write }, { pool, config }) {
       requireAdminKey(operator);
       const { name } = write.body;
-      const made = await pool.transaction(async (connection) => {
-        const operatorWithKey = await createOperator(connection, config.KEY_PEPPER, name);
+      const newOperator = await pool.transaction(async (connection) => {
+        const createdOperator = await createOperator(connection, config.KEY_PEPPER, name);
         await recordAction(connection, write, {
           action: 'operator.created',
-          subject: operatorWithKey.operatorId,
+          subject: createdOperator.operatorId,
           details: { name },
         });
-        return operatorWithKey;
+        return createdOperator;
       });
       ctx.set('Cache-Control', 'no-store');
-      return toData(toResponse(made));
+      return toData(toResponse(newOperator));
     },
   }),
 
@@ -170,4 +170,4 @@ const actions = section('Actions', {
 });
 
 /** Endpoints on operators, their sessions, and their recorded actions. */
-export const operators = [...named, ...actions];
+export const operators = [...operatorEndpoints, ...actions];

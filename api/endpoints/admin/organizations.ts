@@ -80,7 +80,7 @@ export const organizations = section('Organizations', {
     async handle(write, { pool }) {
       const { name, windowAllowanceCredits } = write.body;
       const windowLimitMicro = toMicro(windowAllowanceCredits);
-      const made = await pool.transaction(async (connection) => {
+      const newIds = await pool.transaction(async (connection) => {
         const ids = await createOrganization(connection, { name, windowLimitMicro });
         await recordAction(connection, write, {
           action: 'organization.created',
@@ -90,8 +90,8 @@ export const organizations = section('Organizations', {
         });
         return ids;
       });
-      const record = await readOrganization(pool, made.organizationId);
-      return toData({ ...showOrganization(record), ownerId: made.memberId });
+      const record = await readOrganization(pool, newIds.organizationId);
+      return toData({ ...showOrganization(record), ownerId: newIds.memberId });
     },
   }),
 

@@ -47,11 +47,11 @@ export const refunds = section('Jobs', {
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
     async handle({ ctx, ...write }, { pool, oversight, ledger }) {
-      const recorded = actionSubject(await findAnyJob(write, { oversight }));
+      const job = await findAnyJob(write, { oversight });
       const { id: refundId, credits, actor, reason } = write.body;
       const refund = await ledger.refund({
-        organizationId: recorded.organizationId,
-        id: recorded.subject,
+        organizationId: job.organization_id,
+        id: job.id,
         refundId,
         amountMicro: credits === undefined ? undefined : microFromCredits(credits),
         actor,
@@ -62,10 +62,10 @@ export const refunds = section('Jobs', {
       const amountCredits = creditsFromMicro(refund.amount);
       // A crash may prevent this record, as for grants.
       await recordAction(pool, write, {
-        ...recorded,
+        ...actionSubject(job),
         action: 'job.refunded',
         details: { id: refundId, credits: amountCredits },
-        actionKey: `refund:${recorded.subject}:${refundId}`,
+        actionKey: `refund:${job.id}:${refundId}`,
       });
       if (refund.repeated) ctx.set('Idempotent-Replayed', 'true');
       return {

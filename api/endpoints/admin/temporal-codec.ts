@@ -42,7 +42,7 @@ const exchange = z.object({
 const content = { 'application/json': { schema: exchange } };
 
 type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
-const directions: Record<string, Direction> = { decode: decrypted, encode: encrypted };
+const directions: Record<string, Direction> = { decode: decrypt, encode: encrypt };
 
 /** Declares the CORS preflight of a path. */
 const preflight = (path: `/${string}`) =>
@@ -90,7 +90,7 @@ export const temporalCodec = [
     handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
       allowOrigin(ctx, config);
       if (!isCodecWord(word)) throw new GatewayError('Unauthorized');
-      return convert(ctx, (payload) => decrypted(payloadCodec, payload));
+      return convert(ctx, (payload) => decrypt(payloadCodec, payload));
     },
   }),
 ];
@@ -101,14 +101,14 @@ async function convert(
 ): Promise<z.infer<typeof exchange>> {
   const body = parseWith(exchange, await readJson(ctx, bytesMax));
   const { payloads } = Payloads.fromObject(body);
-  const converted = await Promise.all(payloads.map(direct));
+  const convertedPayloads = await Promise.all(payloads.map(direct));
   ctx.set('Cache-Control', 'no-store');
-  const answer = Payloads.create({ payloads: converted });
+  const answer = Payloads.create({ payloads: convertedPayloads });
   return exchange.parse(Payloads.toObject(answer, { bytes: String, arrays: true }));
 }
 
 /** Decrypts a payload; returns it unchanged if its key is lost, to show the rest. */
-async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+async function decrypt(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {
     return (await codec.decode([payload]))[0] ?? payload;
   } catch (error) {
@@ -117,7 +117,7 @@ async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload
   }
 }
 
-async function encrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+async function encrypt(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   return (await codec.encode([payload]))[0] ?? payload;
 }
 

@@ -45,14 +45,14 @@ export const users = section('Organizations', {
     async handle({ params: { organizationId }, ...write }, { pool }) {
       const { name, role: roleOfUser } = write.body;
       const userId = await pool.transaction(async (connection) => {
-        const made = await createMember(connection, { organizationId, name, role: roleOfUser });
+        const memberId = await createMember(connection, { organizationId, name, role: roleOfUser });
         await recordAction(connection, write, {
           action: 'user.created',
           organizationId,
-          subject: made,
+          subject: memberId,
           details: { name, role: roleOfUser },
         });
-        return made;
+        return memberId;
       });
       return toData(toResponse(await readMember(pool, userId)));
     },
