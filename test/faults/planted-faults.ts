@@ -91,6 +91,20 @@ const money: Fault[] = [
     tests: ['test/chat/settlements.test.ts', 'test/ledger/budgets.test.ts'],
   },
   {
+    name: 'refunds exceed the charge',
+    file: ledgerSql,
+    original: '(change BETWEEN 1 AND refundable) IS NOT TRUE',
+    planted: 'change < 1',
+    tests: ['test/ledger/refunds.test.ts'],
+  },
+  {
+    name: 'refunds are added to the budget of the key',
+    file: ledgerSql,
+    original: "IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN",
+    planted: 'IF (d.r).budget_id IS NOT NULL THEN',
+    tests: ['test/api/refunds.test.ts'],
+  },
+  {
     name: 'a settled job keeps its old status',
     file: ledgerSql,
     original: "WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;",
