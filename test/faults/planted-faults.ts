@@ -11,6 +11,8 @@ export interface Fault {
 
 const ledger = 'test/ledger/ledger.test.ts';
 const ledgerSql = 'ledger/ledger.sql';
+const decisionsSql = 'ledger/ledger-decisions.sql';
+const jobsSql = 'ledger/ledger-jobs.sql';
 
 const money: Fault[] = [
   {
@@ -22,49 +24,49 @@ const money: Fault[] = [
   },
   {
     name: 'a balance does not bound reservations',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'ELSIF available < price THEN',
     planted: 'ELSIF false THEN',
     tests: [ledger],
   },
   {
     name: 'a release charges the reservation',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'a.posted := a.posted - cost;',
     planted: 'a.posted := a.posted - CASE WHEN charging THEN cost ELSE r.amount END;',
     tests: [ledger],
   },
   {
     name: 'a settlement is repeated',
-    file: ledgerSql,
+    file: decisionsSql,
     original: "ELSIF r.state <> 'reserved' THEN",
     planted: 'ELSIF false THEN',
     tests: [ledger],
   },
   {
     name: 'a grant is repeated',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'ELSIF granted IS NOT NULL THEN',
     planted: 'ELSIF false THEN',
     tests: [ledger],
   },
   {
     name: 'a job may cost more than its reservation',
-    file: ledgerSql,
+    file: decisionsSql,
     original: "ELSIF price > r.amount AND r.kind = 'studio' THEN",
     planted: 'ELSIF false THEN',
     tests: [ledger],
   },
   {
     name: 'released credits go to a later window',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'IF a.window_started_at = r.window_started_at THEN',
     planted: "IF r.kind = 'studio' THEN",
     tests: ['test/ledger/window.test.ts'],
   },
   {
     name: 'a window never ends',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN',
     planted: 'IF studio AND a.window_started_at IS NULL THEN',
     tests: ['test/ledger/window.test.ts'],
@@ -85,14 +87,14 @@ const money: Fault[] = [
   },
   {
     name: 'a chat costs more than the balance',
-    file: ledgerSql,
+    file: decisionsSql,
     original: 'cost bigint := least(price, payable);',
     planted: 'cost bigint := price;',
     tests: ['test/chat/settlements.test.ts', 'test/ledger/budgets.test.ts'],
   },
   {
     name: 'refunds exceed the charge',
-    file: ledgerSql,
+    file: decisionsSql,
     original: '(change BETWEEN 1 AND refundable) IS NOT TRUE',
     planted: 'change < 1',
     tests: ['test/ledger/refunds.test.ts'],
@@ -106,7 +108,7 @@ const money: Fault[] = [
   },
   {
     name: 'a settled job keeps its old status',
-    file: ledgerSql,
+    file: jobsSql,
     original: "WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;",
     planted: 'WHERE false;',
     tests: ['test/ledger/budgets.test.ts'],
@@ -181,7 +183,7 @@ const chat: Fault[] = [
   },
   {
     name: 'a chat reserves for an Idempotency-Key that another request holds',
-    file: ledgerSql,
+    file: decisionsSql,
     original: "ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN",
     planted: 'ELSIF false THEN',
     tests: ['test/ledger/batches.test.ts'],

@@ -1,0 +1,173 @@
+-- Decisions of the ledger: reserve → charge | release, refunds of charges, and grants.
+--
+-- A function decide_… receives the account (null if there is none), the reservation with the id of
+-- the move (null if there is none) and the move. It returns the answer, the new account and
+-- reservation, and the key and kind of the ledger entry. Without a key nothing changes. A move is
+-- idempotent by its id; an impossible move is answered, not raised as an error, so that the other
+-- moves of the batch are not affected.
+
+CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
+  LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
+
+CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
+  json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
+
+-- Reserves {organizationId, id, kind, amount, ttlMs, job?}. A chat has {amountMin, amountMax,
+-- claim?, chat} instead of amount and job: the reservation is as much of amountMax as balance and
+-- budget allow, and at least amountMin; `payable` is the total that they allow. `budget` is the
+-- budget of the key (budgets.sql), or null.
+CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  at timestamptz := clock_timestamp();
+  available bigint := a.posted - a.reserved;
+  key_limit bigint := budget->>'limit';
+  key_used bigint := budget->>'used';
+  payable bigint := least(available, key_limit - key_used);
+  price bigint := coalesce((move->>'amount')::bigint,
+    greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, payable)));
+  studio boolean := move->>'kind' = 'studio';
+  chat jsonb := move->'chat';
+BEGIN
+  -- A window opens with the first reservation after the end of the previous window. It starts at a
+  -- whole millisecond, because responses show milliseconds.
+  IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
+    a.window_started_at := date_trunc('milliseconds', at); a.window_used := 0;
+  END IF;
+  IF a.organization_id IS NULL THEN
+    answer := '{"verdict": "no_account"}';
+  ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN
+    answer := '{"verdict": "claim_lost"}';
+  ELSIF r.organization_id <> a.organization_id OR r.amount <> price THEN
+    answer := '{"verdict": "mismatch"}';
+  ELSIF r.id IS NOT NULL THEN
+    answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
+      'amount', price, 'payable', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+  ELSIF key_limit = 0 OR key_used + price > key_limit THEN
+    answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
+  ELSIF available < price THEN
+    answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
+      'balance', ledger_balance(a));
+  ELSIF studio AND price > a.window_limit THEN
+    answer := json_build_object('verdict', 'window_limit_exceeded', 'required', price,
+      'limit', a.window_limit, 'balance', ledger_balance(a));
+  ELSIF studio AND a.window_used + price > a.window_limit THEN
+    answer := json_build_object('verdict', 'window_exhausted', 'now', at, 'required', price,
+      'limit', a.window_limit, 'used', a.window_used,
+      'resetAt', ledger_window_end(a.window_started_at), 'balance', ledger_balance(a));
+  ELSE
+    a.reserved := a.reserved + price;
+    IF studio THEN
+      a.window_used := a.window_used + price;
+      r.window_started_at := a.window_started_at;
+    ELSE
+      r.key_id := chat->>'keyId'; r.model := chat->>'model'; r.provider := chat->>'provider';
+      r.streamed := chat->'streamed'; r.request_id := chat->>'requestId'; r.metadata := chat->'metadata';
+      r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0; r.loss_micro := 0;
+    END IF;
+    r.id := move->>'id'; r.organization_id := a.organization_id; r.kind := move->>'kind';
+    r.amount := price; r.state := 'reserved'; r.created_at := at;
+    r.expires_at := at + (move->>'ttlMs')::bigint * interval '1 millisecond';
+    key := 'reserve:' || r.id; kind := 'reserve';
+    answer := json_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
+      'amount', price, 'payable', payable, 'createdAt', at, 'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?,
+-- error?, artifacts?}}; a chat has {inputTokens, outputTokens, countedBy, model?, provider?}
+-- instead of job; model and provider are those that were called last. Charge and release share one
+-- key, so that only one of them can happen. A chat may cost more than its reservation: the balance
+-- and the budget of its key pay the difference, and `loss_micro` is the part that they cannot pay.
+CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  charging boolean := move->>'to' = 'charged';
+  price bigint := CASE WHEN charging THEN (move->>'amount')::bigint ELSE 0 END;
+  payable bigint := r.amount + greatest(0,
+    least(a.posted - a.reserved, (budget->>'limit')::bigint - (budget->>'used')::bigint));
+  cost bigint := least(price, payable);
+BEGIN
+  IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
+    answer := '{"verdict": "not_reserved"}';
+  ELSIF r.state <> 'reserved' THEN
+    answer := json_build_object('verdict', 'already_settled', 'state', r.state,
+      'charged', coalesce(r.charged, 0), 'balance', ledger_balance(a));
+  ELSIF price > r.amount AND r.kind = 'studio' THEN
+    answer := '{"verdict": "above_reservation"}';
+  ELSE
+    a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
+    -- Unused credits go back to the window that they were reserved in, never to a later one.
+    IF a.window_started_at = r.window_started_at THEN
+      a.window_used := a.window_used - (r.amount - cost);
+    END IF;
+    r.state := move->>'to'; r.reason := move->>'reason'; r.settled_at := clock_timestamp();
+    IF charging THEN r.charged := cost; END IF;
+    IF r.kind = 'chat' THEN
+      r.input_tokens := move->'inputTokens'; r.output_tokens := move->'outputTokens';
+      r.cached_input_tokens := move->'cachedInputTokens'; r.cache_write_tokens := move->'cacheWriteTokens';
+      r.reasoning_tokens := move->'reasoningTokens';
+      r.counted_by := move->>'countedBy'; r.loss_micro := price - cost;
+      r.model := coalesce(move->>'model', r.model); r.provider := coalesce(move->>'provider', r.provider);
+    END IF;
+    key := 'settle:' || r.id; kind := CASE WHEN charging THEN 'charge' ELSE 'release' END;
+    answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
+      'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- Refunds {organizationId, id, refundId, amount?, actor, reason}: gives credits of a charged
+-- reservation back; without `amount`, all that are not refunded yet. The six-hour window and the
+-- budget of the key do not change, because the work was done.
+CREATE FUNCTION decide_refund(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  refund_key text := 'refund:' || r.id || ':' || (move->>'refundId');
+  repeated ledger_entry; refundable bigint; change bigint;
+BEGIN
+  SELECT * INTO repeated FROM ledger_entry e
+    WHERE e.organization_id = a.organization_id AND e.idempotency_key = refund_key;
+  -- A repeated move is decided by the refunds before its entry.
+  refundable := r.charged - (SELECT coalesce(sum(e.posted_change), 0) FROM ledger_entry e
+    WHERE e.reservation_id = r.id AND e.kind = 'refund'
+      AND (repeated.sequence IS NULL OR e.sequence < repeated.sequence));
+  change := coalesce((move->>'amount')::bigint, refundable);
+  IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
+    answer := '{"verdict": "not_reserved"}';
+  ELSIF repeated.posted_change <> change THEN
+    answer := '{"verdict": "mismatch"}';
+  ELSIF repeated.sequence IS NULL AND (change BETWEEN 1 AND refundable) IS NOT TRUE THEN
+    answer := json_build_object('verdict', 'not_refundable', 'state', r.state,
+      'charged', coalesce(r.charged, 0), 'refunded', coalesce(r.refunded, 0));
+  ELSE
+    IF repeated.sequence IS NULL THEN
+      a.posted := a.posted + change; r.refunded := coalesce(r.refunded, 0) + change;
+      key := refund_key; kind := 'refund';
+    END IF;
+    answer := json_build_object('verdict', 'refunded', 'repeated', key IS NULL, 'amount', change,
+      'refunded', r.refunded, 'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- {organizationId, id, amount, actor, reason}: adds credits, or takes unreserved ones back.
+CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE change bigint := move->>'amount'; granted bigint;
+BEGIN
+  r := NULL;
+  SELECT e.posted_change INTO granted FROM ledger_entry e
+    WHERE e.organization_id = a.organization_id AND e.idempotency_key = 'grant:' || (move->>'id');
+  IF a.organization_id IS NULL THEN
+    answer := '{"verdict": "no_account"}';
+  ELSIF granted IS NOT NULL THEN
+    answer := json_build_object('repeated', true, 'balance', ledger_balance(a),
+      'verdict', CASE WHEN granted = change THEN 'granted' ELSE 'mismatch' END);
+  ELSIF a.posted - a.reserved + change < 0 THEN
+    answer := json_build_object('verdict', 'insufficient_credits', 'required', -change,
+      'balance', ledger_balance(a));
+  ELSE
+    a.posted := a.posted + change;
+    key := 'grant:' || (move->>'id'); kind := 'grant';
+    answer := json_build_object('verdict', 'granted', 'repeated', false, 'balance', ledger_balance(a));
+  END IF;
+END $$;
