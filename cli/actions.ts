@@ -1,7 +1,7 @@
 /** Commands that send one request and show its response. */
 import type { Command } from 'commander';
 import { fields, oneAnswer, type Fields } from './output.ts';
-import { apiRoots, sessionOf, type KeyOwner } from './session.ts';
+import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
 /** Command with its request and the text of its response. */
 export interface Action<Options> {
@@ -28,7 +28,7 @@ export function addAction<Options extends object>(action: Action<Options>): void
   const { command, as = 'caller', method, path, body, bare, text } = action;
   const schema = bare ? fields.transform((data) => ({ data })) : oneAnswer;
   command.action(async () => {
-    const session = sessionOf(command);
+    const session = openSession(command);
     const { args } = command;
     const { body: answer, raw } = await session
       .client(as)

@@ -1,5 +1,5 @@
 /** Price estimates of requests. */
-import { cellsOf, list, listIn, oneAnswer, table } from './output.ts';
+import { toCells, list, readList, oneAnswer, table } from './output.ts';
 import type { Session } from './session.ts';
 
 /**
@@ -15,10 +15,10 @@ export async function showEstimate(
     .client('caller')
     .send(`/api/v1${path}/estimate`, oneAnswer, request);
   session.output.show(raw, () => {
-    const items = listIn(body.data, 'items').map((item) =>
-      cellsOf(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
+    const items = readList(body.data, 'items').map((item) =>
+      toCells(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
     );
-    const total = cellsOf(body.data, { model: 'model', credits: 'credits' });
+    const total = toCells(body.data, { model: 'model', credits: 'credits' });
     return `${list(total)}\n${table(items)}`;
   });
 }

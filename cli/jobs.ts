@@ -26,7 +26,7 @@ const studioAnswer = z.looseObject({ data: z.looseObject({}), credits: credits.o
 const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
 /** Job, with the body of the response that contained it. */
-interface SeenJob {
+interface JobResponse {
   job: z.infer<typeof jobResource>;
   raw: unknown;
 }
@@ -35,7 +35,11 @@ interface SeenJob {
 const pollWaitSeconds = 2;
 
 /** Polls a job until it has ended, and prints each change of its phase. */
-export async function watchJob(api: ApiClient, jobId: string, output: Output): Promise<SeenJob> {
+export async function watchJob(
+  api: ApiClient,
+  jobId: string,
+  output: Output,
+): Promise<JobResponse> {
   const startedAt = performance.now();
   // The first poll returns at once, so that the phase is printed immediately; later polls wait for
   // a change.
@@ -58,7 +62,7 @@ export async function watchJob(api: ApiClient, jobId: string, output: Output): P
   }
 }
 
-function progressLine(job: SeenJob['job'], seconds: number | null): string {
+function progressLine(job: JobResponse['job'], seconds: number | null): string {
   const state = job.done ? job.status : job.phase;
   return `${job.jobId}  ${state}${seconds === null ? '' : `  ${seconds} s`}`;
 }
@@ -66,11 +70,10 @@ function progressLine(job: SeenJob['job'], seconds: number | null): string {
 /** Prints a job, and saves its media if `out` is set. Returns false if the job failed. */
 export async function showJob(
   output: Output,
-  { job, raw }: SeenJob,
+  { job, raw }: JobResponse,
   out?: string,
 ): Promise<boolean> {
-  const urls = mediaUrls(job.result);
-  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
+  const { saved, fields } = await saveResult(job.result, out);
   output.show(raw, () =>
     list({
       job: job.jobId,
@@ -80,7 +83,7 @@ export async function showJob(
       credits: job.billing.state === 'charged' ? job.billing.charged : job.billing.reserved,
       billing: job.billing.state,
       ...(job.error && { error: `${job.error.code}: ${job.error.message}` }),
-      ...resultFields(job.result, urls, saved),
+      ...fields,
     }),
   );
   // With --json, standard output contains only JSON, so the paths are printed to standard error.
@@ -88,11 +91,10 @@ export async function showJob(
   return job.error === null;
 }
 
-function resultFields(
-  result: unknown,
-  urls: readonly string[],
-  saved: readonly string[],
-): Record<string, string> {
+/** Saves the media of a result if `out` is set, and returns the fields that describe the result. */
+async function saveResult(result: unknown, out: string | undefined) {
+  const urls = mediaUrls(result);
+  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
   const files = saved.length > 0 ? saved : urls;
   const label = saved.length > 0 ? 'saved' : 'url';
   const numbered = files.map((file, index): [string, string] => [
@@ -100,7 +102,7 @@ function resultFields(
     file,
   ]);
   const { data } = z.object({ text: z.string() }).safeParse(result);
-  return { ...Object.fromEntries(numbered), ...(data && { text: data.text }) };
+  return { saved, fields: { ...Object.fromEntries(numbered), ...(data && { text: data.text }) } };
 }
 
 interface Submission {
@@ -144,15 +146,11 @@ export async function submitJob(session: Session, submission: Submission): Promi
 
 async function showResult(
   output: Output,
-  answer: { data: object; raw: unknown },
+  { data, raw }: { data: object; raw: unknown },
   out: string | undefined,
 ): Promise<void> {
-  const urls = mediaUrls(answer.data);
-  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
-  output.show(answer.raw, () => {
-    const fields = resultFields(answer.data, urls, saved);
-    return Object.keys(fields).length > 0
-      ? list(fields)
-      : `${JSON.stringify(answer.data, null, 2)}\n`;
-  });
+  const { fields } = await saveResult(data, out);
+  output.show(raw, () =>
+    Object.keys(fields).length > 0 ? list(fields) : `${JSON.stringify(data, null, 2)}\n`,
+  );
 }

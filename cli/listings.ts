@@ -1,8 +1,8 @@
 /** Commands that show a page of a list as a table. */
 import type { Command } from 'commander';
 import { filterQuery, numeric, type FilterOptions } from './fields.ts';
-import { cellsOf, listAnswer, table, type Columns } from './output.ts';
-import { apiRoots, sessionOf, type KeyOwner } from './session.ts';
+import { toCells, listAnswer, table, type Columns } from './output.ts';
+import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
 /** List command: its path below the root of the owner's API, and the columns of its table. */
 export interface Listing {
@@ -22,11 +22,11 @@ export function addListing({ command, as, path, columns, isWhole }: Listing): vo
       .option('--cursor <cursor>', 'cursor of the next page');
   }
   command.action(async () => {
-    const session = sessionOf(command);
+    const session = openSession(command);
     const url = apiRoots[as] + path(...command.args.map(encodeURIComponent));
     const query = filterQuery(command.opts<FilterOptions>());
     const { body, raw } = await session.client(as).send(url, listAnswer, { query });
-    session.output.show(raw, () => table(body.data.map((row) => cellsOf(row, columns))));
+    session.output.show(raw, () => table(body.data.map((row) => toCells(row, columns))));
     session.output.noteNextPage(body.nextCursor);
   });
 }

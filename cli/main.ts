@@ -64,7 +64,7 @@ function report(error: unknown): number {
     if (program.opts<{ json?: boolean }>().json && error.body !== undefined) {
       process.stdout.write(`${JSON.stringify(error.body, null, 2)}\n`);
     }
-    process.stderr.write(`studio: ${textOf(error)}\n`);
+    process.stderr.write(`studio: ${formatError(error)}\n`);
     return 1;
   }
   const known = error instanceof CliError;
@@ -73,7 +73,7 @@ function report(error: unknown): number {
 }
 
 /** Formats an error response: one line, and a line for each invalid field. */
-function textOf({ code, message, requestId, details }: StudioError): string {
+function formatError({ code, message, requestId, details }: StudioError): string {
   const request = requestId === null ? '' : ` (request ${requestId})`;
   const fields = details.map((detail) => `\n  ${detail.path}: ${detail.message}`);
   return `${code}${message === code ? '' : `: ${message}${request}`}${fields.join('')}`;

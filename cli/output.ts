@@ -93,9 +93,9 @@ export const oneAnswer = z.looseObject({ data: fields });
 export type Columns = Record<string, string | ((row: Fields) => Cell)>;
 
 /** Makes a column that shows an index from 0 as a number from 1. */
-export function numberOf(path: string): (row: Fields) => Cell {
+export function numberColumn(path: string): (row: Fields) => Cell {
   return (row) => {
-    const index = cellOf(row, path);
+    const index = toCell(row, path);
     return typeof index === 'number' ? index + 1 : null;
   };
 }
@@ -103,7 +103,7 @@ export function numberOf(path: string): (row: Fields) => Cell {
 /**
  * Returns the cell of a field: times without milliseconds, lists in one line; null if it is absent.
  */
-export function cellOf(row: Fields, path: string): Cell {
+export function toCell(row: Fields, path: string): Cell {
   let value: unknown = row;
   for (const name of path.split('.')) value = fields.safeParse(value).data?.[name];
   if (Array.isArray(value)) return value.map(String).join('; ');
@@ -114,16 +114,16 @@ export function cellOf(row: Fields, path: string): Cell {
 }
 
 /** Returns a list of objects in a response; empty if it is absent. */
-export function listIn(row: Fields, name: string): Fields[] {
+export function readList(row: Fields, name: string): Fields[] {
   return z.array(fields).safeParse(row[name]).data ?? [];
 }
 
 /** Converts a response object to the cells of its columns. */
-export function cellsOf(row: Fields, columns: Columns): Record<string, Cell> {
+export function toCells(row: Fields, columns: Columns): Record<string, Cell> {
   return Object.fromEntries(
     Object.entries(columns).map(([name, column]) => [
       name,
-      typeof column === 'string' ? cellOf(row, column) : column(row),
+      typeof column === 'string' ? toCell(row, column) : column(row),
     ]),
   );
 }

@@ -20,8 +20,8 @@ export const apiRoots: Record<KeyOwner, string> = {
 };
 
 /** Makes the clients and the output of a command. */
-export function sessionOf(command: Command) {
-  const settings = settingsOf(command.optsWithGlobals<GlobalOptions>(), process.env);
+export function openSession(command: Command) {
+  const settings = readSettings(command.optsWithGlobals<GlobalOptions>(), process.env);
   return {
     output: createOutput(settings.json),
     /** Makes a client with the key of its owner. @throws CliError if there is none */
@@ -34,7 +34,7 @@ export function sessionOf(command: Command) {
     },
   };
 }
-export type Session = ReturnType<typeof sessionOf>;
+export type Session = ReturnType<typeof openSession>;
 
 /** Options of every command; `json`: responses are printed as JSON. */
 interface GlobalOptions {
@@ -50,7 +50,7 @@ const stackDescription = z.object({
   adminKey: z.string().optional(),
 });
 
-function settingsOf(options: GlobalOptions, env: NodeJS.ProcessEnv) {
+function readSettings(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   const stack = readStack(env);
   const apiUrl = options.apiUrl ?? env['STUDIO_API_URL'] ?? stack.apiUrl ?? 'http://127.0.0.1:4000';
   // The keys of the local stack are sent to no other address.

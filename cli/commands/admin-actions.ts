@@ -1,11 +1,11 @@
 /** `studio admin reverify|resettle|cancel|pause|…`: actions on jobs and providers. */
 import type { Command } from 'commander';
 import {
-  cellOf,
-  cellsOf,
+  toCell,
+  toCells,
   list,
-  listIn,
-  numberOf,
+  readList,
+  numberColumn,
   table,
   type Cell,
   type Fields,
@@ -22,15 +22,15 @@ export function addActionCommands(admin: Command): void {
 
 const jobColumns = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
 const findingColumns = {
-  call: numberOf('callIndex'),
+  call: numberColumn('callIndex'),
   provider: 'provider',
   verdict: 'verdict',
   evidence: 'message',
 };
 
 function settledText(job: Fields, extra: Record<string, Cell>): string {
-  const state = list({ ...cellsOf(job, jobColumns), ...extra });
-  const findings = listIn(job, 'findings').map((finding) => cellsOf(finding, findingColumns));
+  const state = list({ ...toCells(job, jobColumns), ...extra });
+  const findings = readList(job, 'findings').map((finding) => toCells(finding, findingColumns));
   return findings.length === 0 ? state : `${state}\n${table(findings)}`;
 }
 
@@ -57,7 +57,7 @@ function addJobCommands(admin: Command): void {
       ),
     path: (jobId) => `/jobs/${jobId}/resettle`,
     body: ({ release = false }) => ({ release }),
-    text: (job) => settledText(job, { decision: cellOf(job, 'decision') }),
+    text: (job) => settledText(job, { decision: toCell(job, 'decision') }),
   });
   addWrite({
     command: admin
@@ -69,7 +69,7 @@ function addJobCommands(admin: Command): void {
   addWrite({
     command: admin.command('cancel <jobId>').description('cancel a job of any organization'),
     path: (jobId) => `/jobs/${jobId}/cancel`,
-    text: (job) => list(cellsOf(job, { job: 'jobId', status: 'status' })),
+    text: (job) => list(toCells(job, { job: 'jobId', status: 'status' })),
   });
 }
 
@@ -81,7 +81,7 @@ function addProviderCommands(admin: Command): void {
     addWrite({
       command: admin.command(`${verb} <provider>`).description(description),
       path: (provider) => `/providers/${provider}/${verb}`,
-      text: (provider) => list(cellsOf(provider, providerColumns)),
+      text: (provider) => list(toCells(provider, providerColumns)),
     });
   }
 }

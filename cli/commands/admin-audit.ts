@@ -1,8 +1,8 @@
 /** `studio admin audit`: audits the ledger. */
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { cellsOf, fields, table } from '../output.ts';
-import { apiRoots, sessionOf } from '../session.ts';
+import { toCells, fields, table } from '../output.ts';
+import { apiRoots, openSession } from '../session.ts';
 
 /** Adds the command to `studio admin`. */
 export function addAudit(admin: Command): void {
@@ -10,7 +10,7 @@ export function addAudit(admin: Command): void {
     .command('audit')
     .description('audit the ledger; exits with 1 if an invariant is violated')
     .action(async (_options: object, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       const schema = z.looseObject({
         clean: z.boolean(),
         chatLossCredits: z.number(),
@@ -26,7 +26,7 @@ export function addAudit(admin: Command): void {
       session.output.show(raw, () =>
         body.clean
           ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
-          : `${table(violated.map((each) => cellsOf(each, counts)))}\n${table(body.findings.map((each) => cellsOf(each, columns)))}`,
+          : `${table(violated.map((each) => toCells(each, counts)))}\n${table(body.findings.map((each) => toCells(each, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;
     });

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { CliError } from '../api-client.ts';
 import { numeric } from '../fields.ts';
-import { cellOf, list } from '../output.ts';
+import { toCell, list } from '../output.ts';
 import { organizationText } from './admin-organizations.ts';
 import { addWrite } from './admin-writes.ts';
 
@@ -31,7 +31,7 @@ export function addCreditCommands(admin: Command): void {
       text: (moved, [, credits]) =>
         list({
           [done]: moved['repeated'] === true ? 'already before' : Number(credits),
-          available: cellOf(moved, 'available'),
+          available: toCell(moved, 'available'),
         }),
     });
   }
@@ -45,11 +45,11 @@ export function addCreditCommands(admin: Command): void {
     body: ({ id, credits }) => ({ id, credits }),
     bare: true,
     text: (refund) => {
-      const amount = cellOf(refund, 'credits');
+      const amount = toCell(refund, 'credits');
       return list({
         refunded: refund['repeated'] === true ? `${amount} already before` : amount,
-        'refunded in total': cellOf(refund, 'refunded'),
-        available: cellOf(refund, 'available'),
+        'refunded in total': toCell(refund, 'refunded'),
+        available: toCell(refund, 'available'),
       });
     },
   });

@@ -5,11 +5,11 @@
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import {
-  cellOf,
-  cellsOf,
+  toCell,
+  toCells,
   fields,
-  listIn,
-  numberOf,
+  readList,
+  numberColumn,
   type Columns,
   type Fields,
   list,
@@ -21,7 +21,7 @@ import { webhookText } from './jobs.ts';
 export function addJobStory(admin: Command): void {
   for (const [name, description, text] of [
     ['job', 'show all records of a job of any organization, and the next action', storyText],
-    ['why', 'explain a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
+    ['why', 'explain a job in one sentence', (job: Fields) => `${toCell(job, 'why')}\n`],
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(description),
@@ -35,10 +35,10 @@ export function addJobStory(admin: Command): void {
 const head: Columns = {
   job: 'jobId',
   organization: (job) =>
-    `${cellOf(job, 'organization.name')} (${cellOf(job, 'organizationId')}, ${cellOf(job, 'organization.status')})`,
+    `${toCell(job, 'organization.name')} (${toCell(job, 'organizationId')}, ${toCell(job, 'organization.status')})`,
   key: (job) =>
-    `${cellOf(job, 'key.name')} (${cellOf(job, 'keyId')}) of ${cellOf(job, 'key.userName')}`,
-  type: (job) => `${cellOf(job, 'type')}, ${cellOf(job, 'model') ?? 'no model'}`,
+    `${toCell(job, 'key.name')} (${toCell(job, 'keyId')}) of ${toCell(job, 'key.userName')}`,
+  type: (job) => `${toCell(job, 'type')}, ${toCell(job, 'model') ?? 'no model'}`,
   request: 'requestId',
   'request body': (job) => JSON.stringify(job['request']),
   accepted: 'createdAt',
@@ -47,10 +47,10 @@ const head: Columns = {
   status: 'status',
   phase: 'phase',
   credits: (job) =>
-    `${cellOf(job, 'billing.reserved')} reserved, ${cellOf(job, 'billing.charged')} charged, ${cellOf(job, 'billing.refunded')} refunded: ${cellOf(job, 'billing.state')}`,
+    `${toCell(job, 'billing.reserved')} reserved, ${toCell(job, 'billing.charged')} charged, ${toCell(job, 'billing.refunded')} refunded: ${toCell(job, 'billing.state')}`,
   workflow: (job) => {
-    const state = cellOf(job, 'workflow.status') ?? cellOf(job, 'workflow.state');
-    return `${state} ${cellOf(job, 'workflow.url') ?? cellOf(job, 'workflow.workflowId')}`;
+    const state = toCell(job, 'workflow.status') ?? toCell(job, 'workflow.state');
+    return `${state} ${toCell(job, 'workflow.url') ?? toCell(job, 'workflow.workflowId')}`;
   },
 };
 
@@ -65,7 +65,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     title: 'Steps',
     columns: {
       step: 'name',
-      call: numberOf('call'),
+      call: numberColumn('call'),
       state: 'state',
       attempts: 'attempts',
       started: 'startedAt',
@@ -78,7 +78,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'calls',
     title: 'Calls to providers',
     columns: {
-      call: numberOf('index'),
+      call: numberColumn('index'),
       provider: 'provider',
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
@@ -91,7 +91,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'refusals',
     title: 'Refused attempts',
     columns: {
-      call: numberOf('callIndex'),
+      call: numberColumn('callIndex'),
       provider: 'provider',
       request: 'providerRequestId',
       at: 'refusedAt',
@@ -113,7 +113,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'notifications',
     title: 'Notifications of providers',
     columns: {
-      call: numberOf('callIndex'),
+      call: numberColumn('callIndex'),
       provider: 'provider',
       state: 'state',
       received: 'receivedAt',
@@ -128,17 +128,17 @@ const parts: { name: string; title: string; columns: Columns }[] = [
 
 function storyText(job: Fields): string {
   const tables = parts.flatMap(({ name, title, columns }) => {
-    const rows = listIn(job, name).map((row) => cellsOf(row, columns));
+    const rows = readList(job, name).map((row) => toCells(row, columns));
     return rows.length === 0 ? [] : [`${title}\n${table(rows)}`];
   });
   const webhook = fields.safeParse(job['webhook']).data;
-  const next = listIn(job, 'next').map((step) => {
-    const command = cellOf(step, 'command');
-    return `- ${cellOf(step, 'message')}${command === null ? '' : ` \`${command}\``}\n`;
+  const next = readList(job, 'next').map((step) => {
+    const command = toCell(step, 'command');
+    return `- ${toCell(step, 'message')}${command === null ? '' : ` \`${command}\``}\n`;
   });
   return [
-    `${cellOf(job, 'why')}\n`,
-    list(cellsOf(job, head)),
+    `${toCell(job, 'why')}\n`,
+    list(toCells(job, head)),
     ...tables,
     ...(webhook ? [`Webhook\n${webhookText(webhook)}`] : []),
     `Next\n${next.join('')}`,

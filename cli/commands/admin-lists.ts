@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { numeric } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { cellOf, listIn, numberOf, type Columns } from '../output.ts';
+import { toCell, readList, numberColumn, type Columns } from '../output.ts';
 
 /** List command: its name with arguments, its path, and the columns of its table. */
 interface List {
@@ -18,7 +18,7 @@ const byOrganization = { '--org <organizationId>': 'only of this organization' }
 const pause: Columns[string] = (provider) =>
   provider['paused'] === null
     ? null
-    : `${cellOf(provider, 'paused.since')} by ${cellOf(provider, 'paused.actor')}: ${cellOf(provider, 'paused.reason')}`;
+    : `${toCell(provider, 'paused.since')} by ${toCell(provider, 'paused.actor')}: ${toCell(provider, 'paused.reason')}`;
 
 /** Columns of a provider. */
 export const providerColumns: Columns = {
@@ -41,7 +41,7 @@ const lists: readonly List[] = [
       reserved: 'reservedChange',
       'posted after': 'postedAfter',
       'reserved after': 'reservedAfter',
-      for: (entry) => cellOf(entry, 'reservationId') ?? cellOf(entry, 'actor'),
+      for: (entry) => toCell(entry, 'reservationId') ?? toCell(entry, 'actor'),
       reason: 'reason',
     },
   },
@@ -77,7 +77,7 @@ const lists: readonly List[] = [
     path: () => '/stuck',
     columns: {
       reservation: 'id',
-      type: (line) => cellOf(line, 'type') ?? cellOf(line, 'kind'),
+      type: (line) => toCell(line, 'type') ?? toCell(line, 'kind'),
       credits: 'credits',
       created: 'createdAt',
       why: 'reasons',
@@ -94,10 +94,10 @@ const lists: readonly List[] = [
       credits: 'credits',
       released: 'releasedAt',
       calls: (line) =>
-        listIn(line, 'calls')
+        readList(line, 'calls')
           .map(
             (call) =>
-              `${cellOf(call, 'provider')}: ${cellOf(call, 'state')}, notified ${cellOf(call, 'lateNotificationAt') ?? 'never'}`,
+              `${toCell(call, 'provider')}: ${toCell(call, 'state')}, notified ${toCell(call, 'lateNotificationAt') ?? 'never'}`,
           )
           .join('; '),
     },
@@ -125,7 +125,7 @@ const lists: readonly List[] = [
     path: () => '/notifications',
     columns: {
       job: 'jobId',
-      call: numberOf('callIndex'),
+      call: numberColumn('callIndex'),
       provider: 'provider',
       state: 'state',
       sent: 'deliveries',
@@ -145,7 +145,7 @@ const lists: readonly List[] = [
       organization: 'organizationId',
       state: 'state',
       attempts: 'attempts',
-      last: (webhook) => cellOf(webhook, 'lastStatus') ?? cellOf(webhook, 'lastError'),
+      last: (webhook) => toCell(webhook, 'lastStatus') ?? toCell(webhook, 'lastError'),
       next: 'nextAttemptAt',
       url: 'url',
     },

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { addListing } from '../listings.ts';
-import { cellOf, cellsOf, list } from '../output.ts';
+import { toCell, toCells, list } from '../output.ts';
 import { addWrite } from './admin-writes.ts';
 
 /** Adds the commands of `studio admin operator`. Those that write require the ADMIN_API_KEY. */
@@ -13,7 +13,7 @@ export function addOperatorCommands(operators: Command): void {
       .description('create an operator with a key, which is shown once; needs ADMIN_API_KEY'),
     path: () => '/operators',
     body: (_, [name]) => ({ name }),
-    text: (made) => list(cellsOf(made, { operator: 'operatorId', name: 'name', key: 'key' })),
+    text: (made) => list(toCells(made, { operator: 'operatorId', name: 'name', key: 'key' })),
   });
   addWrite({
     command: operators
@@ -26,7 +26,7 @@ export function addOperatorCommands(operators: Command): void {
     command: operators.command('whoami').description('show the operator of this key'),
     as: 'operator',
     path: () => `/operator`,
-    text: (operator) => `${cellOf(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,
+    text: (operator) => `${toCell(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,
   });
   addListing({
     as: 'operator',

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { numeric } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { cellOf, cellsOf, list, type Fields } from '../output.ts';
+import { toCell, toCells, list, type Fields } from '../output.ts';
 import { addWrite } from './admin-writes.ts';
 import { keyColumns, keyRequest, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
 import { accountFields } from './usage.ts';
@@ -11,9 +11,9 @@ import { accountFields } from './usage.ts';
 /** Formats an organization with its balance and window. */
 export function organizationText(data: Fields): string {
   const columns = { organization: 'organizationId', name: 'name', status: 'status' };
-  const owner = cellOf(data, 'ownerId');
+  const owner = toCell(data, 'ownerId');
   return list({
-    ...cellsOf(data, columns),
+    ...toCells(data, columns),
     ...(owner !== null && { owner }),
     ...accountFields(data),
   });
@@ -74,7 +74,7 @@ export function addUserCommands(users: Command): void {
       .option('--role <role>', 'owner, admin, member or viewer', 'member'),
     path: (id) => `/organizations/${id}/users`,
     body: ({ role }, [, name]) => ({ name, role }),
-    text: (user) => list(cellsOf(user, userColumns)),
+    text: (user) => list(toCells(user, userColumns)),
   });
   addListing({
     as: 'operator',

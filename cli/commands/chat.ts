@@ -3,10 +3,10 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
-import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns, table } from '../output.ts';
+import { toCell, toCells, fields, listAnswer, readList, type Columns, table } from '../output.ts';
 import { showEstimate } from '../estimates.ts';
 import { omitUndefined, numeric, several, tagged } from '../fields.ts';
-import { sessionOf, type Session } from '../session.ts';
+import { openSession, type Session } from '../session.ts';
 
 const modelList = z.looseObject({
   models: z.array(
@@ -26,7 +26,7 @@ export function modelsCommand(): Command {
     .argument('[terms...]', 'only models whose id or name contains all terms')
     .option('--studio', 'list the Studio models: images, video and sound')
     .action(async (terms: string[], { studio }: { studio?: boolean }, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       if (studio) {
         await showStudioModels(session, terms);
         return;
@@ -62,8 +62,8 @@ async function showStudioModels(session: Session, terms: readonly string[]): Pro
   session.output.show(raw, () =>
     table(
       body.data.flatMap((kind) =>
-        listIn(kind, 'models')
-          .map((model) => ({ type: cellOf(kind, 'type'), ...cellsOf(model, studioColumns) }))
+        readList(kind, 'models')
+          .map((model) => ({ type: toCell(kind, 'type'), ...toCells(model, studioColumns) }))
           .filter((row) =>
             terms.every((term) => JSON.stringify(row).toLowerCase().includes(term.toLowerCase())),
           ),
@@ -110,8 +110,8 @@ export function chatCommand(): Command {
     .option('--no-stream', 'print the answer when it is complete')
     .option('--estimate', 'only show the price; send no request to a provider')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {
-      const session = sessionOf(command);
-      const body = requestOf(prompt.join(' '), options);
+      const session = openSession(command);
+      const body = makeRequest(prompt.join(' '), options);
       if (options.estimate) await showEstimate(session, '/chat', { body });
       else if (options.stream && !session.output.json) await streamAnswer(session, body);
       else {
@@ -124,7 +124,7 @@ export function chatCommand(): Command {
     });
 }
 
-function requestOf(prompt: string, options: ChatOptions): Record<string, unknown> {
+function makeRequest(prompt: string, options: ChatOptions): Record<string, unknown> {
   const images = (options.image ?? []).map((url) => ({ type: 'image_url', image_url: { url } }));
   const content = images.length > 0 ? [{ type: 'text', text: prompt }, ...images] : prompt;
   return omitUndefined({

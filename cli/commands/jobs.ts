@@ -3,10 +3,10 @@ import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
 import {
-  numberOf,
-  cellsOf,
-  listIn,
-  cellOf,
+  numberColumn,
+  toCells,
+  readList,
+  toCell,
   table,
   list,
   type Columns,
@@ -15,13 +15,13 @@ import {
 import { tagged } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
-import { sessionOf } from '../session.ts';
+import { openSession } from '../session.ts';
 
 const oneJob = z.looseObject({ data: jobResource });
 
 const stepColumns = {
   step: 'name',
-  call: numberOf('call'),
+  call: numberColumn('call'),
   state: 'state',
   attempts: 'attempts',
   started: 'startedAt',
@@ -48,7 +48,7 @@ export function jobsCommand(): Command {
     .description('show a job')
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       const { body, raw } = await session.client('caller').send(jobPath(jobId), oneJob);
       await showJob(session.output, { job: body.data, raw }, out);
     });
@@ -58,7 +58,7 @@ export function jobsCommand(): Command {
     .description('wait until a job has ended')
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       const seen = await watchJob(session.client('caller'), jobId, session.output);
       if (!(await showJob(session.output, seen, out))) process.exitCode = 1;
     });
@@ -67,7 +67,7 @@ export function jobsCommand(): Command {
     .argument('<jobId>')
     .description('cancel a job')
     .action(async (jobId: string, _options: object, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       const { body, raw } = await session
         .client('caller')
         .send(`${jobPath(jobId)}/cancel`, oneJob, { method: 'POST' });
@@ -78,7 +78,7 @@ export function jobsCommand(): Command {
       .command('timeline <jobId>')
       .description('show the steps of a job with their times'),
     path: (jobId) => `/studio/jobs/${jobId}/timeline`,
-    text: (job) => table(listIn(job, 'steps').map((each) => cellsOf(each, stepColumns))),
+    text: (job) => table(readList(job, 'steps').map((each) => toCells(each, stepColumns))),
   });
   addWebhookCommands(jobs);
   return jobs;
@@ -108,9 +108,9 @@ function addJobList(jobs: Command): void {
       model: 'model',
       status: 'status',
       credits: (job) =>
-        cellOf(
+        toCell(
           job,
-          `billing.${cellOf(job, 'billing.state') === 'reserved' ? 'reserved' : 'charged'}`,
+          `billing.${toCell(job, 'billing.state') === 'reserved' ? 'reserved' : 'charged'}`,
         ),
       billing: 'billing.state',
       created: 'createdAt',
@@ -136,13 +136,13 @@ const deliveryColumns: Columns = {
   status: 'status',
   ms: 'durationMs',
   answer: (each) =>
-    cellOf(each, 'error') ?? String(cellOf(each, 'response') ?? '').slice(0, responseShownMax),
+    toCell(each, 'error') ?? String(toCell(each, 'response') ?? '').slice(0, responseShownMax),
 };
 
 /** Formats a webhook and its delivery attempts. */
 export function webhookText(data: Fields): string {
-  const head = list(cellsOf(data, webhookColumns));
-  const rows = listIn(data, 'deliveries').map((each) => cellsOf(each, deliveryColumns));
+  const head = list(toCells(data, webhookColumns));
+  const rows = readList(data, 'deliveries').map((each) => toCells(each, deliveryColumns));
   return rows.length === 0 ? head : `${head}\n${table(rows)}`;
 }
 

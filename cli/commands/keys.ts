@@ -1,7 +1,7 @@
 /** `studio keys ls|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { cellOf, cellsOf, listIn, type Columns, type Fields, list, table } from '../output.ts';
+import { toCell, toCells, readList, type Columns, type Fields, list, table } from '../output.ts';
 import { durationMs, omitUndefined, keyLimit, several } from '../fields.ts';
 
 /** Options that restrict a new key. */
@@ -47,7 +47,7 @@ export function keyRequest(name: string, options: KeyOptions): Record<string, un
 /** Columns of a key in a list. */
 export const keyColumns: Columns = {
   id: 'keyId',
-  key: (key) => `${cellOf(key, 'keyPrefix')}…`,
+  key: (key) => `${toCell(key, 'keyPrefix')}…`,
   name: 'name',
   created: 'createdAt',
   expires: 'expiresAt',
@@ -56,8 +56,8 @@ export const keyColumns: Columns = {
 };
 
 function limitText(key: Fields): string | null {
-  const credits = cellOf(key, 'limit.credits');
-  return credits === null ? null : `${String(credits)}/${String(cellOf(key, 'limit.per'))}`;
+  const credits = toCell(key, 'limit.credits');
+  return credits === null ? null : `${String(credits)}/${String(toCell(key, 'limit.per'))}`;
 }
 
 /** Columns of the key in use, with the remaining credits of its limit. */
@@ -74,12 +74,12 @@ const ownColumns: Columns = {
 };
 
 function keyTable(keys: readonly Fields[]): string {
-  return table(keys.map((key) => cellsOf(key, keyColumns)));
+  return table(keys.map((key) => toCells(key, keyColumns)));
 }
 
 /** Formats a new key; its secret is shown only this once. */
 export function newKeyText(made: Fields): string {
-  const shown = cellsOf(made, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
+  const shown = toCells(made, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
   return `${list(shown)}Keep the key now: it is not shown again.\n`;
 }
 
@@ -94,7 +94,7 @@ export function keysCommand(): Command {
     command: keys.command('ls').description('list the keys'),
     path: () => path,
     bare: true,
-    text: (answer) => keyTable(listIn(answer, 'keys')),
+    text: (answer) => keyTable(readList(answer, 'keys')),
   });
   addAction<KeyOptions>({
     command: withKeyOptions(
@@ -111,7 +111,7 @@ export function keysCommand(): Command {
       .description('show the current key, its scopes and its remaining limit'),
     path: () => '/key',
     bare: true,
-    text: (key) => list(cellsOf(key, ownColumns)),
+    text: (key) => list(toCells(key, ownColumns)),
   });
   addAction<{ to: object }>({
     command: keys

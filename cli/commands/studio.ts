@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { showEstimate } from '../estimates.ts';
 import { assignment, omitUndefined, numeric, several, tagged } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
-import { sessionOf } from '../session.ts';
+import { openSession } from '../session.ts';
 
 /** Command-line option that sets a field of the request. */
 interface Field {
@@ -165,7 +165,7 @@ function makeCommand(endpoint: EndpointCommand): Command {
   return command.action(async (args: string[], options: StudioOptions, self: Command) => {
     const text = args.join(' ');
     const fields = Object.fromEntries(named.map(({ name, field }) => [field, options[name]]));
-    const session = sessionOf(self);
+    const session = openSession(self);
     const body = {
       ...endpoint.preset?.(text),
       [endpoint.textField]: text,

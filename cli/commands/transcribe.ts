@@ -6,7 +6,7 @@ import { CliError } from '../api-client.ts';
 import { showEstimate } from '../estimates.ts';
 import { omitUndefined } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
-import { sessionOf } from '../session.ts';
+import { openSession } from '../session.ts';
 
 interface TranscribeOptions {
   language?: string;
@@ -29,7 +29,7 @@ export function transcribeCommand(): Command {
         : /^file_[0-9a-f]{32}$/.test(source)
           ? { body: { fileId: source, ...fields } }
           : { form: await makeForm(source, fields) };
-      const session = sessionOf(command);
+      const session = openSession(command);
       if (estimate) {
         await showEstimate(session, `/studio${path}`, submission);
         return;

@@ -2,8 +2,8 @@
 import { Command } from 'commander';
 import { z } from 'zod';
 import {
-  cellOf,
-  cellsOf,
+  toCell,
+  toCells,
   fields,
   type Columns,
   type Fields,
@@ -12,12 +12,12 @@ import {
   type Cell,
 } from '../output.ts';
 import { type FilterOptions, numeric, filterQuery, tagged } from '../fields.ts';
-import { sessionOf, type Session } from '../session.ts';
+import { openSession, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
 
 const usageSums = z.looseObject({ rows: z.array(fields), total: fields });
-const tagsOf = z.record(z.string(), z.string().nullable());
+const tagValues = z.record(z.string(), z.string().nullable());
 const sumColumns = {
   requests: 'requests',
   credits: 'credits',
@@ -30,8 +30,8 @@ const accountColumns: Columns = {
   reserved: 'balance.reserved',
   total: 'balance.total',
   window: (row) => {
-    const used = cellOf(row, 'window.used');
-    const limit = cellOf(row, 'window.limit');
+    const used = toCell(row, 'window.used');
+    const limit = toCell(row, 'window.limit');
     return limit === null ? `${used} used, no limit` : `${used} of ${limit} used`;
   },
   'window ends': 'window.resetAt',
@@ -49,7 +49,7 @@ const recordColumns = {
 
 /** Returns the balance and the six-hour window of an organization as lines of a list. */
 export function accountFields(row: Fields): Record<string, Cell> {
-  return cellsOf(row, accountColumns);
+  return toCells(row, accountColumns);
 }
 
 interface UsageOptions extends FilterOptions {
@@ -76,7 +76,7 @@ export function usageCommand(): Command {
     .option('--limit <n>', 'maximum number of records, 1–100', numeric)
     .option('--cursor <cursor>', 'cursor of the next page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
-      const session = sessionOf(command);
+      const session = openSession(command);
       await (by === undefined
         ? showRecords(session, filter, { limit, cursor })
         : showSums(session, filter, by));
@@ -91,17 +91,17 @@ async function showRecords(
   const query = { ...filterQuery(filter), ...page };
   const { body, raw } = await session.client('caller').send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
-    const records = body.usage.map((each) => cellsOf(each, recordColumns));
+    const records = body.usage.map((each) => toCells(each, recordColumns));
     return `${list(accountFields(body))}\n${table(records)}`;
   });
   session.output.noteNextPage(body.nextCursor);
 }
 
 /** Returns the column of a group; the name of a metadata pair may contain dots. */
-function columnOf(group: string): Columns[string] {
+function groupColumn(group: string): Columns[string] {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag === undefined) return group === 'key' ? 'keyId' : group;
-  return (row) => tagsOf.safeParse(row['metadata']).data?.[tag];
+  return (row) => tagValues.safeParse(row['metadata']).data?.[tag];
 }
 
 async function showSums(session: Session, filter: FilterOptions, by: string): Promise<void> {
@@ -109,9 +109,9 @@ async function showSums(session: Session, filter: FilterOptions, by: string): Pr
   const { body, raw } = await session
     .client('caller')
     .send('/api/v1/usage/summary', usageSums, { query });
-  const columns = Object.fromEntries(by.split(',').map((group) => [group, columnOf(group)]));
+  const columns = Object.fromEntries(by.split(',').map((group) => [group, groupColumn(group)]));
   session.output.show(raw, () => {
-    const rows = body.rows.map((row) => cellsOf(row, { ...columns, ...sumColumns }));
-    return `${table(rows)}\n${list(cellsOf(body.total, sumColumns))}`;
+    const rows = body.rows.map((row) => toCells(row, { ...columns, ...sumColumns }));
+    return `${table(rows)}\n${list(toCells(body.total, sumColumns))}`;
   });
 }

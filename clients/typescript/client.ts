@@ -14,7 +14,7 @@ import type {
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
 import { connect, keyHeader, parseBody, type Connection } from './connection.ts';
-import { errorOf, StudioError, withJob } from './errors.ts';
+import { makeError, StudioError, withJob } from './errors.ts';
 import { eventData } from './event-stream.ts';
 import {
   listItems,
@@ -204,7 +204,8 @@ export class StudioGateway {
     for await (const data of eventData(response, options.signal)) {
       if (data === '[DONE]') return;
       const event: ChatEvent | { type: 'error' } = JSON.parse(data);
-      if (event.type === 'error') throw errorOf(event, null, response.headers.get('x-request-id'));
+      if (event.type === 'error')
+        throw makeError(event, null, response.headers.get('x-request-id'));
       yield event;
     }
     throw new StudioError('CONNECTION_FAILED', 'The stream ended before the answer was complete.');

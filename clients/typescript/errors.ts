@@ -64,7 +64,7 @@ interface ErrorBody {
 }
 
 /** Makes the error of a response body. */
-export function errorOf(
+export function makeError(
   body: unknown,
   status: number | null,
   requestId: string | null,
@@ -82,7 +82,7 @@ export function errorOf(
 }
 
 /** Reads the body of an error response, and makes its error. */
-export async function errorOfResponse(response: Response): Promise<StudioError> {
+export async function readError(response: Response): Promise<StudioError> {
   const body: unknown = await response.json().catch(() => undefined);
-  return errorOf(body, response.status, response.headers.get('x-request-id'));
+  return makeError(body, response.status, response.headers.get('x-request-id'));
 }

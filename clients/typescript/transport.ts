@@ -1,5 +1,5 @@
 /** Requests to the service: limited in time, and retried when that is safe. */
-import { errorOfResponse, StudioError } from './errors.ts';
+import { readError, StudioError } from './errors.ts';
 
 /** Options of a client. */
 export interface GatewayOptions {
@@ -107,7 +107,7 @@ class ErrorResponse extends Error {
 async function readErrorResponse(response: Response): Promise<ErrorResponse> {
   const seconds = Number(response.headers.get('retry-after') ?? 'NaN');
   const retryAfterMs = Number.isFinite(seconds) ? seconds * 1000 : null;
-  return new ErrorResponse(await errorOfResponse(response), retryAfterMs);
+  return new ErrorResponse(await readError(response), retryAfterMs);
 }
 
 /** Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key belongs to that job. */

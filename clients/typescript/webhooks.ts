@@ -36,7 +36,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const signed = new TextEncoder().encode(`${header('webhook-id')}.${timestamp}.${body}`);
   const key = await crypto.subtle.importKey(
     'raw',
-    bytesOf(secret.replace(/^whsec_/, '')),
+    decodeBase64(secret.replace(/^whsec_/, '')),
     { name: 'HMAC', hash: 'SHA-256' },
     false,
     ['verify'],
@@ -45,7 +45,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   for (const signature of header('webhook-signature').split(' ')) {
     const [version, text = ''] = signature.split(',');
     if (version !== 'v1') continue;
-    if (await crypto.subtle.verify('HMAC', key, bytesOf(text), signed)) {
+    if (await crypto.subtle.verify('HMAC', key, decodeBase64(text), signed)) {
       // oxlint-disable-next-line no-unsafe-type-assertion -- the signature proves that the service sent it
       return JSON.parse(body) as WebhookEvent;
     }
@@ -53,7 +53,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   throw new Error('The webhook has no valid signature.');
 }
 
-function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {

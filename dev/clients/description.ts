@@ -55,7 +55,7 @@ export function describeForClients(): { description: Description; capabilities: 
     for (const endpoint of Object.values(methods)) {
       keepSuccesses(endpoint);
       nameBodies(endpoint, description);
-      if (makesJobs(endpoint)) capabilities.push(capabilityOf(path, endpoint, description));
+      if (makesJobs(endpoint)) capabilities.push(describeCapability(path, endpoint, description));
     }
   }
   const names = capabilities.map(({ name }) => name);
@@ -88,11 +88,11 @@ function keepSuccesses(endpoint: Endpoint): void {
   endpoint.responses = Object.fromEntries(successes);
 }
 
-const nameOf = ({ operationId }: Endpoint): string =>
+const schemaName = ({ operationId }: Endpoint): string =>
   operationId[0]?.toUpperCase() + operationId.slice(1);
 
 function nameBodies(endpoint: Endpoint, { components }: Description): void {
-  const name = nameOf(endpoint);
+  const name = schemaName(endpoint);
   const request = endpoint.requestBody?.content['application/json'];
   // An estimate has the request body of its capability.
   const same = `${name.replace(/Estimate$/, '')}Request`;
@@ -119,16 +119,20 @@ function makesJobs({ requestBody, responses }: Endpoint): boolean {
 }
 
 /** Returns the capability of an endpoint, and names the schema of its result: `data` of the response, or the whole response. */
-function capabilityOf(path: string, endpoint: Endpoint, { components }: Description): Capability {
+function describeCapability(
+  path: string,
+  endpoint: Endpoint,
+  { components }: Description,
+): Capability {
   const { schemas } = components;
   const answer = endpoint.responses[200]?.content?.['application/json']?.schema.$ref;
   const answerName = answer?.split('/').at(-1) ?? '';
   const properties = schemas[answerName]?.properties;
   assert(properties, `${path} has an answer`);
-  const named = { name: path.slice(studioPath.length), request: `${nameOf(endpoint)}Request` };
+  const named = { name: path.slice(studioPath.length), request: `${schemaName(endpoint)}Request` };
   const { data } = properties;
   if (!data) return { ...named, result: answerName };
-  const result = `${nameOf(endpoint)}Result`;
+  const result = `${schemaName(endpoint)}Result`;
   schemas[result] = data;
   properties['data'] = reference(result);
   return { ...named, result };

@@ -16,35 +16,35 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
 const jobShape = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
 
-/** Exits with a line that names the missing part. */
-function refuse(message: string): never {
+/** Prints a message and exits. */
+function fail(message: string): never {
   console.error(message);
   return process.exit(1);
 }
 
-async function call({ apiUrl, apiKey }: Stack, path: string, body?: object) {
-  const answer = await fetch(apiUrl + path, {
+async function request({ apiUrl, apiKey }: Stack, path: string, body?: object) {
+  const response = await fetch(apiUrl + path, {
     method: body ? 'POST' : 'GET',
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
   });
-  if (!answer.ok) refuse(`${path} answered ${answer.status}: ${await answer.text()}`);
-  return jobShape.parse(await answer.json()).data;
+  if (!response.ok) fail(`${path} returned ${response.status}: ${await response.text()}`);
+  return jobShape.parse(await response.json()).data;
 }
 
 /** Starts an image job and returns its id. */
 async function start(stack: Stack, prompt: string, more: object = {}): Promise<string> {
-  const request = { prompt, async: true, ...more };
-  return (await call(stack, '/api/v1/studio/image/generate', request)).jobId;
+  const body = { prompt, async: true, ...more };
+  return (await request(stack, '/api/v1/studio/image/generate', body)).jobId;
 }
 
 async function untilDone(stack: Stack, jobId: string): Promise<string> {
-  while (!(await call(stack, `/api/v1/studio/jobs/${jobId}?wait=30`)).done);
+  while (!(await request(stack, `/api/v1/studio/jobs/${jobId}?wait=30`)).done);
   return jobId;
 }
 
 /** Names of the screenshots to take; empty: all. */
-const wanted = process.argv.slice(2);
+const requestedNames = process.argv.slice(2);
 
 /** Columns of the workflow list, in this order. */
 const columns = [
@@ -57,7 +57,7 @@ const columns = [
   'ErrorCode',
 ].map((label) => ({ label }));
 
-/** Sets up the workflow list, and removes the path of this checkout from stack traces. */
+/** Sets the columns of the workflow list, and removes the path of this checkout from stack traces. */
 async function prepare(page: Page): Promise<void> {
   await page.addInitScript((shown) => {
     localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));
@@ -68,7 +68,7 @@ async function prepare(page: Page): Promise<void> {
   });
 }
 
-/** One picture, once all of its texts are there and nothing is loaded any more. */
+/** Screenshot of a page that shows all of the texts. */
 interface Picture {
   name: string;
   url: string;
@@ -79,11 +79,9 @@ interface Picture {
   act?: () => Promise<void>;
 }
 
-const isWanted = (name: string): boolean => wanted.length === 0 || wanted.includes(name);
-
 async function take(page: Page, picture: Picture): Promise<void> {
   const { name, url, texts, width = 1440, height = 1000, act } = picture;
-  if (!isWanted(name)) return;
+  if (requestedNames.length > 0 && !requestedNames.includes(name)) return;
   await page.setViewportSize({ width, height });
   await page.goto(url);
   for (const text of texts) await page.getByText(text).first().waitFor();
@@ -174,10 +172,10 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
 }
 
 const stack =
-  readStack(dataDir) ?? refuse('No running stack: `npm start` in another terminal first.');
+  readStack(dataDir) ?? fail('No running stack: `npm start` in another terminal first.');
 const executablePath =
   findChromium() ??
-  refuse('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
+  fail('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
 const demoPage = join(dataDir, 'demo', 'index.html');
 if (!existsSync(demoPage)) {
   spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });

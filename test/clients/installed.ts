@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 
-/** The first time, tools come from registries. */
+/** Time limit of an installation, because the first run downloads the tools. */
 export const installMs = 900_000;
 
-/** What came of an attempt to install something from a registry. */
+/** Result of an installation from a registry: the error, or null. */
 export type Installed = { missing: null } | { missing: string };
 
-/** Without a network only CI insists on what comes from a registry. */
+/** Installs something from a registry; only in CI, a failure is thrown. */
 export async function installing(install: () => Promise<unknown>): Promise<Installed> {
   try {
     await install();
@@ -21,7 +21,7 @@ export async function installing(install: () => Promise<unknown>): Promise<Insta
   }
 }
 
-/** A folder for one run of one test; `.cache/` is nobody's checkout. */
+/** Makes an empty folder for one run of a test. */
 export async function newPlace(name: string): Promise<string> {
   const place = join(root, '.cache', `${name}-${process.pid}`);
   await rm(place, { recursive: true, force: true });

@@ -7,9 +7,9 @@ import { findChromium } from '../../dev/docs/chromium.ts';
 
 const executablePath = findChromium();
 if (executablePath === null) {
-  const told = 'No Chromium: the console is not tested (Debian: chromium, or CHROMIUM_PATH).';
-  if (process.env['CI']) throw new Error(told);
-  console.warn(told);
+  const message = 'No Chromium: the console is not tested (Debian: chromium, or CHROMIUM_PATH).';
+  if (process.env['CI']) throw new Error(message);
+  console.warn(message);
 }
 
 /** Tests that need a browser; skipped, with a line that says so, where there is none. */
@@ -17,25 +17,25 @@ export const describeInBrowser = describe.skipIf(executablePath === null);
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Script that lists the tables that are wider than their place: their last columns would be cut off. */
+/** Script that lists the tables that are wider than their containers, so that columns are cut off. */
 export const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
   .map((region) => region.getAttribute('aria-label'))`;
 
-/** A browser without windows. */
+/** Starts a headless browser. */
 export function openBrowser(): Promise<Browser> {
   // Chromium refuses its sandbox to root, which containers and CI are.
   return chromium.launch({ executablePath: executablePath ?? '', args: ['--no-sandbox'] });
 }
 
-/** A page of the console, and what went wrong in it. */
+/** Page of the console with its errors. */
 export interface ConsolePage {
   page: Page;
-  /** Errors of the page and of its scripts; refusals that a test provokes are among them. */
+  /** Errors of the page and of its scripts, also those that a test provokes. */
   problems: string[];
 }
 
-/** A page with cookies of its own, which has not signed in. */
+/** Opens the console in a new browser context, without a session. */
 export async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   context.setDefaultTimeout(60_000);
@@ -62,7 +62,7 @@ interface Violation {
   nodes: { html: string }[];
 }
 
-/** axe finds nothing serious on the page as it is. */
+/** Expects no serious accessibility violation, according to axe. */
 export async function expectAccessible(page: Page): Promise<void> {
   await page.evaluate(axe);
   const violations: Violation[] = await page.evaluate(

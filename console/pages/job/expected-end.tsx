@@ -27,9 +27,11 @@ function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
   return { typicalMs, elapsedMs, isOverdue: elapsedMs > typicalMs * overdueAfter };
 }
 
-/** Shows the expected end of a job in one line, or that it is overdue. */
+/** Shows a job's position in the queue of its provider, its expected end, or that it is overdue. */
 export function ExpectedEnd({ job }: { job: Job }) {
   const forecast = useForecast(job);
+  const position = job.progress?.queuePosition ?? null;
+  if (position !== null) return <span className="dim">position {position} in the queue</span>;
   if (!forecast) return null;
   const { typicalMs, elapsedMs, isOverdue } = forecast;
   if (isOverdue) return <span className="overdue">overdue</span>;

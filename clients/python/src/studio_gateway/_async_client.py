@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ._async_runs import AsyncRuns
 from ._async_transport import AsyncTransport
-from ._errors import StudioError, error_of
+from ._errors import StudioError, make_error
 from ._files import UploadSource
 from ._types import ChatEvent, CompletedJob, Job, JobTicket
 from .schemas import ChatAnswer, ChatRequest, File, StudioEstimate, UploadUrl, UsageRecord
@@ -148,7 +148,7 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
                 return
             event = json.loads(data)
             if event["type"] == "error":
-                raise error_of(event, None, None)
+                raise make_error(event, None, None)
             yield event
         raise StudioError("CONNECTION_FAILED", "The stream ended before the answer was complete.")
 

@@ -35,7 +35,7 @@ class StudioError(Exception):
         self.body = body
 
 
-def error_of(body: Any, status: int | None, request_id: str | None) -> StudioError:
+def make_error(body: Any, status: int | None, request_id: str | None) -> StudioError:
     """Makes the error of a response body."""
     fields = body if isinstance(body, dict) else {}
     error = fields.get("error")
@@ -53,7 +53,7 @@ def error_of(body: Any, status: int | None, request_id: str | None) -> StudioErr
     )
 
 
-def body_of(content: bytes) -> Any:
+def parse_body(content: bytes) -> Any:
     """Parses a JSON body; returns None if it is not JSON."""
     try:
         return json.loads(content)

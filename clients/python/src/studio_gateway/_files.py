@@ -31,13 +31,13 @@ class UploadSource:
             filename = filename or Path(file).name
         elif file.seekable():
             self._file = file
-            filename = filename or _name_of(file)
+            filename = filename or _file_name(file)
         else:
             # The size must be known before the upload, and a retry reads the file again.
             self._file = self._owned = tempfile.TemporaryFile()
             shutil.copyfileobj(file, self._file)
             self._file.seek(0)
-            filename = filename or _name_of(file)
+            filename = filename or _file_name(file)
         self._start = self._file.tell()
         self.size = self._file.seek(0, os.SEEK_END) - self._start
         self.filename = filename
@@ -63,6 +63,6 @@ class UploadSource:
             yield chunk
 
 
-def _name_of(file: IO[bytes]) -> str | None:
+def _file_name(file: IO[bytes]) -> str | None:
     name = getattr(file, "name", None)
     return Path(name).name if isinstance(name, str) else None

@@ -12,8 +12,8 @@ RETRY_AFTER_MAX_S = 60
 FIRST_WAIT_S = 0.5
 
 #: Statuses after which a retry can succeed.
-PASSING = {408, 429, 502, 503, 504}
-PASSING_CODES = {"REQUEST_IN_PROGRESS", "UPLOAD_IN_PROGRESS", "Internal server error"}
+RETRYABLE_STATUSES = {408, 429, 502, 503, 504}
+RETRYABLE_CODES = {"REQUEST_IN_PROGRESS", "UPLOAD_IN_PROGRESS", "Internal server error"}
 
 
 def wait_before_retry(error: StudioError, retry_after: str | None, attempt: int) -> float | None:
@@ -21,7 +21,7 @@ def wait_before_retry(error: StudioError, retry_after: str | None, attempt: int)
     # After a failed job a retry cannot succeed, because the idempotency key belongs to that job.
     if error.job_id is not None:
         return None
-    if error.status is not None and error.status not in PASSING and error.code not in PASSING_CODES:
+    if error.status is not None and error.status not in RETRYABLE_STATUSES and error.code not in RETRYABLE_CODES:
         return None
     if retry_after is not None and retry_after.isdigit():
         seconds = int(retry_after)
@@ -30,7 +30,7 @@ def wait_before_retry(error: StudioError, retry_after: str | None, attempt: int)
     return FIRST_WAIT_S * float(2**attempt) * random.uniform(0.5, 1.5)
 
 
-def headers_of(method: str, api_key: str, idempotency_key: str | None) -> dict[str, str]:
+def make_headers(method: str, api_key: str, idempotency_key: str | None) -> dict[str, str]:
     """Makes the headers with the key and, for a POST, an idempotency key, so that a retry is the same request."""
     headers = {"Authorization": f"Bearer {api_key}"}
     if method == "POST":

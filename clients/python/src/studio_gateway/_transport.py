@@ -11,8 +11,8 @@ from typing import Any, Iterator, Callable, Mapping, Self
 
 import httpx
 
-from ._errors import StudioError, body_of, error_of
-from ._retries import headers_of, wait_before_retry
+from ._errors import StudioError, parse_body, make_error
+from ._retries import make_headers, wait_before_retry
 
 
 class Transport:
@@ -86,7 +86,7 @@ class Transport:
             f"{self._base_url}{path}",
             json=json,
             params=params,
-            headers={**headers_of(method, self._api_key, idempotency_key), **(headers or {})},
+            headers={**make_headers(method, self._api_key, idempotency_key), **(headers or {})},
             timeout=self._timeout if timeout is None else timeout,
         )
 
@@ -111,7 +111,7 @@ class Transport:
                 content = response.read()
                 retry_after = response.headers.get("retry-after")
                 request_id = response.headers.get("x-request-id")
-                error = error_of(body_of(content), response.status_code, request_id)
+                error = make_error(parse_body(content), response.status_code, request_id)
             except httpx.TimeoutException as failure:
                 cause = failure
                 error = StudioError("TIMEOUT", f"No response in time from {request.url.host}.")

@@ -37,13 +37,13 @@ def verify_webhook(
     # While the secret is being replaced, there is one signature for each secret.
     for signature in signatures.split(" "):
         version, _, text = signature.partition(",")
-        if version == "v1" and hmac.compare_digest(_bytes_of(text), expected):
+        if version == "v1" and hmac.compare_digest(_decode_base64(text), expected):
             event: dict[str, Any] = json.loads(content)
             return event
     raise ValueError("The webhook has no valid signature.")
 
 
-def _bytes_of(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
