@@ -12,13 +12,17 @@ interface Cacheable {
   cache_control?: { type: 'ephemeral' };
 }
 
-/** Part of a message. A file is a data URI or an https URL. */
+/**
+ * Part of a message. A file is a data URI or an https URL; a picture may be the id of an uploaded
+ * file, before it is signed.
+ */
 export type ContentPart = Cacheable &
   (
     | { type: 'text'; text: string }
     | { type: 'refusal'; refusal: string }
     | { type: 'image_url'; image_url: { url: string; detail?: string } }
     | { type: 'input_audio'; input_audio: { data: string; format: string } }
+    | { type: 'video_url'; video_url: { url: string } }
     | { type: 'file'; file: { file_data?: string; file_url?: string; filename?: string } }
   );
 
@@ -97,4 +101,12 @@ export interface ChatBody extends Cacheable {
   safety_identifier?: string;
   store?: boolean;
   verbosity?: string;
+}
+
+/** Yields the parts of all messages, with their paths. */
+export function* partsOf({ messages }: ChatBody): Generator<[path: string, part: ContentPart]> {
+  for (const [index, { content }] of messages.entries()) {
+    if (!Array.isArray(content)) continue;
+    for (const [at, part] of content.entries()) yield [`messages.${index}.content.${at}`, part];
+  }
 }

@@ -27,7 +27,7 @@ const messageTokens = { most: 8, estimate: 4 };
 const imageTokens = { most: 50_000, estimate: 800 };
 /** Highest number of tokens of the text that providers put before tools. */
 const toolsTokensMax = 600;
-/** Base64 characters of sound and documents per token. */
+/** Base64 characters of sound, video and documents per token. */
 const base64PerToken = 64;
 
 /**
@@ -156,6 +156,11 @@ function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
       return undefined;
     case 'input_audio':
       media.audioTokens += Math.ceil(part.input_audio.data.length / base64PerToken);
+      return undefined;
+    case 'video_url':
+      // A compressed video may show any number of pictures.
+      media.beyondBytes = Infinity;
+      media.tokens += Math.ceil(part.video_url.url.length / base64PerToken);
       return undefined;
     case 'file':
       // A document may decompress to any length.

@@ -11,7 +11,7 @@ import {
 import type { Metrics } from '../platform/metrics.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
-import type { ChatLedger } from './chat-ledger.ts';
+import type { ChatLedger } from './chat-moves.ts';
 import { OpenChat, type OpenChatParts } from './open-chat.ts';
 import type { ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { Upstreams } from './upstreams.ts';

@@ -12,7 +12,7 @@ import {
   type TokenUsage,
 } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
-import type { ChatProgress, ServedBy } from './chat-ledger.ts';
+import type { ChatProgress, ServedBy } from './chat-moves.ts';
 import {
   withTries,
   type ChatCandidate,

@@ -5,7 +5,7 @@
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
+import type { ChatLedger, ChatProgress, ChatSettle } from './chat-moves.ts';
 
 /** Chat whose reservation is open. */
 export interface RunningChat {

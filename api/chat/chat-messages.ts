@@ -1,157 +1,84 @@
-/**
- * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the
- * model, and their form for providers.
- */
+/** Messages of OpenAI's chat completions, translated to messages of the internal request. */
 import { z } from 'zod';
-import type { ContentPart, ChatMessage } from '../../chat/chat-body.ts';
-import type { ChatModel } from '../../catalog/chat-model.ts';
-import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { received } from '../../domain/field-messages.ts';
-import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { ChatRequest } from './chat-schema.ts';
+import type { ChatMessage } from '../../chat/chat-body.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
+import { assistantContent, textContent, userContent } from './content-parts.ts';
+import { marked, name, text, withoutNulls } from './field-schemas.ts';
 
-/** Text, limited to more characters than the context of every model. */
-export const text = z.string().max(10_000_000);
-/** Name or id in a conversation. */
-export const name = z.string().min(1).max(256);
-/** Name of a tool. */
-export const toolName = z
-  .string()
-  .max(128)
-  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
-/** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
-export const notTaken = (reason: string) => z.null(`is not supported: ${reason}`).optional();
-
-type Given<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
-
-/**
- * Returns an object without its null and undefined fields, because no provider accepts `null` in
- * all fields.
- */
-export function given<Fields extends object>(fields: Fields): Given<Fields> {
-  const entries = Object.entries(fields).filter(([, value]) => value != null);
-  // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
-  return Object.fromEntries(entries) as Given<Fields>;
-}
-
-/** Highest number of base64 characters of a file: the size limit of a request. */
-export const dataMax = 20 * 1024 * 1024;
-const data = z.string().min(1).max(dataMax);
-const imageUrl = z.object({
-  url: data,
-  detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
+const toolCall = z.object({
+  id: name,
+  type: z.literal('function'),
+  function: z.object({ name, arguments: text }),
+  extra_content: anyJsonObject.nullish(),
+  ...marked,
 });
-
-/** Mark at the end of a cached prompt. A longer time in the cache has no price here. */
-export const cacheControl = z
+const system = { content: textContent, name: name.nullish() };
+const systemMessage = z.object({ role: z.literal('system'), ...system });
+const developerMessage = z.object({ role: z.literal('developer'), ...system });
+const userMessage = z.object({
+  role: z.literal('user'),
+  content: userContent,
+  name: name.nullish(),
+});
+const assistantMessage = z
   .object({
-    type: z.literal('ephemeral'),
-    ttl: z.literal('5m', 'must be 5m: a longer time in the cache is not available').nullish(),
+    role: z.literal('assistant'),
+    content: assistantContent.nullish(),
+    name: name.nullish(),
+    refusal: text.nullish(),
+    tool_calls: z.array(toolCall).min(1).max(256).nullish(),
+    // Fields of answers, because a caller may send an answer back unchanged. Other fields of
+    // answers are dropped.
+    reasoning: text.nullish(),
+    reasoning_content: text.nullish(),
+    reasoning_details: z.array(anyJsonObject).max(1024).nullish(),
+    extra_content: anyJsonObject.nullish(),
   })
-  .transform(({ type }) => ({ type }));
-const marked = { cache_control: cacheControl.optional() };
-
-/** Text part. */
-export const textPart = z.object({ type: z.literal('text'), text, ...marked });
-/** Image part: an https URL or a base64 data URI. */
-export const imagePart = z.object({
-  type: z.literal('image_url'),
-  image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
+  .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
+    path: ['content'],
+    message: 'is required unless there are tool_calls',
+  });
+const toolMessage = z.object({
+  role: z.literal('tool'),
+  content: textContent,
+  tool_call_id: name,
   ...marked,
 });
-/** Audio part. */
-export const audioPart = z.object({
-  type: z.literal('input_audio'),
-  input_audio: z.object({ data, format: z.enum(['wav', 'mp3']) }),
-});
-/**
- * Document part. Ids of files at a provider are rejected, because those files belong to the
- * operator.
- */
-export const filePart = z.object({
-  type: z.literal('file'),
-  file: z.object({
-    file_id: notTaken('send the file itself in file_data'),
-    file_data: data.startsWith('data:', 'must be a data URI'),
-    filename: z.string().max(255).optional(),
+
+const conversation = <Message extends z.ZodType<WireMessage>>(message: Message) =>
+  z.array(message.transform(toMessage)).min(1, 'must contain at least one message').max(4096);
+
+/** Messages of POST /api/v1/chat. */
+export const serviceMessages = conversation(
+  z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage], {
+    error: 'must be one of system, user, assistant',
   }),
-  ...marked,
-});
-
-const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
-
-/**
- * Checks the parts of a request against the model. Providers read the URLs; addresses that no
- * provider should read are rejected here.
- * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
- */
-export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
-  for (const [index, { content }] of request.body.messages.entries()) {
-    if (!Array.isArray(content)) continue;
-    for (const [position, part] of content.entries()) {
-      checkPart(part, { path: `messages.${index}.content.${position}`, model, outbound });
-    }
-  }
-}
-
-interface Check {
-  path: string;
-  model: ChatModel;
-  outbound: Outbound;
-}
-
-function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
-  const refuse = (message: string): GatewayError =>
-    fieldError('UNSUPPORTED_PARAMETER', path, message);
-  switch (part.type) {
-    case 'image_url':
-      if (!model.supportsImages) throw refuse(`${model.id} does not accept images`);
-      return checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
-    case 'file':
-      if (!model.supportsImages) throw refuse(`${model.id} does not accept documents`);
-      if (part.file.file_url !== undefined) checkUrl(part.file.file_url, path, outbound);
-      return undefined;
-    case 'input_audio':
-      if (!model.supportsAudio) throw refuse(`${model.id} does not accept audio`);
-      return undefined;
-    case 'text':
-    case 'refusal':
-      return undefined;
-  }
-}
-
-function checkImageUrl(url: string, path: string, outbound: Outbound): void {
-  if (!url.startsWith('data:')) return checkUrl(url, path, outbound);
-  if (imageData.test(url.slice(0, 64))) return undefined;
-  const message = 'data URIs must be base64 of a PNG, JPEG, WebP or GIF';
-  throw fieldError('INVALID_INPUT_URL', path, message + received(url));
-}
-
-function checkUrl(url: string, path: string, outbound: Outbound): void {
-  try {
-    outbound.check(url);
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    throw fieldError('INVALID_INPUT_URL', path, error.message + received(url));
-  }
-}
+);
+/** Messages of POST /api/v1/chat/completions. */
+export const completionsMessages = conversation(
+  z.discriminatedUnion(
+    'role',
+    [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
+    { error: 'must be one of system, developer, user, assistant, tool' },
+  ),
+);
 
 interface WireMessage {
   role: string;
-  reasoning?: string | null;
-  reasoning_content?: string | null;
+  reasoning?: string | null | undefined;
+  reasoning_content?: string | null | undefined;
 }
 
 /**
  * Converts a parsed message: drops null fields, turns the developer role into system, and collects
  * the reasoning in one field, which providers name differently.
  */
-export function toMessage({ reasoning, ...wire }: WireMessage): ChatMessage {
+function toMessage({ reasoning, ...wire }: WireMessage): ChatMessage {
   const fields = {
     ...wire,
     role: wire.role === 'developer' ? 'system' : wire.role,
     reasoning_content: wire.reasoning_content ?? reasoning,
   };
   // oxlint-disable-next-line no-unsafe-type-assertion -- the schemas have validated the message
-  return given(fields) as ChatMessage;
+  return withoutNulls(fields) as ChatMessage;
 }

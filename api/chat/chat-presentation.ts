@@ -5,7 +5,7 @@ import type { FailedTry } from '../../chat/chat-candidates.ts';
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { openaiError } from '../http/error-bodies.ts';
-import type { ChatRequest } from './chat-schema.ts';
+import type { ChatRequest } from './chat-request.ts';
 
 /** Chat and request that a presentation formats. */
 export interface Shown {

@@ -7,19 +7,27 @@
 import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import type { ChatRequest } from './chat-schema.ts';
-import { cacheControl, given, name, notTaken, text, toolName } from './chat-messages.ts';
-import { message, messagesOf, system, systemOf } from './messages-input.ts';
+import type { ChatRequest } from './chat-request.ts';
+import {
+  fallbacks,
+  modelId,
+  name,
+  rejectedField,
+  text,
+  toolName,
+  withoutNulls,
+} from './field-schemas.ts';
+import { message, nullableMark, system } from './messages-blocks.ts';
+import { messagesOf, systemOf } from './messages-input.ts';
 import { hasRoomToThink, noRoomToThink, thinking } from './reasoning-fields.ts';
 
-const marked = { cache_control: cacheControl.nullish() };
 const tool = z.object({
   type: z.literal('custom', 'only client tools are supported').optional(),
   name: toolName,
   description: text.optional(),
   input_schema: anyJsonObject,
   strict: z.boolean().nullish(),
-  ...marked,
+  ...nullableMark,
 });
 const single = { disable_parallel_tool_use: z.boolean().optional() };
 const toolChoice = z.discriminatedUnion('type', [
@@ -29,8 +37,8 @@ const toolChoice = z.discriminatedUnion('type', [
   z.object({ type: z.literal('none') }),
 ]);
 const wireRequest = z.object({
-  model: z.string().min(1).max(256),
-  models: z.array(z.string().min(1).max(256)).max(4).optional(),
+  model: modelId,
+  models: fallbacks,
   max_tokens: z.int().min(1),
   messages: z.array(message).min(1, 'must contain at least one message').max(4096),
   system: system.optional(),
@@ -51,9 +59,9 @@ const wireRequest = z.object({
   speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
   top_k: z.int().min(1).max(1000).optional(),
   thinking: thinking.nullish(),
-  ...marked,
-  container: notTaken('tools that the provider runs are not supported'),
-  mcp_servers: notTaken('tools that the provider runs are not supported'),
+  ...nullableMark,
+  container: rejectedField('tools that the provider runs are not supported'),
+  mcp_servers: rejectedField('tools that the provider runs are not supported'),
 });
 type Wire = z.infer<typeof wireRequest>;
 
@@ -84,18 +92,19 @@ function toRequest(wire: Wire): ChatRequest {
 
 function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
   const { effort, format } = wire.output_config ?? {};
-  const userId = wire.metadata?.user_id;
-  const stop = wire.stop_sequences ?? [];
+  const { stop_sequences: stop = [] } = wire;
   return {
-    ...(wire.temperature !== undefined && { temperature: wire.temperature }),
-    ...(wire.top_p !== undefined && { top_p: wire.top_p }),
-    ...(stop.length > 0 && { stop }),
-    ...(userId != null && { user: userId }),
-    ...(wire.top_k !== undefined && { top_k: wire.top_k }),
-    ...(effort != null && { reasoning_effort: effort }),
+    ...withoutNulls({
+      temperature: wire.temperature,
+      top_p: wire.top_p,
+      top_k: wire.top_k,
+      stop: stop.length > 0 ? stop : null,
+      user: wire.metadata?.user_id,
+      reasoning_effort: effort,
+      cache_control: wire.cache_control,
+    }),
     // Without `thinking`, an effort does not make a model of Anthropic use reasoning.
     thinking: wire.thinking ?? { type: 'default' },
-    ...given({ cache_control: wire.cache_control }),
     ...(format && {
       response_format: {
         type: 'json_schema',
@@ -112,8 +121,8 @@ function toolsOf({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
   return {
     tools: tools.map(({ name: title, description, input_schema: parameters, ...wire }) => ({
       type: 'function',
-      function: { name: title, parameters, ...given({ description, strict: wire.strict }) },
-      ...given({ cache_control: wire.cache_control }),
+      function: { name: title, parameters, ...withoutNulls({ description, strict: wire.strict }) },
+      ...withoutNulls({ cache_control: wire.cache_control }),
     })),
     ...(choice && { tool_choice: choiceOf(choice) }),
     ...(parallel && choice.disable_parallel_tool_use && { parallel_tool_calls: false }),

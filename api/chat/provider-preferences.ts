@@ -1,12 +1,12 @@
 /** `provider` of a chat request, as OpenRouter's clients send it. */
 import { z } from 'zod';
-import { notTaken } from './chat-messages.ts';
+import { rejectedField } from './field-schemas.ts';
 
 /**
  * Reason for rejecting a preference of providers: each model has one provider, with that provider’s
  * terms.
  */
-const oneProvider = notTaken('each model here has one provider');
+const oneProvider = rejectedField('each model here has one provider');
 /**
  * Schema of the preferences. Those that promise something about the data, the provider or
  * the price are rejected; the others are dropped.
@@ -21,5 +21,5 @@ export const provider = z.object({
   only: oneProvider,
   ignore: oneProvider,
   quantizations: oneProvider,
-  max_price: notTaken('GET /api/v1/models lists the prices'),
+  max_price: rejectedField('GET /api/v1/models lists the prices'),
 });

@@ -1,152 +1,71 @@
-/**
- * The `input` of OpenAI's Responses API: its items, translated to messages of a chat.
- *
- * Source: the types of the `openai` client, `ResponseInputItem`.
- */
+/** The `input` of OpenAI's Responses API, translated to messages of the internal request. */
 import { z } from 'zod';
 import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { dataMax, given, name, notTaken, text } from './chat-messages.ts';
+import { text } from './field-schemas.ts';
+import {
+  items,
+  resend,
+  type CallItem,
+  type InputItem,
+  type MessageItem,
+  type ReasoningItem,
+} from './responses-items.ts';
 import { unsealed } from './thoughts.ts';
 
-const itemsMax = 4096;
-const partsMax = 1024;
-/** Reason for rejecting a reference to an earlier response. */
-export const resend =
-  'nothing is stored here; send the whole conversation in input (an SDK may need store: false for that)';
-const noFileId = notTaken('send the file itself');
-
-const inputText = z.object({ type: z.literal('input_text'), text });
-const inputImage = z.object({
-  type: z.literal('input_image'),
-  file_id: noFileId,
-  image_url: z.string().min(1).max(dataMax),
-  detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
-});
-const inputFile = z.object({
-  type: z.literal('input_file'),
-  file_id: noFileId,
-  file_url: z.string().min(1).max(dataMax).nullish(),
-  file_data: z.string().max(dataMax).startsWith('data:', 'must be a data URI').nullish(),
-  filename: z.string().max(255).nullish(),
-});
-const outputText = z.object({ type: z.literal('output_text'), text });
-const refusal = z.object({ type: z.literal('refusal'), refusal: text });
-
-const message = { type: z.literal('message').optional() };
-const inputMessage = z.object({
-  ...message,
-  role: z.literal('user'),
-  content: z.union([
-    text,
-    z
-      .array(
-        z.discriminatedUnion('type', [inputText, inputImage, inputFile], {
-          error: 'must be one of input_text, input_image, input_file',
-        }),
-      )
-      .max(partsMax),
-  ]),
-});
-const systemMessage = z.object({
-  ...message,
-  role: z.enum(['system', 'developer']),
-  content: z.union([text, z.array(inputText).max(partsMax)]),
-});
-const outputMessage = z.object({
-  ...message,
-  role: z.literal('assistant'),
-  content: z.union([
-    text,
-    z
-      .array(
-        z.discriminatedUnion('type', [outputText, refusal, inputText], {
-          error: 'must be one of output_text, refusal, input_text',
-        }),
-      )
-      .max(partsMax),
-  ]),
-});
-const functionCall = z.object({
-  type: z.literal('function_call'),
-  call_id: name,
-  name,
-  arguments: text,
-});
-const functionCallOutput = z.object({
-  type: z.literal('function_call_output'),
-  call_id: name,
-  output: z.union([
-    text,
-    z
-      .array(
-        z.discriminatedUnion('type', [inputText, inputImage], {
-          error: 'must be one of input_text, input_image',
-        }),
-      )
-      .max(partsMax),
-  ]),
-});
-const reasoningItem = z.object({
-  type: z.literal('reasoning'),
-  summary: z
-    .array(z.object({ text: text.optional() }))
-    .max(partsMax)
-    .nullish(),
-  encrypted_content: text.nullish(),
-});
-const itemTypes = 'must be one of message, function_call, function_call_output, reasoning';
-const inputItem = z.discriminatedUnion(
-  'type',
-  [
-    z.discriminatedUnion('role', [inputMessage, systemMessage, outputMessage], {
-      error: 'must be one of user, system, developer, assistant',
-    }),
-    functionCall,
-    functionCallOutput,
-    reasoningItem,
-  ],
-  {
-    error: ({ input }) =>
-      isItemReference(input) ? `item_reference is not supported: ${resend}` : itemTypes,
-  },
-);
-
-function isItemReference(input: unknown): boolean {
-  return (
-    typeof input === 'object' &&
-    input !== null &&
-    'type' in input &&
-    input.type === 'item_reference'
-  );
+/** Messages, and the paths of the items that were left out. */
+interface Conversation {
+  messages: ChatMessage[];
+  ignored: string[];
 }
 
 /** Schema of the `input` field. */
-export const input = z.union([
-  text,
-  z.array(inputItem).min(1, 'must contain at least one item').max(itemsMax),
-]);
-type Input = z.infer<typeof input>;
-type Item = Exclude<Input, string>[number];
+export const input = z.union([text, items]).transform((sent, ctx): Conversation => {
+  if (typeof sent === 'string') return { messages: [{ role: 'user', content: sent }], ignored: [] };
+  const ignored: string[] = [];
+  for (const [index, item] of sent.entries()) {
+    if (!('type' in item) || item.type !== 'item_reference') continue;
+    if (isDispensable(sent, index)) ignored.push(`input.${index}`);
+    else {
+      const message = `item_reference is not supported: ${resend}`;
+      ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
+    }
+  }
+  return { messages: toMessages(sent), ignored };
+});
+
+/**
+ * Returns whether a reference names an item without which the conversation is understood: reasoning,
+ * or the text before a tool call. The AI SDK sends these references unless it sets `store: false`.
+ */
+function isDispensable(sent: readonly InputItem[], index: number): boolean {
+  const next = sent
+    .slice(index + 1)
+    .find((item) => !('type' in item) || item.type !== 'item_reference');
+  const item = sent[index];
+  const isReasoning = item && 'id' in item && item.id.startsWith('rs_');
+  return isReasoning || (next !== undefined && 'type' in next && next.type === 'function_call');
+}
 
 /**
  * Converts items to messages. Reasoning, a text of the assistant and the calls after it become one
  * message.
  */
-export function toMessages(items: Input): ChatMessage[] {
-  if (typeof items === 'string') return [{ role: 'user', content: items }];
+function toMessages(sent: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   /** Data of a provider that belongs to the next call. */
   let pending: JsonObject | undefined;
-  for (const item of items) {
+  for (const item of sent) {
     if ('role' in item) addMessage(messages, item);
     else if (item.type === 'reasoning') pending = addReasoning(messages, item) ?? pending;
     else if (item.type === 'function_call') {
       addCall(messages, item, pending);
       pending = undefined;
-    } else {
-      const content = typeof item.output === 'string' ? item.output : outputOf(item.output);
-      messages.push({ role: 'tool', tool_call_id: item.call_id, content });
+    } else if (item.type === 'function_call_output') {
+      const { call_id, output } = item;
+      const hasPictures = typeof output !== 'string' && output.some(({ type }) => type !== 'text');
+      const content = hasPictures ? output : textOf(output);
+      messages.push({ role: 'tool', tool_call_id: call_id, content });
     }
   }
   return messages.filter(({ role, content, tool_calls: calls }) => {
@@ -177,7 +96,7 @@ function isThought({ content, tool_calls: calls }: ChatMessage): boolean {
 
 function addReasoning(
   messages: ChatMessage[],
-  { summary, encrypted_content: encrypted }: z.infer<typeof reasoningItem>,
+  { summary, encrypted_content: encrypted }: ReasoningItem,
 ): JsonObject | undefined {
   const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
   const { details = [], extraContent } = unsealed(encrypted ?? '') ?? {};
@@ -188,11 +107,7 @@ function addReasoning(
   return extraContent;
 }
 
-function addCall(
-  messages: ChatMessage[],
-  item: z.infer<typeof functionCall>,
-  extra: JsonObject | undefined,
-): void {
+function addCall(messages: ChatMessage[], item: CallItem, extra: JsonObject | undefined): void {
   const turn = turnOf(messages);
   turn.tool_calls ??= [];
   turn.tool_calls.push({
@@ -203,38 +118,14 @@ function addCall(
   });
 }
 
-function addMessage(messages: ChatMessage[], item: Extract<Item, { role: string }>): void {
-  const { role, content } = item;
-  if (role === 'user') {
-    const parts = typeof content === 'string' ? content : content.map(partOf);
-    messages.push({ role, content: parts });
-  } else if (role === 'assistant') {
-    turnOf(messages, isThought).content = plain(content);
-  } else messages.push({ role: 'system', content: plain(content) });
+function addMessage(messages: ChatMessage[], { role, content }: MessageItem): void {
+  if (role === 'user') messages.push({ role, content });
+  else if (role === 'assistant') turnOf(messages, isThought).content = textOf(content);
+  else messages.push({ role: 'system', content: textOf(content) });
 }
 
-type Output = Exclude<z.infer<typeof functionCallOutput>['output'], string>;
-
-function outputOf(parts: Output): string | ContentPart[] {
-  if (parts.some(({ type }) => type === 'input_image')) return parts.map(partOf);
-  return parts.map((part) => (part.type === 'input_text' ? part.text : '')).join('\n');
-}
-
-type Plain = string | readonly ({ text: string } | { refusal: string })[];
-
-function plain(content: Plain): string {
+/** Joins the texts of a content. */
+function textOf(content: string | readonly ContentPart[]): string {
   if (typeof content === 'string') return content;
-  return content.map((part) => ('text' in part ? part.text : part.refusal)).join('\n');
-}
-
-type UserPart = z.infer<typeof inputText> | z.infer<typeof inputImage> | z.infer<typeof inputFile>;
-
-function partOf(part: UserPart): ContentPart {
-  if (part.type === 'input_text') return { type: 'text', text: part.text };
-  if (part.type === 'input_image') {
-    const { image_url: url, detail } = part;
-    return { type: 'image_url', image_url: { url, ...given({ detail }) } };
-  }
-  const { file_data, file_url, filename } = part;
-  return { type: 'file', file: given({ file_data, file_url, filename }) };
+  return content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 }

@@ -8,10 +8,12 @@ import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
-import { given, name, notTaken, text, toolName } from './chat-messages.ts';
+import type { ChatRequest } from './chat-request.ts';
+import { openaiFields, sampling } from './completions-request.ts';
+import { name, rejectedField, text, toolName, withoutNulls } from './field-schemas.ts';
 import { effort } from './reasoning-fields.ts';
-import { common, openaiOnly, type ChatRequest } from './chat-schema.ts';
-import { input, resend, toMessages } from './responses-input.ts';
+import { input } from './responses-input.ts';
+import { resend } from './responses-items.ts';
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
@@ -40,16 +42,16 @@ const textFormat = z.discriminatedUnion(
   { error: 'must be one of text, json_object, json_schema' },
 );
 const wireRequest = z.object({
-  model: common.model,
-  models: common.models,
-  stream: common.stream,
-  temperature: common.temperature,
-  top_p: common.top_p,
-  user: common.user,
+  model: sampling.model,
+  models: sampling.models,
+  stream: sampling.stream,
+  temperature: sampling.temperature,
+  top_p: sampling.top_p,
+  user: sampling.user,
   input,
   instructions: text.nullish(),
   max_output_tokens: z.int().min(1).nullish(),
-  text: z.object({ format: textFormat.nullish(), verbosity: openaiOnly.verbosity }).nullish(),
+  text: z.object({ format: textFormat.nullish(), verbosity: openaiFields.verbosity }).nullish(),
   reasoning: z
     .object({
       effort: effort.nullish(),
@@ -58,24 +60,24 @@ const wireRequest = z.object({
     .nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
-  parallel_tool_calls: openaiOnly.parallel_tool_calls,
-  prompt_cache_key: openaiOnly.prompt_cache_key,
-  prompt_cache_retention: openaiOnly.prompt_cache_retention,
-  safety_identifier: openaiOnly.safety_identifier,
-  service_tier: openaiOnly.service_tier,
+  parallel_tool_calls: openaiFields.parallel_tool_calls,
+  prompt_cache_key: openaiFields.prompt_cache_key,
+  prompt_cache_retention: openaiFields.prompt_cache_retention,
+  safety_identifier: openaiFields.safety_identifier,
+  service_tier: openaiFields.service_tier,
   metadata: metadata.nullish(),
   include: z
     .array(z.literal('reasoning.encrypted_content', 'must be reasoning.encrypted_content'))
     .max(16)
     .nullish(),
   truncation: z.literal('disabled', 'must be disabled: nothing is cut from the input').nullish(),
-  store: z.literal(false, 'must be false: responses are not stored').nullish(),
+  store: openaiFields.store,
   background: z.literal(false, 'must be false: a response ends with its request').nullish(),
-  previous_response_id: notTaken(resend),
-  conversation: notTaken(resend),
-  context_management: notTaken(resend),
-  prompt: notTaken('send its text in instructions and input'),
-  moderation: notTaken('the provider’s own moderation applies'),
+  previous_response_id: rejectedField(resend),
+  conversation: rejectedField(resend),
+  context_management: rejectedField(resend),
+  prompt: rejectedField('send its text in instructions and input'),
+  moderation: rejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
 type Wire = z.infer<typeof wireRequest>;
@@ -92,10 +94,12 @@ function toRequest(wire: Wire): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: false,
     metadata: pairsOf(wire.metadata),
+    // The response says that it was not stored.
+    ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
     body: {
       messages: [
         ...(system ? [{ role: 'system' as const, content: system }] : []),
-        ...toMessages(wire.input),
+        ...wire.input.messages,
       ],
       ...optionsOf(wire),
     },
@@ -106,7 +110,7 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
   const { text: output, reasoning } = wire;
   const format = output?.format;
   return {
-    ...given({
+    ...withoutNulls({
       temperature: wire.temperature,
       top_p: wire.top_p,
       user: wire.user,
@@ -124,7 +128,7 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
 function formatOf(format: z.infer<typeof textFormat>): NonNullable<ChatBody['response_format']> {
   if (format.type !== 'json_schema') return format;
   const { type, name: title, schema, description, strict } = format;
-  return { type, json_schema: { name: title, schema, ...given({ description, strict }) } };
+  return { type, json_schema: { name: title, schema, ...withoutNulls({ description, strict }) } };
 }
 
 function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Wire) {
@@ -132,13 +136,13 @@ function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: 
   const body: Partial<ChatBody> = {
     tools: tools.map(({ name: title, description, parameters, strict }) => ({
       type: 'function',
-      function: { name: title, ...given({ description, parameters, strict }) },
+      function: { name: title, ...withoutNulls({ description, parameters, strict }) },
     })),
     ...(choice && {
       tool_choice:
         typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } },
     }),
-    ...given({ parallel_tool_calls: parallel }),
+    ...withoutNulls({ parallel_tool_calls: parallel }),
   };
   return body;
 }

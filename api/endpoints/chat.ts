@@ -1,8 +1,10 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { answerChat, estimateChat } from '../chat/chat-answers.ts';
-import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
+import { answerChat } from '../chat/chat-answers.ts';
+import { estimateChat } from '../chat/chat-orders.ts';
+import type { ChatRequest } from '../chat/chat-request.ts';
+import { chatRequest, completionsRequest } from '../chat/completions-request.ts';
 import {
   completionsPresentation,
   servicePresentation,

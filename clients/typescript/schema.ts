@@ -2397,11 +2397,16 @@ export interface components {
                     };
                 } | {
                     /** @constant */
+                    type: "video_url";
+                    video_url: {
+                        url: string;
+                    };
+                } | {
+                    /** @constant */
                     type: "file";
                     file: {
-                        file_id?: null;
-                        /** Format: starts_with */
-                        file_data: string;
+                        file_id?: string | null;
+                        file_data?: string | null;
                         filename?: string;
                     };
                     cache_control?: {
@@ -2545,11 +2550,16 @@ export interface components {
                     };
                 } | {
                     /** @constant */
+                    type: "video_url";
+                    video_url: {
+                        url: string;
+                    };
+                } | {
+                    /** @constant */
                     type: "file";
                     file: {
-                        file_id?: null;
-                        /** Format: starts_with */
-                        file_data: string;
+                        file_id?: string | null;
+                        file_data?: string | null;
                         filename?: string;
                     };
                     cache_control?: {
@@ -2781,7 +2791,8 @@ export interface components {
         };
         CreateMessageRequest: {
             model: string;
-            models?: string[];
+            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            models?: string[] | null;
             max_tokens: number;
             messages: ({
                 /** @constant */
@@ -2807,6 +2818,10 @@ export interface components {
                         /** @constant */
                         type: "url";
                         url: string;
+                    } | {
+                        /** @constant */
+                        type: "file";
+                        file_id: string;
                     };
                     cache_control?: {
                         /** @constant */
@@ -2825,6 +2840,10 @@ export interface components {
                         /** @constant */
                         type: "url";
                         url: string;
+                    } | {
+                        /** @constant */
+                        type: "file";
+                        file_id: string;
                     } | {
                         /** @constant */
                         type: "text";
@@ -2862,6 +2881,10 @@ export interface components {
                             /** @constant */
                             type: "url";
                             url: string;
+                        } | {
+                            /** @constant */
+                            type: "file";
+                            file_id: string;
                         };
                         cache_control?: {
                             /** @constant */
@@ -3032,7 +3055,8 @@ export interface components {
         };
         CountMessageTokensRequest: {
             model: string;
-            models?: string[];
+            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            models?: string[] | null;
             messages: ({
                 /** @constant */
                 role: "user";
@@ -3057,6 +3081,10 @@ export interface components {
                         /** @constant */
                         type: "url";
                         url: string;
+                    } | {
+                        /** @constant */
+                        type: "file";
+                        file_id: string;
                     };
                     cache_control?: {
                         /** @constant */
@@ -3075,6 +3103,10 @@ export interface components {
                         /** @constant */
                         type: "url";
                         url: string;
+                    } | {
+                        /** @constant */
+                        type: "file";
+                        file_id: string;
                     } | {
                         /** @constant */
                         type: "text";
@@ -3112,6 +3144,10 @@ export interface components {
                             /** @constant */
                             type: "url";
                             url: string;
+                        } | {
+                            /** @constant */
+                            type: "file";
+                            file_id: string;
                         };
                         cache_control?: {
                             /** @constant */
@@ -4244,13 +4280,13 @@ export interface components {
                 } | {
                     /** @constant */
                     type: "input_image";
-                    file_id?: null;
-                    image_url: string;
+                    file_id?: string | null;
+                    image_url?: string | null;
                     detail?: ("auto" | "low" | "high" | "original") | null;
                 } | {
                     /** @constant */
                     type: "input_file";
-                    file_id?: null;
+                    file_id?: string | null;
                     file_url?: string | null;
                     file_data?: string | null;
                     filename?: string | null;
@@ -4300,8 +4336,8 @@ export interface components {
                 } | {
                     /** @constant */
                     type: "input_image";
-                    file_id?: null;
-                    image_url: string;
+                    file_id?: string | null;
+                    image_url?: string | null;
                     detail?: ("auto" | "low" | "high" | "original") | null;
                 })[];
             } | {
@@ -4311,6 +4347,10 @@ export interface components {
                     text?: string;
                 }[] | null;
                 encrypted_content?: string | null;
+            } | {
+                /** @constant */
+                type: "item_reference";
+                id: string;
             })[];
             instructions?: string | null;
             max_output_tokens?: number | null;
@@ -4358,7 +4398,7 @@ export interface components {
             } | null;
             include?: "reasoning.encrypted_content"[] | null;
             truncation?: "disabled" | null;
-            store?: false | null;
+            store?: boolean | null;
             background?: false | null;
             previous_response_id?: null;
             conversation?: null;

@@ -100,6 +100,12 @@ interface ChatRows {
 const notForChat =
   /(^|[-/])(codex|contributor|cyber|daybreak|deep-research|computer-use|customtools|robotics|realtime|live|image|tts|labs|safeguard)(-|$)/;
 
+/**
+ * Providers whose OpenAI-compatible API documents the part `video_url` (Moonshot AI, "Use the Kimi
+ * Vision Model").
+ */
+const videoProviders: ReadonlySet<string> = new Set(['moonshotai']);
+
 interface Candidate {
   provider: ChatProvider;
   names: SourceNames;
@@ -265,7 +271,8 @@ function rowOf(candidate: Candidate, facts: RowFacts): ChatModel {
     ...(model.reasoning && { reasoning: true }),
     ...(model.reasoning && provider.protocol === 'anthropic' && { thinking: thinkingOf(model) }),
     ...(reads('image') && { supportsImages: true }),
-    ...((reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),
+    ...(videoProviders.has(provider.name) &&
+      (reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),
     ...(audioUsd !== null && { supportsAudio: true }),
     ...(litellm?.deprecation_date !== undefined && { retiresOn: litellm.deprecation_date }),
   };

@@ -105,7 +105,6 @@ describe('the list of models', () => {
       limit: { context: 1_048_576, output: 65_536 },
       reasoning: true,
       supportsImages: true,
-      supportsVideo: true,
       supportsAudio: true,
       description: expect.stringMatching(/.{20,}/),
     });

@@ -109,11 +109,10 @@ describe('a row of the chat catalog', () => {
         limit: { context: 100_000, output: 100_000 },
         reasoning: true,
         supportsImages: true,
-        supportsVideo: true,
         supportsAudio: true,
         retiresOn: '2027-01-01',
         description:
-          'Reasoning model that reads text, images, audio and video: 100K tokens of context, 100K per answer.',
+          'Reasoning model that reads text, images and audio: 100K tokens of context, 100K per answer.',
       },
     ]);
   });

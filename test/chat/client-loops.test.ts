@@ -66,7 +66,6 @@ describe.each(models)('with %s', (model) => {
   const base = (): string => `${gateway.url}/v1`;
 
   describe('the AI SDK', () => {
-    const stateless = { openai: { store: false } };
     const providers: [string, () => LanguageModel][] = [
       ['openai', () => createOpenAI({ baseURL: base(), apiKey: caller.key })(model)],
       ['openai.chat', () => createOpenAI({ baseURL: base(), apiKey: caller.key }).chat(model)],
@@ -94,7 +93,6 @@ describe.each(models)('with %s', (model) => {
         prompt: question,
         tools: { look_up },
         stopWhen: isStepCount(4),
-        providerOptions: stateless,
       });
       expect([steps.length, text]).toEqual([3, expect.stringMatching(answered)]);
       await expectThreeTurns();
@@ -106,7 +104,6 @@ describe.each(models)('with %s', (model) => {
         prompt: question,
         tools: { look_up },
         stopWhen: isStepCount(4),
-        providerOptions: stateless,
       });
       expect(await stream.text).toMatch(answered);
       await expectThreeTurns();
@@ -117,7 +114,6 @@ describe.each(models)('with %s', (model) => {
         model: language(),
         prompt: 'the tide',
         output: Output.object({ schema: tide }),
-        providerOptions: stateless,
       });
       expect(tide.parse(output)).toEqual(output);
     });

@@ -5,12 +5,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createChatLedger,
-  type ChatLedger,
-  type ChatReserve,
-  type ChatSettle,
-} from '../../chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
+import type { ChatLedger, ChatReserve, ChatSettle } from '../../chat/chat-moves.ts';
 import { RunningChats, type RunningChat } from '../../chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';

@@ -300,15 +300,19 @@ describe('errors of the Responses API', () => {
     ['previous_response_id', { previous_response_id: 'resp_1' }, 'send the whole conversation'],
     ['conversation', { conversation: 'conv_1' }, 'send the whole conversation'],
     ['background', { background: true }, 'must be false'],
-    ['store', { store: true }, 'must be false: responses are not stored'],
     ['tools.0.type', { tools: [{ type: 'web_search' }] }, 'must be function'],
     ['input.0.type', { input: [{ type: 'item_reference', id: 'msg_1' }] }, 'item_reference is not'],
+    [
+      'input.1.type',
+      { input: [user, { type: 'item_reference', id: 'msg_1' }, user] },
+      'send the whole conversation',
+    ],
     ['input.0.type', { input: [{ type: 'web_search_call' }] }, 'must be one of message'],
     ['input.0.role', { input: [{ ...user, role: 'tool' }] }, 'must be one of user, system'],
     [
       'input.0.content.0.file_id',
       { input: [{ ...user, content: [image] }] },
-      'send the file itself',
+      'must be the id of an uploaded file',
     ],
     ['input.0.content', { input: [{ ...user, content: 5 }] }, 'must be a string'],
     ['text.format.type', { text: { format: { type: 'xml' } } }, 'must be one of text'],
@@ -410,4 +414,25 @@ it('one Idempotency-Key receives one response', async () => {
   expect(again.response.headers.get('idempotent-replayed')).toBe('true');
   expect(again.data).toEqual(first.data);
   expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+});
+
+it('lists what it ignores: store, and references to reasoning and to the text before a tool call', async () => {
+  await newClient();
+  const { status, headers, body } = await gateway.call<{ store: boolean }>('/v1/responses', {
+    key: caller.key,
+    body: {
+      model: 'gpt-4o',
+      store: true,
+      input: [
+        { role: 'user', content: 'x' },
+        { type: 'item_reference', id: 'rs_1' },
+        { type: 'item_reference', id: 'msg_1' },
+        { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: 'c', output: 'y' },
+      ],
+    },
+  });
+  expect([status, body.store]).toEqual([200, false]);
+  expect(headers.get('x-ignored-fields')).toBe('store, input.1, input.2');
+  await settledChatsOf(gateway, caller);
 });

@@ -177,14 +177,14 @@ describe('unknown fields', () => {
     [
       'messages.0.content.0.type',
       part({ type: 'imge' }),
-      'must be one of text, image_url, input_audio, file',
+      'must be one of text, image_url, input_audio, video_url, file',
     ],
     ['messages.0.content.0.text', part({ type: 'text', text: 5 }), 'must be a string'],
     ['messages.0.content', { messages: [{ role: 'user', content: 5 }] }, 'must be a string'],
     [
       'messages.0.content.0.file.file_id',
       part({ type: 'file', file: { file_id: 'file_1' } }),
-      'send the file itself in file_data',
+      'must be the id of an uploaded file',
     ],
     [
       'messages.0.tool_calls.0.extra_content',

@@ -4,7 +4,8 @@
  */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
+import type { ChatLedger } from '../../chat/chat-moves.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createMember, createOrganization } from '../../api/identity/organizations.ts';
 import { scopes } from '../../api/identity/access.ts';

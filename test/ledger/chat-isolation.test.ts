@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
-import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
+import type { ChatLedger } from '../../chat/chat-moves.ts';
 import { RunningChats } from '../../chat/running-chats.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLedger } from '../../ledger/ledger.ts';

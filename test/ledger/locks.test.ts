@@ -6,7 +6,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
+import type { ChatLedger } from '../../chat/chat-moves.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';

@@ -96,6 +96,9 @@ export const createResponse = defineEndpoint({
     },
   },
   errors: chatErrors,
-  handle: (call, services) =>
-    inTheirWords(() => answerChat(call, responsesPresentation(), services), nameOf),
+  handle(call, services) {
+    const { ignored = [] } = call.body;
+    if (ignored.length > 0) call.ctx.append('X-Ignored-Fields', ignored.join(', '));
+    return inTheirWords(() => answerChat(call, responsesPresentation(), services), nameOf);
+  },
 });

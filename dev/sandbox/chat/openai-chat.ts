@@ -19,6 +19,10 @@ const part = z.discriminatedUnion('type', [
     input_audio: z.strictObject({ data: z.string(), format: z.string() }),
   }),
   z.strictObject({
+    type: z.literal('video_url'),
+    video_url: z.strictObject({ url: z.string() }),
+  }),
+  z.strictObject({
     type: z.literal('file'),
     file: z.strictObject({ file_data: z.string(), filename: z.string().optional() }),
   }),
@@ -119,7 +123,9 @@ function faultOf({ model, messages }: CompletionRequest): string | null {
       return 'thinking is enabled but reasoning_content is missing in assistant tool call message';
     }
   }
-  for (const { tool_calls: calls = [], ...fields } of messages) {
+  for (const { tool_calls: calls = [], content, ...fields } of messages) {
+    const hasVideo = Array.isArray(content) && content.some(({ type }) => type === 'video_url');
+    if (hasVideo && !model.startsWith('kimi')) return "Unknown part type: 'video_url'";
     const isForeign = fields.extra_content ?? calls.find((call) => call.extra_content);
     if (isForeign && !isGoogle(model)) return "Unrecognized request argument: 'extra_content'";
     if (fields.reasoning_content !== undefined && !returnsReasoning(model)) {

@@ -430,7 +430,7 @@ class CacheControl(TypedDict):
     ttl: NotRequired[Literal['5m'] | None]
 
 
-class ContentItem(TypedDict):
+class Content(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
@@ -438,11 +438,11 @@ class ContentItem(TypedDict):
 
 class Messages(TypedDict):
     role: Literal['system']
-    content: str | list[ContentItem]
+    content: str | list[Content]
     name: NotRequired[str | None]
 
 
-class Content(TypedDict):
+class Content1(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
@@ -453,7 +453,7 @@ class ImageUrl(TypedDict):
     detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
 
 
-class Content1(TypedDict):
+class Content2(TypedDict):
     type: Literal['image_url']
     image_url: ImageUrl | str
     cache_control: NotRequired[CacheControl]
@@ -464,18 +464,27 @@ class InputAudio(TypedDict):
     format: Literal['wav', 'mp3']
 
 
-class Content2(TypedDict):
+class Content3(TypedDict):
     type: Literal['input_audio']
     input_audio: InputAudio
 
 
+class VideoUrl(TypedDict):
+    url: str
+
+
+class Content4(TypedDict):
+    type: Literal['video_url']
+    video_url: VideoUrl
+
+
 class File1(TypedDict):
-    file_id: NotRequired[None]
-    file_data: str
+    file_id: NotRequired[str | None]
+    file_data: NotRequired[str | None]
     filename: NotRequired[str]
 
 
-class Content3(TypedDict):
+class Content5(TypedDict):
     type: Literal['file']
     file: File1
     cache_control: NotRequired[CacheControl]
@@ -483,17 +492,17 @@ class Content3(TypedDict):
 
 class Messages1(TypedDict):
     role: Literal['user']
-    content: str | list[Content | Content1 | Content2 | Content3]
+    content: str | list[Content1 | Content2 | Content3 | Content4 | Content5]
     name: NotRequired[str | None]
 
 
-class Content4(TypedDict):
+class Content6(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
 
 
-class Content5(TypedDict):
+class Content7(TypedDict):
     type: Literal['refusal']
     refusal: str
 
@@ -513,7 +522,7 @@ class ToolCall(TypedDict):
 
 class Messages2(TypedDict):
     role: Literal['assistant']
-    content: NotRequired[str | list[Content4 | Content5] | None]
+    content: NotRequired[str | list[Content6 | Content7] | None]
     name: NotRequired[str | None]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ToolCall] | None]
@@ -556,7 +565,7 @@ class ChatAnswer(TypedDict):
     tried: NotRequired[list[TriedItem]]
 
 
-class ContentItem1(TypedDict):
+class Content8(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
@@ -564,11 +573,11 @@ class ContentItem1(TypedDict):
 
 class Messages3(TypedDict):
     role: Literal['system']
-    content: str | list[ContentItem1]
+    content: str | list[Content8]
     name: NotRequired[str | None]
 
 
-class ContentItem2(TypedDict):
+class Content9(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
@@ -576,36 +585,7 @@ class ContentItem2(TypedDict):
 
 class Messages4(TypedDict):
     role: Literal['developer']
-    content: str | list[ContentItem2]
-    name: NotRequired[str | None]
-
-
-class Content6(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[CacheControl]
-
-
-class Content7(TypedDict):
-    type: Literal['image_url']
-    image_url: ImageUrl | str
-    cache_control: NotRequired[CacheControl]
-
-
-class Content8(TypedDict):
-    type: Literal['input_audio']
-    input_audio: InputAudio
-
-
-class Content9(TypedDict):
-    type: Literal['file']
-    file: File1
-    cache_control: NotRequired[CacheControl]
-
-
-class Messages5(TypedDict):
-    role: Literal['user']
-    content: str | list[Content6 | Content7 | Content8 | Content9]
+    content: str | list[Content9]
     name: NotRequired[str | None]
 
 
@@ -616,6 +596,40 @@ class Content10(TypedDict):
 
 
 class Content11(TypedDict):
+    type: Literal['image_url']
+    image_url: ImageUrl | str
+    cache_control: NotRequired[CacheControl]
+
+
+class Content12(TypedDict):
+    type: Literal['input_audio']
+    input_audio: InputAudio
+
+
+class Content13(TypedDict):
+    type: Literal['video_url']
+    video_url: VideoUrl
+
+
+class Content14(TypedDict):
+    type: Literal['file']
+    file: File1
+    cache_control: NotRequired[CacheControl]
+
+
+class Messages5(TypedDict):
+    role: Literal['user']
+    content: str | list[Content10 | Content11 | Content12 | Content13 | Content14]
+    name: NotRequired[str | None]
+
+
+class Content15(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl]
+
+
+class Content16(TypedDict):
     type: Literal['refusal']
     refusal: str
 
@@ -630,7 +644,7 @@ class ToolCall1(TypedDict):
 
 class Messages6(TypedDict):
     role: Literal['assistant']
-    content: NotRequired[str | list[Content10 | Content11] | None]
+    content: NotRequired[str | list[Content15 | Content16] | None]
     name: NotRequired[str | None]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ToolCall1] | None]
@@ -640,7 +654,7 @@ class Messages6(TypedDict):
     extra_content: NotRequired[dict[str, Any] | None]
 
 
-class ContentItem3(TypedDict):
+class Content17(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl]
@@ -648,7 +662,7 @@ class ContentItem3(TypedDict):
 
 class Messages7(TypedDict):
     role: Literal['tool']
-    content: str | list[ContentItem3]
+    content: str | list[Content17]
     tool_call_id: str
     cache_control: NotRequired[CacheControl]
 
@@ -816,7 +830,7 @@ class GetChatAnswer(TypedDict):
     data: UsageRecord
 
 
-class Content12(TypedDict):
+class Content18(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl | None]
@@ -833,79 +847,94 @@ class Source1(TypedDict):
     url: str
 
 
-class Content13(TypedDict):
+class Source2(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class Content19(TypedDict):
     type: Literal['image']
-    source: Source | Source1
+    source: Source | Source1 | Source2
     cache_control: NotRequired[CacheControl | None]
 
 
-class Source2(TypedDict):
+class Source3(TypedDict):
     type: Literal['base64']
     media_type: str
     data: str
 
 
-class Source3(TypedDict):
+class Source4(TypedDict):
     type: Literal['url']
     url: str
 
 
-class Source4(TypedDict):
+class Source5(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class Source6(TypedDict):
     type: Literal['text']
     media_type: str
     data: str
 
 
-class Content14(TypedDict):
+class Content20(TypedDict):
     type: Literal['document']
-    source: Source2 | Source3 | Source4
+    source: Source3 | Source4 | Source5 | Source6
     title: NotRequired[str | None]
     cache_control: NotRequired[CacheControl | None]
 
 
-class Content16(TypedDict):
+class Content22(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl | None]
 
 
-class Source5(TypedDict):
+class Source7(TypedDict):
     type: Literal['base64']
     media_type: str
     data: str
 
 
-class Source6(TypedDict):
+class Source8(TypedDict):
     type: Literal['url']
     url: str
 
 
-class Content17(TypedDict):
+class Source9(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class Content23(TypedDict):
     type: Literal['image']
-    source: Source5 | Source6
+    source: Source7 | Source8 | Source9
     cache_control: NotRequired[CacheControl | None]
 
 
-class Content15(TypedDict):
+class Content21(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[Content16 | Content17]]
+    content: NotRequired[str | list[Content22 | Content23]]
     is_error: NotRequired[bool | None]
     cache_control: NotRequired[CacheControl | None]
 
 
 class Messages8(TypedDict):
     role: Literal['user']
-    content: str | list[Content12 | Content13 | Content14 | Content15]
+    content: str | list[Content18 | Content19 | Content20 | Content21]
 
 
-class Content18(TypedDict):
+class Content24(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl | None]
 
 
-class Content19(TypedDict):
+class Content25(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
@@ -913,23 +942,23 @@ class Content19(TypedDict):
     cache_control: NotRequired[CacheControl | None]
 
 
-class Content20(TypedDict):
+class Content26(TypedDict):
     type: Literal['thinking']
     thinking: str
     signature: str
 
 
-class Content21(TypedDict):
+class Content27(TypedDict):
     type: Literal['redacted_thinking']
     data: str
 
 
 class Messages9(TypedDict):
     role: Literal['assistant']
-    content: str | list[Content18 | Content19 | Content20 | Content21]
+    content: str | list[Content24 | Content25 | Content26 | Content27]
 
 
-class SystemItem(TypedDict):
+class System(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl | None]
@@ -993,10 +1022,10 @@ class Thinking5(TypedDict):
 
 class CreateMessageRequest(TypedDict):
     model: str
-    models: NotRequired[list[str]]
+    models: NotRequired[list[str] | None]
     max_tokens: int
     messages: list[Messages8 | Messages9]
-    system: NotRequired[str | list[SystemItem]]
+    system: NotRequired[str | list[System]]
     stream: NotRequired[bool]
     temperature: NotRequired[float]
     top_p: NotRequired[float]
@@ -1014,25 +1043,25 @@ class CreateMessageRequest(TypedDict):
     mcp_servers: NotRequired[None]
 
 
-class Content22(TypedDict):
+class Content28(TypedDict):
     type: Literal['text']
     text: str
 
 
-class Content23(TypedDict):
+class Content29(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
     input: dict[str, Any]
 
 
-class Content24(TypedDict):
+class Content30(TypedDict):
     type: Literal['thinking']
     thinking: str
     signature: str
 
 
-class Content25(TypedDict):
+class Content31(TypedDict):
     type: Literal['redacted_thinking']
     data: str
 
@@ -1049,94 +1078,11 @@ class CreateMessageAnswer(TypedDict):
     type: Literal['message']
     role: Literal['assistant']
     model: str
-    content: list[Content22 | Content23 | Content24 | Content25]
+    content: list[Content28 | Content29 | Content30 | Content31]
     stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
     stop_sequence: str | None
     usage: Usage1
     creditsConsumed: float
-
-
-class Content26(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Source7(TypedDict):
-    type: Literal['base64']
-    media_type: str
-    data: str
-
-
-class Source8(TypedDict):
-    type: Literal['url']
-    url: str
-
-
-class Content27(TypedDict):
-    type: Literal['image']
-    source: Source7 | Source8
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Source9(TypedDict):
-    type: Literal['base64']
-    media_type: str
-    data: str
-
-
-class Source10(TypedDict):
-    type: Literal['url']
-    url: str
-
-
-class Source11(TypedDict):
-    type: Literal['text']
-    media_type: str
-    data: str
-
-
-class Content28(TypedDict):
-    type: Literal['document']
-    source: Source9 | Source10 | Source11
-    title: NotRequired[str | None]
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Content30(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Source12(TypedDict):
-    type: Literal['base64']
-    media_type: str
-    data: str
-
-
-class Source13(TypedDict):
-    type: Literal['url']
-    url: str
-
-
-class Content31(TypedDict):
-    type: Literal['image']
-    source: Source12 | Source13
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Content29(TypedDict):
-    type: Literal['tool_result']
-    tool_use_id: str
-    content: NotRequired[str | list[Content30 | Content31]]
-    is_error: NotRequired[bool | None]
-    cache_control: NotRequired[CacheControl | None]
-
-
-class Messages10(TypedDict):
-    role: Literal['user']
-    content: str | list[Content26 | Content27 | Content28 | Content29]
 
 
 class Content32(TypedDict):
@@ -1145,7 +1091,105 @@ class Content32(TypedDict):
     cache_control: NotRequired[CacheControl | None]
 
 
+class Source10(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source11(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Source12(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
 class Content33(TypedDict):
+    type: Literal['image']
+    source: Source10 | Source11 | Source12
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source13(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source14(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Source15(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class Source16(TypedDict):
+    type: Literal['text']
+    media_type: str
+    data: str
+
+
+class Content34(TypedDict):
+    type: Literal['document']
+    source: Source13 | Source14 | Source15 | Source16
+    title: NotRequired[str | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content36(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Source17(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source18(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Source19(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class Content37(TypedDict):
+    type: Literal['image']
+    source: Source17 | Source18 | Source19
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content35(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[Content36 | Content37]]
+    is_error: NotRequired[bool | None]
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Messages10(TypedDict):
+    role: Literal['user']
+    content: str | list[Content32 | Content33 | Content34 | Content35]
+
+
+class Content38(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CacheControl | None]
+
+
+class Content39(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
@@ -1153,23 +1197,23 @@ class Content33(TypedDict):
     cache_control: NotRequired[CacheControl | None]
 
 
-class Content34(TypedDict):
+class Content40(TypedDict):
     type: Literal['thinking']
     thinking: str
     signature: str
 
 
-class Content35(TypedDict):
+class Content41(TypedDict):
     type: Literal['redacted_thinking']
     data: str
 
 
 class Messages11(TypedDict):
     role: Literal['assistant']
-    content: str | list[Content32 | Content33 | Content34 | Content35]
+    content: str | list[Content38 | Content39 | Content40 | Content41]
 
 
-class SystemItem1(TypedDict):
+class System1(TypedDict):
     type: Literal['text']
     text: str
     cache_control: NotRequired[CacheControl | None]
@@ -1224,9 +1268,9 @@ class Thinking8(TypedDict):
 
 class CountMessageTokensRequest(TypedDict):
     model: str
-    models: NotRequired[list[str]]
+    models: NotRequired[list[str] | None]
     messages: list[Messages10 | Messages11]
-    system: NotRequired[str | list[SystemItem1]]
+    system: NotRequired[str | list[System1]]
     stream: NotRequired[bool]
     temperature: NotRequired[float]
     top_p: NotRequired[float]
@@ -1913,21 +1957,21 @@ class TestWebhookAnswer(TypedDict):
     data: WebhookTest
 
 
-class Content36(TypedDict):
+class Content42(TypedDict):
     type: Literal['input_text']
     text: str
 
 
-class Content37(TypedDict):
+class Content43(TypedDict):
     type: Literal['input_image']
-    file_id: NotRequired[None]
-    image_url: str
+    file_id: NotRequired[str | None]
+    image_url: NotRequired[str | None]
     detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
-class Content38(TypedDict):
+class Content44(TypedDict):
     type: Literal['input_file']
-    file_id: NotRequired[None]
+    file_id: NotRequired[str | None]
     file_url: NotRequired[str | None]
     file_data: NotRequired[str | None]
     filename: NotRequired[str | None]
@@ -1936,10 +1980,10 @@ class Content38(TypedDict):
 class Input3(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['user']
-    content: str | list[Content36 | Content37 | Content38]
+    content: str | list[Content42 | Content43 | Content44]
 
 
-class ContentItem4(TypedDict):
+class Content45(TypedDict):
     type: Literal['input_text']
     text: str
 
@@ -1947,20 +1991,20 @@ class ContentItem4(TypedDict):
 class Input4(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['system', 'developer']
-    content: str | list[ContentItem4]
+    content: str | list[Content45]
 
 
-class Content39(TypedDict):
+class Content46(TypedDict):
     type: Literal['output_text']
     text: str
 
 
-class Content40(TypedDict):
+class Content47(TypedDict):
     type: Literal['refusal']
     refusal: str
 
 
-class Content41(TypedDict):
+class Content48(TypedDict):
     type: Literal['input_text']
     text: str
 
@@ -1968,7 +2012,7 @@ class Content41(TypedDict):
 class Input5(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['assistant']
-    content: str | list[Content39 | Content40 | Content41]
+    content: str | list[Content46 | Content47 | Content48]
 
 
 class Input6(TypedDict):
@@ -1985,8 +2029,8 @@ class Output(TypedDict):
 
 class Output1(TypedDict):
     type: Literal['input_image']
-    file_id: NotRequired[None]
-    image_url: str
+    file_id: NotRequired[str | None]
+    image_url: NotRequired[str | None]
     detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
@@ -2004,6 +2048,11 @@ class Input8(TypedDict):
     type: Literal['reasoning']
     summary: NotRequired[list[SummaryItem] | None]
     encrypted_content: NotRequired[str | None]
+
+
+class Input9(TypedDict):
+    type: Literal['item_reference']
+    id: str
 
 
 class Format2(TypedDict):
@@ -2052,7 +2101,7 @@ class CreateResponseRequest(TypedDict):
     temperature: NotRequired[float | None]
     top_p: NotRequired[float | None]
     user: NotRequired[str | None]
-    input: str | list[Input3 | Input4 | Input5 | Input6 | Input7 | Input8]
+    input: str | list[Input3 | Input4 | Input5 | Input6 | Input7 | Input8 | Input9]
     instructions: NotRequired[str | None]
     max_output_tokens: NotRequired[int | None]
     text: NotRequired[Text | None]
@@ -2067,7 +2116,7 @@ class CreateResponseRequest(TypedDict):
     metadata: NotRequired[dict[str, str] | None]
     include: NotRequired[list[Literal['reasoning.encrypted_content']] | None]
     truncation: NotRequired[Literal['disabled'] | None]
-    store: NotRequired[Literal[False] | None]
+    store: NotRequired[bool | None]
     background: NotRequired[Literal[False] | None]
     previous_response_id: NotRequired[None]
     conversation: NotRequired[None]
@@ -2081,7 +2130,7 @@ class IncompleteDetails(TypedDict):
     reason: Literal['max_output_tokens', 'content_filter']
 
 
-class ContentItem5(TypedDict):
+class ContentItem(TypedDict):
     type: Literal['output_text', 'refusal']
 
 
@@ -2090,7 +2139,7 @@ class Output2(TypedDict):
     id: str
     role: Literal['assistant']
     status: str
-    content: list[ContentItem5]
+    content: list[ContentItem]
 
 
 class Output3(TypedDict):

@@ -1,14 +1,25 @@
 /**
- * Chat requests as callers send them, with OpenAI's fields. Features that the price list does not
- * cover (audio output, web search, paid service tiers) are rejected; /chat also rejects unknown
- * fields.
+ * Requests of POST /api/v1/chat and /api/v1/chat/completions, with OpenAI's fields. Features that
+ * the price list does not cover (audio output, web search, paid service tiers) are rejected; /chat
+ * also rejects unknown fields.
  *
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';
-import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject, recordOf } from '../http/body-schema.ts';
 import { metadata, pairsOf } from '../http/metadata.ts';
+import { completionsMessages, serviceMessages } from './chat-messages.ts';
+import type { ChatRequest } from './chat-request.ts';
+import {
+  cacheControl,
+  fallbacks,
+  marked,
+  modelId,
+  name,
+  rejectedField,
+  text,
+  toolName,
+} from './field-schemas.ts';
 import { provider } from './provider-preferences.ts';
 import {
   effort,
@@ -18,131 +29,15 @@ import {
   reasoningOf,
   thinking,
 } from './reasoning-fields.ts';
-import {
-  cacheControl,
-  name,
-  notTaken,
-  text,
-  toMessage,
-  toolName,
-  audioPart,
-  filePart,
-  imagePart,
-  textPart,
-} from './chat-messages.ts';
 
-/** Parsed chat request in the internal format. */
-export interface ChatRequest {
-  model: string;
-  /** Models that are called in this order, each if the previous model fails. */
-  fallbacks?: string[];
-  body: ChatBody;
-  maxTokens: number | null;
-  stream: boolean;
-  /** Value of `stream_options.include_usage`. */
-  includeUsage: boolean;
-  /** The caller's metadata; null if there is none. */
-  metadata: Record<string, string> | null;
-}
-
-const messagesMax = 4096;
-/** Highest number of parts of a message. */
-const partsMax = 1024;
-const toolCallsMax = 256;
-const textContent = z.union([text, z.array(textPart).min(1).max(partsMax)]);
-const userContent = z.union([
-  text,
-  z
-    .array(
-      z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart], {
-        error: 'must be one of text, image_url, input_audio, file',
-      }),
-    )
-    .min(1)
-    .max(partsMax),
-]);
-const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
-const assistantContent = z.union([
-  text,
-  z
-    .array(
-      z.discriminatedUnion('type', [textPart, refusalPart], {
-        error: 'must be one of text, refusal',
-      }),
-    )
-    .min(1)
-    .max(partsMax),
-]);
-const toolCall = z.object({
-  id: name,
-  type: z.literal('function'),
-  function: z.object({ name, arguments: text }),
-  extra_content: anyJsonObject.nullish(),
-  cache_control: cacheControl.optional(),
-});
-
-const system = { content: textContent, name: name.nullish() };
-const systemMessage = z.object({ role: z.literal('system'), ...system });
-const developerMessage = z.object({ role: z.literal('developer'), ...system });
-const userMessage = z.object({
-  role: z.literal('user'),
-  content: userContent,
-  name: name.nullish(),
-});
-const assistantMessage = z
-  .object({
-    role: z.literal('assistant'),
-    content: assistantContent.nullish(),
-    name: name.nullish(),
-    refusal: text.nullish(),
-    tool_calls: z.array(toolCall).min(1).max(toolCallsMax).nullish(),
-    // Fields of answers, because a caller may send an answer back unchanged. Other fields of
-    // answers are dropped.
-    reasoning: text.nullish(),
-    reasoning_content: text.nullish(),
-    reasoning_details: z.array(anyJsonObject).max(partsMax).nullish(),
-    extra_content: anyJsonObject.nullish(),
-  })
-  .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
-    path: ['content'],
-    message: 'is required unless there are tool_calls',
-  });
-const toolMessage = z.object({
-  role: z.literal('tool'),
-  content: textContent,
-  tool_call_id: name,
-  cache_control: cacheControl.optional(),
-});
-
-const serviceRoles = 'must be one of system, user, assistant';
-const allRoles = 'must be one of system, developer, user, assistant, tool';
-const serviceMessage = z.discriminatedUnion(
-  'role',
-  [systemMessage, userMessage, assistantMessage],
-  { error: serviceRoles },
-);
-const anyMessage = z.discriminatedUnion(
-  'role',
-  [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
-  { error: allRoles },
-);
-
-/** Highest number of tokens of an answer; the limit of the model is checked later. */
+/** Number of tokens of an answer; the limit of the model is checked later. */
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
-const modelId = z.string().min(1).max(256);
-/**
- * Highest number of fallback models. They are called one after the other, so each may add its time
- * to the request.
- */
-const fallbacksMax = 4;
-/** Fields of both chat endpoints; `null` is the same as an absent field. */
-export const common = {
+/** Fields of both endpoints; `null` is the same as an absent field. */
+export const sampling = {
   model: modelId,
-  models: z.array(modelId).max(fallbacksMax).nullish().meta({
-    description: 'Fallback models, called in this order if `model` or the fallback before fails.',
-  }),
+  models: fallbacks,
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   max_tokens: tokens.nullish(),
@@ -165,7 +60,7 @@ const tool = z.object({
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
-  cache_control: cacheControl.optional(),
+  ...marked,
 });
 const toolChoice = z.union(
   [
@@ -186,7 +81,7 @@ const responseFormat = z.discriminatedUnion(
 /** Highest number of answers of a request, because each answer is charged. */
 const answersMax = 8;
 /** Fields of POST /api/v1/chat/completions that POST /api/v1/chat rejects. */
-export const openaiOnly = {
+export const openaiFields = {
   n: z.int().min(1).max(answersMax).nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -217,16 +112,16 @@ export const openaiOnly = {
 };
 
 /** Fields that are rejected, because without them the answer would differ from the request. */
-const notDropped = {
+const rejected = {
   provider: provider.nullish(),
-  audio: notTaken('answers are only text'),
-  web_search_options: notTaken('web search is not available'),
-  functions: notTaken('use tools'),
-  function_call: notTaken('use tool_choice'),
+  audio: rejectedField('answers are only text'),
+  web_search_options: rejectedField('web search is not available'),
+  functions: rejectedField('use tools'),
+  function_call: rejectedField('use tool_choice'),
 };
 
-type Wire = { messages: { role: string }[] } & z.infer<z.ZodObject<typeof common>> &
-  Partial<z.infer<z.ZodObject<typeof openaiOnly>>>;
+type Wire = { messages: ChatRequest['body']['messages'] } & z.infer<z.ZodObject<typeof sampling>> &
+  Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /**
  * Fields that are not passed to the provider, because the gateway uses them itself or they change
@@ -264,16 +159,13 @@ function toRequest(wire: Wire): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
     metadata: pairsOf(wire.metadata),
-    body: { messages: wire.messages.map(toMessage), ...options, ...reasoningOf(wire) },
+    body: { messages: wire.messages, ...options, ...reasoningOf(wire) },
   };
 }
 
-const messages = <Message extends z.ZodType>(message: Message) =>
-  z.array(message).min(1, 'must contain at least one message').max(messagesMax);
-
 /** Body of POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
 export const chatRequest = z
-  .strictObject({ messages: messages(serviceMessage), ...common })
+  .strictObject({ messages: serviceMessages, ...sampling })
   .transform(toRequest);
 
 /**
@@ -282,7 +174,7 @@ export const chatRequest = z
  * than are listed here.
  */
 export const completionsRequest = z
-  .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })
+  .object({ messages: completionsMessages, ...sampling, ...openaiFields, ...rejected })
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
     message: 'requires stream: true',

@@ -1,0 +1,61 @@
+/**
+ * Parts of messages in OpenAI's chat completions (spec §2.2), and `video_url` as OpenRouter
+ * documents it.
+ */
+import { z } from 'zod';
+import type { ContentPart } from '../../chat/chat-body.ts';
+import { fileId, fileSource, marked, partsIn, text, withoutNulls } from './field-schemas.ts';
+
+const textPart = z.object({ type: z.literal('text'), text, ...marked });
+const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
+const imageUrl = z.object({
+  url: fileSource,
+  detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
+});
+/** Picture: an https URL, a base64 data URI, or the id of an uploaded file. */
+const imagePart = z.object({
+  type: z.literal('image_url'),
+  image_url: z.union([imageUrl, fileSource.transform((url) => ({ url }))]),
+  ...marked,
+});
+const audioPart = z.object({
+  type: z.literal('input_audio'),
+  input_audio: z.object({ data: fileSource, format: z.enum(['wav', 'mp3']) }),
+});
+const videoPart = z.object({
+  type: z.literal('video_url'),
+  video_url: z.object({
+    url: fileSource.regex(/^data:video\/[\w.+-]{1,64};base64,/, 'must be a data URI of a video'),
+  }),
+});
+/** Document as data, or the id of an uploaded picture. */
+const filePart = z
+  .object({
+    type: z.literal('file'),
+    file: z.object({
+      file_id: fileId.nullish(),
+      file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
+      filename: z.string().max(255).optional(),
+    }),
+    ...marked,
+  })
+  .refine(({ file }) => (file.file_id == null) !== (file.file_data == null), {
+    path: ['file', 'file_data'],
+    message: 'is required unless there is a file_id',
+  })
+  .transform(({ file: { file_id: id, ...file }, cache_control }): ContentPart => {
+    const mark = withoutNulls({ cache_control });
+    return id == null
+      ? { type: 'file', file: withoutNulls(file), ...mark }
+      : { type: 'image_url', image_url: { url: id }, ...mark };
+  });
+
+/** Content of a message that may only be text. */
+export const textContent = z.union([text, partsIn(textPart).min(1)]);
+/** Content of a message of the user. */
+export const userContent = z.union([
+  text,
+  partsIn(textPart, imagePart, audioPart, videoPart, filePart).min(1),
+]);
+/** Content of a message of the assistant. */
+export const assistantContent = z.union([text, partsIn(textPart, refusalPart).min(1)]);

@@ -1,0 +1,68 @@
+/** Schemas of fields that the chat endpoints share. */
+import { z } from 'zod';
+import { idForm } from '../../domain/ids.ts';
+
+/** Text, limited to more characters than the context of every model. */
+export const text = z.string().max(10_000_000);
+/** Name or id in a conversation. */
+export const name = z.string().min(1).max(256);
+/** Name of a tool. */
+export const toolName = z
+  .string()
+  .max(128)
+  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
+/** Id of a model. */
+export const modelId = z.string().min(1).max(256);
+/**
+ * Highest number of fallback models. They are called one after the other, so each may add its time
+ * to the request.
+ */
+const fallbacksMax = 4;
+/** Ids of fallback models. */
+export const fallbacks = z.array(modelId).max(fallbacksMax).nullish().meta({
+  description: 'Fallback models, called in this order if `model` or the fallback before fails.',
+});
+/** Base64 data or URL of a file; the limit is the size limit of a request. */
+export const fileSource = z
+  .string()
+  .min(1)
+  .max(20 * 1024 * 1024);
+/** Id of an uploaded file of the caller's organization. */
+export const fileId = z
+  .string()
+  .max(256)
+  .regex(idForm('upload'), 'must be the id of an uploaded file (POST /api/v1/storage/upload-url)');
+
+/** Mark at the end of a cached prompt. A longer time in the cache has no price here. */
+export const cacheControl = z
+  .object({
+    type: z.literal('ephemeral'),
+    ttl: z.literal('5m', 'must be 5m: a longer time in the cache is not available').nullish(),
+  })
+  .transform(({ type }) => ({ type }));
+/** Field of a part, a tool or a message that may end a cached prompt. */
+export const marked = { cache_control: cacheControl.optional() };
+
+/** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
+export const rejectedField = (reason: string) => z.null(`is not supported: ${reason}`).optional();
+
+type Part = z.core.$ZodTypeDiscriminable;
+
+/** Makes the schema of a list of parts; its error names the types of parts. */
+export function partsIn<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
+  const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
+  const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });
+  return z.array(part).max(1024);
+}
+
+type Present<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
+
+/**
+ * Returns an object without its null and undefined fields, because no provider accepts `null` in
+ * all fields.
+ */
+export function withoutNulls<Fields extends object>(fields: Fields): Present<Fields> {
+  const entries = Object.entries(fields).filter(([, value]) => value != null);
+  // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
+  return Object.fromEntries(entries) as Present<Fields>;
+}

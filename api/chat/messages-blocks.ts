@@ -1,0 +1,118 @@
+/**
+ * Content blocks and messages of Anthropic's Messages API.
+ *
+ * Source: the types of @anthropic-ai/sdk, `MessageParam`.
+ */
+import { z } from 'zod';
+import type { ContentPart } from '../../chat/chat-body.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
+import {
+  cacheControl,
+  fileId,
+  fileSource,
+  name,
+  partsIn,
+  text,
+  withoutNulls,
+} from './field-schemas.ts';
+
+/** Field of a block, a tool or a request that may end a cached prompt. */
+export const nullableMark = { cache_control: cacheControl.nullish() };
+
+const textBlock = z
+  .object({ type: z.literal('text'), text, ...nullableMark })
+  .transform(({ type, text: content, ...mark }) => ({
+    type,
+    text: content,
+    ...withoutNulls(mark),
+  }));
+/** Text block as a part of a message. */
+export type TextPart = z.infer<typeof textBlock>;
+
+const mediaType = z.string().max(100);
+const base64Source = z
+  .object({ type: z.literal('base64'), media_type: mediaType, data: fileSource })
+  .transform(({ media_type, data }) => ({ data: `data:${media_type};base64,${data}` }));
+const urlSource = z
+  .object({ type: z.literal('url'), url: fileSource })
+  .transform(({ url }) => ({ url }));
+const fileIdSource = z
+  .object({ type: z.literal('file'), file_id: fileId })
+  .transform(({ file_id: id }) => ({ fileId: id }));
+const textSource = z
+  .object({ type: z.literal('text'), media_type: mediaType, data: text })
+  .transform(({ data }) => ({ text: data }));
+
+const imageBlock = z
+  .object({
+    type: z.literal('image'),
+    source: z.discriminatedUnion('type', [base64Source, urlSource, fileIdSource], {
+      error: 'must be one of base64, url, file',
+    }),
+    ...nullableMark,
+  })
+  .transform(({ source, cache_control }): ContentPart => {
+    const [url = ''] = Object.values(source);
+    return { type: 'image_url', image_url: { url }, ...withoutNulls({ cache_control }) };
+  });
+const documentBlock = z
+  .object({
+    type: z.literal('document'),
+    source: z.discriminatedUnion('type', [base64Source, urlSource, fileIdSource, textSource], {
+      error: 'must be one of base64, url, file, text',
+    }),
+    title: z.string().max(255).nullish(),
+    ...nullableMark,
+  })
+  .transform(({ source, title, cache_control }): ContentPart => {
+    const mark = withoutNulls({ cache_control });
+    if ('text' in source) return { type: 'text', text: source.text, ...mark };
+    if ('fileId' in source) {
+      return { type: 'image_url', image_url: { url: source.fileId }, ...mark };
+    }
+    const file = 'url' in source ? { file_url: source.url } : { file_data: source.data };
+    return { type: 'file', file: { ...file, ...withoutNulls({ filename: title }) }, ...mark };
+  });
+const toolResult = z.object({
+  type: z.literal('tool_result'),
+  tool_use_id: name,
+  content: z.union([text, partsIn(textBlock, imageBlock)]).optional(),
+  is_error: z.boolean().nullish(),
+  ...nullableMark,
+});
+const toolUse = z.object({
+  type: z.literal('tool_use'),
+  id: name,
+  name,
+  input: anyJsonObject,
+  ...nullableMark,
+});
+const thought = z.object({ type: z.literal('thinking'), thinking: text, signature: text });
+const redacted = z.object({ type: z.literal('redacted_thinking'), data: text });
+
+const userMessage = z.object({
+  role: z.literal('user'),
+  content: z.union([text, partsIn(textBlock, imageBlock, documentBlock, toolResult)]),
+});
+const assistantMessage = z.object({
+  role: z.literal('assistant'),
+  content: z.union([text, partsIn(textBlock, toolUse, thought, redacted)]),
+});
+
+/** Schema of a message. */
+export const message = z.discriminatedUnion('role', [userMessage, assistantMessage], {
+  error: 'must be one of user, assistant',
+});
+/** Schema of the system prompt. */
+export const system = z.union([text, partsIn(textBlock)]);
+
+/** Message. */
+export type Message = z.infer<typeof message>;
+/** Content blocks of an assistant message. */
+export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
+/** Tool call of an assistant message. */
+export type ToolUse = z.infer<typeof toolUse>;
+/** Tool result in a message of the user. */
+export type ToolResult = z.infer<typeof toolResult>;
+/** System prompt. */
+export type SystemPrompt = z.infer<typeof system>;

@@ -1,0 +1,61 @@
+/**
+ * Checks the parts of a request against the model. Providers read the URLs; addresses that no
+ * provider should read are rejected here.
+ */
+import { partsOf } from '../../chat/chat-body.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { received } from '../../domain/field-messages.ts';
+import { isId } from '../../domain/ids.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import type { ChatRequest } from './chat-request.ts';
+
+/**
+ * Checks the parts of a request against the model.
+ * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
+ */
+export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
+  for (const [path, part] of partsOf(request.body)) {
+    const refuse = (kind: string): GatewayError =>
+      fieldError('UNSUPPORTED_PARAMETER', path, `${model.id} does not accept ${kind}`);
+    switch (part.type) {
+      case 'image_url':
+        if (!model.supportsImages) throw refuse('images');
+        checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
+        break;
+      case 'file':
+        if (!model.supportsImages) throw refuse('documents');
+        if (part.file.file_url !== undefined) checkUrl(part.file.file_url, path, outbound);
+        break;
+      case 'input_audio':
+        if (!model.supportsAudio) throw refuse('audio');
+        break;
+      case 'video_url':
+        if (!model.supportsVideo) throw refuse('video');
+        break;
+      case 'text':
+      case 'refusal':
+        break;
+    }
+  }
+}
+
+const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
+
+function checkImageUrl(url: string, path: string, outbound: Outbound): void {
+  if (isId('upload', url)) return;
+  if (!url.startsWith('data:')) checkUrl(url, path, outbound);
+  else if (!imageData.test(url.slice(0, 64))) {
+    const message = 'data URIs must be base64 of a PNG, JPEG, WebP or GIF';
+    throw fieldError('INVALID_INPUT_URL', path, message + received(url));
+  }
+}
+
+function checkUrl(url: string, path: string, outbound: Outbound): void {
+  try {
+    outbound.check(url);
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    throw fieldError('INVALID_INPUT_URL', path, error.message + received(url));
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Items of the `input` of OpenAI's Responses API.
+ *
+ * Source: the types of the `openai` client, `ResponseInputItem`.
+ */
+import { z } from 'zod';
+import type { ContentPart } from '../../chat/chat-body.ts';
+import { fileId, fileSource, name, partsIn, text, withoutNulls } from './field-schemas.ts';
+
+/** Reason for rejecting a reference to an earlier response. */
+export const resend =
+  'nothing is stored here; send the whole conversation in input (an SDK may need store: false for that)';
+
+const isPresent = (value: unknown): boolean => value != null;
+
+const inputText = z
+  .object({ type: z.literal('input_text'), text })
+  .transform((part): ContentPart => ({ type: 'text', text: part.text }));
+const inputImage = z
+  .object({
+    type: z.literal('input_image'),
+    file_id: fileId.nullish(),
+    image_url: fileSource.nullish(),
+    detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
+  })
+  .refine((part) => isPresent(part.file_id) !== isPresent(part.image_url), {
+    path: ['image_url'],
+    message: 'is required unless there is a file_id',
+  })
+  .transform(({ file_id, image_url, detail }): ContentPart => {
+    const url = image_url ?? file_id ?? '';
+    return { type: 'image_url', image_url: { url, ...withoutNulls({ detail }) } };
+  });
+const inputFile = z
+  .object({
+    type: z.literal('input_file'),
+    file_id: fileId.nullish(),
+    file_url: fileSource.nullish(),
+    file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
+    filename: z.string().max(255).nullish(),
+  })
+  .refine((part) => [part.file_id, part.file_url, part.file_data].some(isPresent), {
+    path: ['file_data'],
+    message: 'is required unless there is a file_url or a file_id',
+  })
+  .transform(({ file_id: id, file_url, file_data, filename }): ContentPart => {
+    if (id == null) return { type: 'file', file: withoutNulls({ file_url, file_data, filename }) };
+    return { type: 'image_url', image_url: { url: id } };
+  });
+const outputText = z
+  .object({ type: z.literal('output_text'), text })
+  .transform((part): ContentPart => ({ type: 'text', text: part.text }));
+const refusal = z
+  .object({ type: z.literal('refusal'), refusal: text })
+  .transform((part): ContentPart => ({ type: 'text', text: part.refusal }));
+
+const message = { type: z.literal('message').optional() };
+const inputMessage = z.object({
+  ...message,
+  role: z.literal('user'),
+  content: z.union([text, partsIn(inputText, inputImage, inputFile)]),
+});
+const systemMessage = z.object({
+  ...message,
+  role: z.enum(['system', 'developer']),
+  content: z.union([text, partsIn(inputText)]),
+});
+const outputMessage = z.object({
+  ...message,
+  role: z.literal('assistant'),
+  content: z.union([text, partsIn(outputText, refusal, inputText)]),
+});
+const functionCall = z.object({
+  type: z.literal('function_call'),
+  call_id: name,
+  name,
+  arguments: text,
+});
+const functionCallOutput = z.object({
+  type: z.literal('function_call_output'),
+  call_id: name,
+  output: z.union([text, partsIn(inputText, inputImage)]),
+});
+const reasoningItem = z.object({
+  type: z.literal('reasoning'),
+  summary: z
+    .array(z.object({ text: text.optional() }))
+    .max(1024)
+    .nullish(),
+  encrypted_content: text.nullish(),
+});
+/** Reference to an item of an earlier response, which clients send instead of the item. */
+const itemReference = z.object({ type: z.literal('item_reference'), id: name });
+
+const inputItem = z.discriminatedUnion(
+  'type',
+  [
+    z.discriminatedUnion('role', [inputMessage, systemMessage, outputMessage], {
+      error: 'must be one of user, system, developer, assistant',
+    }),
+    functionCall,
+    functionCallOutput,
+    reasoningItem,
+    itemReference,
+  ],
+  { error: 'must be one of message, function_call, function_call_output, reasoning' },
+);
+
+/** Items of a conversation. */
+export const items = z.array(inputItem).min(1, 'must contain at least one item').max(4096);
+/** Item of a conversation. */
+export type InputItem = z.infer<typeof inputItem>;
+/** Message of a conversation. */
+export type MessageItem = Extract<InputItem, { role: string }>;
+/** Reasoning of an earlier response. */
+export type ReasoningItem = z.infer<typeof reasoningItem>;
+/** Tool call of an earlier response. */
+export type CallItem = z.infer<typeof functionCall>;

@@ -1,0 +1,39 @@
+/** Uploaded pictures in chats: parts name them by file id, and providers read them by signed URLs. */
+import { partsOf, type ChatBody, type ContentPart } from '../../chat/chat-body.ts';
+import { isId } from '../../domain/ids.ts';
+import type { Composition } from '../composition.ts';
+import type { ChatCall } from './chat-request.ts';
+
+/** Time for which providers can read an uploaded picture, in milliseconds. */
+const readTtlMs = 3_600_000;
+
+/** Returns whether a part names an uploaded picture. */
+function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'image_url' }> {
+  return part.type === 'image_url' && isId('upload', part.image_url.url);
+}
+
+/** Returns whether a request names uploaded pictures. */
+export function hasUploads(body: ChatBody): boolean {
+  for (const [, part] of partsOf(body)) if (isUpload(part)) return true;
+  return false;
+}
+
+/**
+ * Returns a call with signed URLs in place of the ids of uploaded pictures.
+ * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
+ */
+export async function signUploads(
+  { ctx, body: request }: ChatCall,
+  { inputs, storage }: Pick<Composition, 'inputs' | 'storage'>,
+): Promise<ChatCall> {
+  const body = structuredClone(request.body);
+  for (const [path, part] of partsOf(body)) {
+    if (!isUpload(part)) continue;
+    const source = { field: `${path}.file_id`, url: part.image_url.url, medium: 'image' as const };
+    const input = await inputs.resolve(source, ctx.state.caller.organizationId);
+    if (input.kind === 'file') {
+      part.image_url.url = await storage.urlOf(input.storageKey, readTtlMs);
+    }
+  }
+  return { ctx, body: { ...request, body } };
+}

@@ -1,0 +1,136 @@
+/** Messages of the internal request, translated to turns and content blocks of Anthropic. */
+import { fieldError } from '../../domain/errors.ts';
+import { isRecord, type JsonObject } from '../../domain/json.ts';
+import type { ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
+import { thoughtsOf } from './anthropic-thinking.ts';
+import { unsupported } from './protocol.ts';
+
+/** Returns the mark at the end of a cached prompt; an empty object if there is none. */
+export function cacheControlOf({ cache_control: mark }: Pick<ContentPart, 'cache_control'>): {
+  cache_control?: JsonObject;
+} {
+  return mark ? { cache_control: mark } : {};
+}
+
+function isCached({ content }: ChatMessage): boolean {
+  return Array.isArray(content) && content.some((part) => part.cache_control);
+}
+
+/** Returns the system messages as one text; as blocks, if a part of them ends a cached prompt. */
+export function systemOf(messages: readonly ChatMessage[]): string | unknown[] {
+  const system = messages.filter(({ role }) => role === 'system');
+  if (!system.some(isCached))
+    return system.map((message) => textOnly(message, 'messages')).join('\n\n');
+  return system.flatMap(({ content }) =>
+    partsOf(content).flatMap((part) => blockOf(part, 'messages')),
+  );
+}
+
+interface Turn {
+  role: 'user' | 'assistant';
+  content: unknown[];
+}
+
+/**
+ * Groups messages into turns. Tool results belong to the next user turn, and consecutive messages
+ * of one role form one turn, because the roles of turns must alternate.
+ */
+export function turnsOf(messages: readonly ChatMessage[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (message.role === 'system') continue;
+    const role = message.role === 'assistant' ? 'assistant' : 'user';
+    const content = blocksOf(message, index);
+    const last = turns.at(-1);
+    if (last?.role === role) last.content.push(...content);
+    else turns.push({ role, content });
+  }
+  if (turns.length === 0) {
+    const message =
+      'must contain a user message: this model does not answer to a system message alone';
+    throw fieldError('INVALID_REQUEST', 'messages', message);
+  }
+  return turns;
+}
+
+function partsOf(content: ChatMessage['content']): ContentPart[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+}
+
+function blocksOf(message: ChatMessage, index: number): unknown[] {
+  const path = `messages.${index}.content`;
+  if (message.role === 'tool') return [toolResultOf(message, path)];
+  const blocks = partsOf(message.content).flatMap((part) => blockOf(part, path));
+  const calls = (message.tool_calls ?? []).map((call) => toolUse(call, index));
+  return [...thoughtsOf(message), ...blocks, ...calls];
+}
+
+function toolResultOf(message: ChatMessage, path: string): unknown {
+  const { content, tool_call_id: id, is_error: isError } = message;
+  const isText = partsOf(content).every(({ type }) => type === 'text');
+  return {
+    type: 'tool_result',
+    tool_use_id: id,
+    content: isText
+      ? textOnly(message, path)
+      : partsOf(content).flatMap((part) => blockOf(part, path)),
+    ...(isError === true && { is_error: true }),
+    ...cacheControlOf(message),
+  };
+}
+
+/** Converts a part to blocks. Anthropic rejects empty texts, so they are left out. */
+function blockOf(part: ContentPart, path: string): unknown[] {
+  const cache = cacheControlOf(part);
+  switch (part.type) {
+    case 'text':
+      return part.text === '' ? [] : [{ type: 'text', text: part.text, ...cache }];
+    case 'refusal':
+      return part.refusal === '' ? [] : [{ type: 'text', text: part.refusal, ...cache }];
+    case 'image_url':
+      return [{ type: 'image', source: sourceOf(part.image_url.url, path), ...cache }];
+    case 'file': {
+      const { file_data: data, file_url: url, filename: title } = part.file;
+      const source = sourceOf(data ?? url ?? '', path);
+      return [{ type: 'document', source, ...(title !== undefined && { title }), ...cache }];
+    }
+    case 'input_audio':
+    case 'video_url':
+      break;
+  }
+  throw unsupported(path, 'this model does not accept sound or video');
+}
+
+const dataUri = /^data:([\w.+-]+\/[\w.+-]+);base64,/;
+
+function sourceOf(url: string, path: string): unknown {
+  const [prefix, mediaType] = dataUri.exec(url.slice(0, 200)) ?? [];
+  if (prefix !== undefined) {
+    return { type: 'base64', media_type: mediaType, data: url.slice(prefix.length) };
+  }
+  if (url.startsWith('data:')) throw unsupported(path, 'data URIs must be base64');
+  return { type: 'url', url };
+}
+
+function toolUse(call: ToolCall, index: number): unknown {
+  const path = `messages.${index}.tool_calls`;
+  try {
+    const input: unknown = JSON.parse(call.function.arguments || '{}');
+    if (isRecord(input)) {
+      const { id, function: called } = call;
+      return { type: 'tool_use', id, name: called.name, input, ...cacheControlOf(call) };
+    }
+  } catch {
+    // Arguments that are not JSON are rejected below, like arguments that are not an object.
+  }
+  throw unsupported(path, 'arguments must be a JSON object');
+}
+
+function textOnly({ content }: ChatMessage, path: string): string {
+  return partsOf(content)
+    .map((part) => {
+      if (part.type === 'text') return part.text;
+      throw unsupported(path, 'only text is supported here');
+    })
+    .join('\n');
+}

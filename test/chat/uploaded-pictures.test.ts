@@ -1,0 +1,112 @@
+/** Uploaded pictures in chats, by file id, on every endpoint; and video by data. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+import { chatsOf, settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway();
+let caller: TestCaller;
+let fileId = '';
+
+async function upload(owner: TestCaller): Promise<string> {
+  const bytes = await discPicture(40, 30);
+  const granted = await gateway.call<{ fileId: string; uploadUrl: string }>(
+    '/api/v1/storage/upload-url',
+    { key: owner.key, body: { contentType: 'image/png', size: bytes.length } },
+  );
+  const put = await fetch(granted.body.uploadUrl, {
+    method: 'PUT',
+    body: new Uint8Array(bytes),
+    headers: { 'content-type': 'image/png' },
+  });
+  expect(put.ok).toBe(true);
+  return granted.body.fileId;
+}
+
+beforeAll(async () => {
+  caller = await gateway.newCaller({ credits: 100 });
+  fileId = await upload(caller);
+});
+
+const models = { openai: 'gpt-4o', anthropic: 'claude-sonnet-5' };
+const ask = (content: unknown) => [{ role: 'user', content: [content] }];
+type Body = (id: string) => object;
+const requests: [path: string, field: string, body: Body][] = [
+  [
+    '/api/v1/chat',
+    'messages.0.content.0.file_id',
+    (file_id) => ({ messages: ask({ type: 'file', file: { file_id } }) }),
+  ],
+  [
+    '/api/v1/chat/completions',
+    'messages.0.content.0.file_id',
+    (url) => ({ messages: ask({ type: 'image_url', image_url: { url } }) }),
+  ],
+  ['/api/v1/responses', 'input', (file_id) => ({ input: ask({ type: 'input_image', file_id }) })],
+  ['/api/v1/responses', 'input', (file_id) => ({ input: ask({ type: 'input_file', file_id }) })],
+  ...['image', 'document'].map((type): [string, string, Body] => [
+    '/api/v1/messages',
+    'messages.0.content.0.file_id',
+    (file_id) => ({
+      max_tokens: 50,
+      messages: ask({ type, source: { type: 'file', file_id } }),
+    }),
+  ]),
+];
+
+describe.each(requests)('an uploaded picture on %s', (path, field, body) => {
+  it.each(Object.values(models))('reaches %s by a signed URL', async (model) => {
+    const answer = await gateway.call(path, { key: caller.key, body: { model, ...body(fileId) } });
+    expect([answer.status, JSON.stringify(answer.body)]).toEqual([
+      200,
+      expect.stringContaining('I see 1 image(s).'),
+    ]);
+    const [sent] = (await gateway.sandbox.chatRequests(fileId)).slice(-1);
+    const [url] = /http[^"]+/.exec(JSON.stringify(sent?.body)) ?? [];
+    const read = await fetch(url ?? '');
+    expect([read.status, read.headers.get('content-type')]).toEqual([200, 'image/png']);
+  });
+
+  it('is refused by its field if it is unknown or of another organization', async () => {
+    const stranger = await gateway.newCaller({ credits: 100 });
+    const foreign = await upload(stranger);
+    const asking = await gateway.newCaller({ credits: 100 });
+    for (const id of [foreign, `file_${'0'.repeat(32)}`]) {
+      for (const at of path === '/api/v1/chat' ? [path, `${path}/estimate`] : [path]) {
+        const sent = { model: models.openai, ...body(id) };
+        const answer = await gateway.call(at, { key: asking.key, body: sent });
+        expect([answer.status, JSON.stringify(answer.body)]).toEqual([
+          400,
+          expect.stringContaining(`${field}: is not a file of this organization`),
+        ]);
+      }
+    }
+    expect(await chatsOf(gateway, asking)).toEqual([]);
+  });
+});
+
+describe('a video', () => {
+  const url = 'data:video/mp4;base64,AAAA';
+  const send = (model: string, video: string) =>
+    gateway.call('/api/v1/chat/completions', {
+      key: caller.key,
+      body: { model, messages: ask({ type: 'video_url', video_url: { url: video } }) },
+    });
+
+  it('reaches a model that accepts video, and is charged as reported', async () => {
+    expect((await send('kimi-k3', url)).status).toBe(200);
+    const [sent] = (await gateway.sandbox.chatRequests(url)).slice(-1);
+    expect(JSON.stringify(sent?.body)).toContain('{"type":"video_url","video_url":{"url":"data:');
+    expect((await settledChatsOf(gateway, caller)).at(-1)).toMatchObject({
+      counted_by: 'provider',
+    });
+  });
+
+  it.each([
+    ['a model that does not accept video', 'gpt-4o', url, 'gpt-4o does not accept video'],
+    ['a URL', 'kimi-k3', 'https://x.example/a.mp4', 'must be a data URI of a video'],
+  ])('is refused for %s', async (_title, model, video, message) => {
+    const answer = await send(model, video);
+    expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining(message)]);
+  });
+});
