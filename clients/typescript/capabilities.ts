@@ -1,9 +1,14 @@
-/** Types of the Studio's endpoints, derived from the OpenAPI description, so a new endpoint needs no code here. */
+/**
+ * Types of the Studio's endpoints, derived from the OpenAPI description, so a new endpoint needs no
+ * code here.
+ */
 import type { components, paths } from './schema.ts';
 
 type Schemas = components['schemas'];
 
-/** Studio endpoint, as its path below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, … */
+/**
+ * Studio endpoint, as its path below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, …
+ */
 export type Capability = Schemas['Capability'];
 
 type Operation<C extends Capability> = paths[`/api/v1/studio/${C}`]['post'];
@@ -39,13 +44,19 @@ export type Estimate = Schemas['StudioEstimate'];
 
 /** Option of every call. */
 export interface SignalOption {
-  /** Aborts the call, which then throws the signal's reason. An accepted job continues (see `cancel`). */
+  /**
+   * Aborts the call, which then throws the signal's reason. An accepted job continues (see
+   * `cancel`).
+   */
   signal?: AbortSignal | undefined;
 }
 
 /** Options of a call that creates something. */
 export interface CallOptions extends SignalOption {
-  /** Idempotency key (1–255 printable characters); absent: a new key, which only the retries of this call share. */
+  /**
+   * Idempotency key (1–255 printable characters); absent: a new key, which only the retries of this
+   * call share.
+   */
   idempotencyKey?: string;
 }
 

@@ -1,4 +1,6 @@
-/** Client of the API: methods for jobs, chats, files and lists, typed from the OpenAPI description. */
+/**
+ * Client of the API: methods for jobs, chats, files and lists, typed from the OpenAPI description.
+ */
 import createClient, { type Client } from 'openapi-fetch';
 import type {
   Capability,
@@ -35,9 +37,14 @@ const pollSeconds = 20;
 const chatTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
 
-/** Client of the API (README.md). Every method throws `StudioError`, or the reason of its aborted signal. */
+/**
+ * Client of the API (README.md). Every method throws `StudioError`, or the reason of its aborted
+ * signal.
+ */
 export class StudioGateway {
-  /** Typed calls of any endpoint by its path (openapi-fetch), with the same key, retries and errors. */
+  /**
+   * Typed calls of any endpoint by its path (openapi-fetch), with the same key, retries and errors.
+   */
   readonly api: Client<paths>;
   readonly #connection: Connection;
   readonly #retries: number;
@@ -62,8 +69,8 @@ export class StudioGateway {
   }
 
   /**
-   * Submits a job, waits for its end, and returns its result. If the job fails or is canceled, a `StudioError` with its code
-   * and `jobId` is thrown.
+   * Submits a job, waits for its end, and returns its result. If the job fails or is canceled, a
+   * `StudioError` with its code and `jobId` is thrown.
    */
   async run<C extends Capability>(
     capability: C,
@@ -84,7 +91,8 @@ export class StudioGateway {
       signal,
       headers: { Prefer: 'respond-async', ...keyHeader(idempotencyKey) },
     });
-    // If the request is repeated after the job has ended, the body is the result, and only the header has the id.
+    // If the request is repeated after the job has ended, the body is the result, and only the
+    // header has the id.
     const jobId = response.headers.get('x-job-id');
     if (jobId === null) throw new StudioError('JOB_LOST', 'The response has no X-Job-Id.');
     return { jobId };
@@ -151,8 +159,8 @@ export class StudioGateway {
   }
 
   /**
-   * Requests the cancellation of a job, and returns its state after that: canceled, or still running if the provider has not
-   * decided.
+   * Requests the cancellation of a job, and returns its state after that: canceled, or still
+   * running if the provider has not decided.
    */
   async cancel<C extends Capability>(
     { jobId }: JobTicket<C>,
@@ -187,7 +195,10 @@ export class StudioGateway {
     return parseBody(response);
   }
 
-  /** Sends a chat, and yields its answer in parts. If the answer breaks off, an error is thrown after the received parts. */
+  /**
+   * Sends a chat, and yields its answer in parts. If the answer breaks off, an error is thrown
+   * after the received parts.
+   */
   async *chatStream(
     request: ChatRequest,
     options: CallOptions = {},
@@ -211,7 +222,10 @@ export class StudioGateway {
     throw new StudioError('CONNECTION_FAILED', 'The stream ended before the answer was complete.');
   }
 
-  /** Uploads a file: a `File` of a form, a `Blob`, or in Node the result of `openAsBlob` of `node:fs`. */
+  /**
+   * Uploads a file: a `File` of a form, a `Blob`, or in Node the result of `openAsBlob` of
+   * `node:fs`.
+   */
   upload(file: Blob, options: UploadOptions = {}): Promise<UploadedFile> {
     return uploadFile({ api: this.api, send: this.#connection.sendWithoutKey }, file, options);
   }

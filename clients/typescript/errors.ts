@@ -47,7 +47,10 @@ export class StudioError extends Error {
   }
 }
 
-/** Returns an error with the job that it concerns; an error that names a job, and any other value, stays as it is. */
+/**
+ * Returns an error with the job that it concerns; an error that names a job, and any other value,
+ * stays as it is.
+ */
 export function withJob(error: unknown, jobId: string): unknown {
   if (!(error instanceof StudioError) || error.jobId !== null) return error;
   const { code, message, ...facts } = error;

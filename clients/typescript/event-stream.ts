@@ -4,7 +4,8 @@ import { StudioError } from './errors.ts';
 
 /**
  * Yields the data of each event until the stream ends.
- * @throws StudioError CONNECTION_FAILED if the connection breaks; the signal's reason if it is aborted
+ * @throws StudioError CONNECTION_FAILED if the connection breaks; the signal's reason if it is
+ * aborted
  */
 export async function* eventData(
   response: Response,

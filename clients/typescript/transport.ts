@@ -3,11 +3,17 @@ import { readError, StudioError } from './errors.ts';
 
 /** Options of a client. */
 export interface GatewayOptions {
-  /** API key (`gk_live_…`). Visitors of a web page can read it, so restrict it: scopes, a limit, an expiry. */
+  /**
+   * API key (`gk_live_…`). Visitors of a web page can read it, so restrict it: scopes, a limit, an
+   * expiry.
+   */
   apiKey: string;
   /** URL of the service, with or without `/api/v1`. */
   baseUrl: string;
-  /** Milliseconds until an attempt must have its response, and a stream its first byte; 60,000 by default. */
+  /**
+   * Milliseconds until an attempt must have its response, and a stream its first byte; 60,000 by
+   * default.
+   */
   timeoutMs?: number;
   /** Number of retries after no response or the status 408, 429, 502, 503 or 504; 2 by default. */
   retries?: number;
@@ -26,7 +32,8 @@ export interface Sent {
 }
 
 /**
- * Sends a request and returns its successful response. The body has arrived, unless it is a stream of events.
+ * Sends a request and returns its successful response. The body has arrived, unless it is a stream
+ * of events.
  * @throws StudioError; the signal's reason if it is aborted
  */
 export type Send = (request: Sent) => Promise<Response>;
@@ -110,7 +117,10 @@ async function readErrorResponse(response: Response): Promise<ErrorResponse> {
   return new ErrorResponse(await readError(response), retryAfterMs);
 }
 
-/** Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key belongs to that job. */
+/**
+ * Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key
+ * belongs to that job.
+ */
 function isRetryable(error: unknown): boolean {
   if (!(error instanceof StudioError) || error.jobId !== null) return false;
   return (

@@ -48,7 +48,8 @@ export async function uploadFile(
   try {
     await send({ url: uploadUrl, method, headers, body: file, signal, timeoutMs });
   } catch (error) {
-    // The URL accepts one file, and only this client has it, so an earlier attempt without a response has stored the file.
+    // The URL accepts one file, and only this client has it, so an earlier attempt without a
+    // response has stored the file.
     const isThere =
       error instanceof StudioError && (error.code === 'ALREADY_UPLOADED' || error.status === 412);
     if (!isThere) throw error;

@@ -25,7 +25,7 @@ const operatorPages = [{ name: 'Operator', path: '/operator', to: '/operator' }]
 
 interface ShellProps {
   /**
-   * Key of the session; null if only an operator is signed in, undefined until the answer has
+   * Key of the session; null if only an operator is signed in, undefined until the response has
    * arrived.
    */
   sessionKey: SessionKey | null | undefined;

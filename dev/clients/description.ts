@@ -1,4 +1,7 @@
-/** OpenAPI description from which the clients' types are generated: only successful responses, with named bodies. */
+/**
+ * OpenAPI description from which the clients' types are generated: only successful responses, with
+ * named bodies.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/errors.ts';
 import { createDocuments } from '../../api/openapi/document.ts';
@@ -44,8 +47,8 @@ export interface Capability {
 const studioPath = '/api/v1/studio/';
 
 /**
- * Makes the description of the callers' API from the list of endpoints, without a server. It has no error responses, because
- * clients throw all errors in one format. Each body has a name.
+ * Makes the description of the callers' API from the list of endpoints, without a server. It has no
+ * error responses, because clients throw all errors in one format. Each body has a name.
  */
 export function describeForClients(): { description: Description; capabilities: Capability[] } {
   const { json } = createDocuments('http://127.0.0.1:4000', endpoints).callers();
@@ -65,7 +68,10 @@ export function describeForClients(): { description: Description; capabilities: 
   return { description, capabilities };
 }
 
-/** Returns the schema of a job without its result, to which the Python client adds a result of the capability's type. */
+/**
+ * Returns the schema of a job without its result, to which the Python client adds a result of the
+ * capability's type.
+ */
 function withoutResult(job: Schema | undefined): Schema {
   assert(job?.properties && job.required, 'JobOutput is described');
   const { result: _, ...properties } = job.properties;
@@ -112,13 +118,19 @@ function nameBodies(endpoint: Endpoint, { components }: Description): void {
 
 const reference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Returns whether an endpoint creates jobs: it has a request body, and its 202 response is a ticket. */
+/**
+ * Returns whether an endpoint creates jobs: it has a request body, and its 202 response is a
+ * ticket.
+ */
 function makesJobs({ requestBody, responses }: Endpoint): boolean {
   const ticket = responses[202]?.content?.['application/json']?.schema.properties?.['data'];
   return requestBody !== undefined && ticket?.$ref === reference('JobTicket').$ref;
 }
 
-/** Returns the capability of an endpoint, and names the schema of its result: `data` of the response, or the whole response. */
+/**
+ * Returns the capability of an endpoint, and names the schema of its result: `data` of the
+ * response, or the whole response.
+ */
 function describeCapability(
   path: string,
   endpoint: Endpoint,

@@ -1,6 +1,7 @@
 /**
- * `npm run dev -- clients`: generates the parts of clients/ and the console that follow from the API's description,
- * without a server. They are committed; test/clients/generated.test.ts fails when they are out of date.
+ * `npm run dev -- clients`: generates the parts of clients/ and the console that follow from the
+ * API's description, without a server. They are committed; test/clients/generated.test.ts fails
+ * when they are out of date.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

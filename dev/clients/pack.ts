@@ -1,4 +1,6 @@
-/** `npm run dev -- clients-pack`: packs the clients into `.cache/clients`, and publishes nothing. */
+/**
+ * `npm run dev -- clients-pack`: packs the clients into `.cache/clients`, and publishes nothing.
+ */
 import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,10 +28,14 @@ export async function packTypescript(into: string): Promise<string> {
   }
 }
 
-/** Builds the Python client into a folder. Returns the paths of its wheel and its source distribution. */
+/**
+ * Builds the Python client into a folder. Returns the paths of its wheel and its source
+ * distribution.
+ */
 export async function packPython(into: string): Promise<{ wheel: string; sdist: string }> {
   const source = join(root, 'clients', 'python');
-  // Without isolation, the pinned build tool of tools.ts is used, not the latest one of the registry.
+  // Without isolation, the pinned build tool of tools.ts is used, not the latest one of the
+  // registry.
   const python = join(await pythonCommands(), 'python');
   await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
   const files = await readdir(into);

@@ -5,7 +5,9 @@ import type { Capability } from './description.ts';
 export const header =
   '# Made by `npm run dev -- clients`: change dev/clients/ or the asynchronous client instead.\n';
 
-/** Replacements that turn asynchronous code into synchronous code, in the order in which they apply. */
+/**
+ * Replacements that turn asynchronous code into synchronous code, in the order in which they apply.
+ */
 const replacements: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
@@ -25,7 +27,9 @@ export function makeSynchronous(source: string): string {
   );
 }
 
-/** Makes the asynchronous methods that accept a capability, with a signature for each capability. */
+/**
+ * Makes the asynchronous methods that accept a capability, with a signature for each capability.
+ */
 export function asyncRuns(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
   const imports = [...new Set([...names, 'StudioEstimate'])].toSorted();
@@ -55,7 +59,10 @@ class AsyncRuns:
 ${methods.map((method) => writeMethod(method, capabilities)).join('\n')}`;
 }
 
-/** Method with its keyword arguments, its result, the call that implements it, and its documentation. */
+/**
+ * Method with its keyword arguments, its result, the call that implements it, and its
+ * documentation.
+ */
 interface Method {
   name: string;
   options: string;

@@ -19,7 +19,10 @@ export async function openapiTypescript(): Promise<string> {
   return join(modules, 'openapi-typescript', 'bin', 'cli.js');
 }
 
-/** Installs the Python programs that generate, pack and check the Python client; returns the folder of their commands. */
+/**
+ * Installs the Python programs that generate, pack and check the Python client; returns the folder
+ * of their commands.
+ */
 export function pythonCommands(): Promise<string> {
   return installPython('python', [
     'datamodel-code-generator==0.89.0',

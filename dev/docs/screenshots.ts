@@ -57,7 +57,9 @@ const columns = [
   'ErrorCode',
 ].map((label) => ({ label }));
 
-/** Sets the columns of the workflow list, and removes the path of this checkout from stack traces. */
+/**
+ * Sets the columns of the workflow list, and removes the path of this checkout from stack traces.
+ */
 async function prepare(page: Page): Promise<void> {
   await page.addInitScript((shown) => {
     localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));

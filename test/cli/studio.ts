@@ -5,7 +5,7 @@ import { compileCache } from '../../dev/stack/node-service.ts';
 
 const script = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 
-/** What a call printed, and how it ended. */
+/** Exit status and output of a command. */
 export interface Run {
   status: number;
   stdout: string;

@@ -39,14 +39,14 @@ function newClient(options: Partial<Library.GatewayOptions> = {}): Library.Studi
   return new library.StudioGateway({ ...known, ...options });
 }
 
-/** What a call throws. */
+/** Returns the error of a call. */
 const thrown = (promise: Promise<unknown>): Promise<Library.StudioError> =>
   promise.then(
     () => expect.fail('nothing was thrown'),
     (error: Library.StudioError) => error,
   );
 
-/** What an iteration throws, after what it gave. */
+/** Collects the items of an iteration, and its error. */
 async function collect<T>(items: AsyncIterable<T>): Promise<{ got: T[]; error: unknown }> {
   const got: T[] = [];
   try {

@@ -122,7 +122,8 @@ describeInBrowser('the account in the console', () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, key);
     await visit(page, 'API keys');
-    // The stream of jobs ends, and the session is asked for, before the console knows that it was its own doing.
+    // The response to the revocation is delayed, so the event stream ends and the console reads the
+    // session before the response arrives.
     const held = Promise.withResolvers<void>();
     await page.route('**/api-keys/*', async (route) => {
       const response = await route.fetch();

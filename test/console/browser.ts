@@ -17,7 +17,9 @@ export const describeInBrowser = describe.skipIf(executablePath === null);
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Script that lists the tables that are wider than their containers, so that columns are cut off. */
+/**
+ * Script that lists the tables that are wider than their containers, so that columns are cut off.
+ */
 export const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
   .map((region) => region.getAttribute('aria-label'))`;

@@ -252,7 +252,7 @@ describeInBrowser('the console of a caller', () => {
       key: other.key,
     });
     expect(made.status).toBe(200);
-    // The stream of events tells it; nobody has to click.
+    // The end of the event stream shows the sign-in page without a click.
     await page.getByLabel('API key').waitFor();
   });
 

@@ -70,7 +70,7 @@ describeInBrowser('the console of an operator', () => {
     await line.getByRole('button', { name: 'Resettle' }).click();
     await expectAccessible(page);
     await confirm(page, 'Resettle', 'ticket 7');
-    // The provider tells nothing by itself: it is asked.
+    // The sandbox sends no notification for this job, so an operator checks its calls.
     await expect
       .poll(async () => {
         await gateway.call(`/api/admin/v1/jobs/${jobId}/reverify`, {

@@ -39,7 +39,8 @@ class StudioGateway(Runs, Transport):
             headers={"Prefer": "respond-async"},
             idempotency_key=key,
         )
-        # If the request is repeated after the job has ended, the body is the result, and only the header has the id.
+        # If the request is repeated after the job has ended, the body is the result, and only the
+        # header has the id.
         job_id: str = response.headers["x-job-id"]
         return job_id
 
@@ -183,8 +184,8 @@ class StudioGateway(Runs, Transport):
                     )
                 )
             except StudioError as error:
-                # The URL accepts one file, and only this client has it, so an earlier attempt without a response has
-                # stored the file.
+                # The URL accepts one file, and only this client has it, so an earlier attempt
+                # without a response has stored the file.
                 if error.code != "ALREADY_UPLOADED" and error.status != 412:
                     raise
         return target
