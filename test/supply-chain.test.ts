@@ -26,9 +26,9 @@ const locked = Object.entries(packages).filter(
 /** The first versions without a fault that would open us (docs/guarantees.md names the faults). */
 const leastVersions: Record<string, string> = { koa: '3.1.2', undici: '7.18.0' };
 const older = (version: string, least: string): boolean => {
-  const [mine = [], wanted = []] = [version, least].map((word) => word.split('.').map(Number));
-  const at = mine.findIndex((part, index) => part !== wanted[index]);
-  return at !== -1 && (mine[at] ?? 0) < (wanted[at] ?? 0);
+  const [mine = [], required = []] = [version, least].map((word) => word.split('.').map(Number));
+  const at = mine.findIndex((part, index) => part !== required[index]);
+  return at !== -1 && (mine[at] ?? 0) < (required[at] ?? 0);
 };
 
 describe('the dependencies', () => {

@@ -14,7 +14,7 @@ const film: StoredArtifact = {
   durationSeconds: 8,
   hasAudio: true,
 };
-const asked: OutputSpec = {
+const spec: OutputSpec = {
   medium: 'video',
   format: null,
   expected: { width: 1280, height: 720, durationSeconds: 8, hasAudio: true },
@@ -37,7 +37,7 @@ describe('differencesOf', () => {
     [{ hasAudio: null }, ['hasAudio']],
     [{ contentType: 'video/webm' }, ['contentType']],
   ])('%j', (found, fields) => {
-    const differences = differencesOf(asked, { ...film, ...found });
+    const differences = differencesOf(spec, { ...film, ...found });
     expect(differences.map(({ field }) => field)).toEqual(fields);
   });
 
@@ -62,7 +62,7 @@ describe('unitDiscountMicro', () => {
     [{ width: null, height: null }, 0],
     [{ width: 854, height: 480, hasAudio: false }, 45],
   ])('%j → %d', (found, discount) => {
-    expect(unitDiscountMicro(asked, { ...film, ...found })).toBe(discount);
+    expect(unitDiscountMicro(spec, { ...film, ...found })).toBe(discount);
   });
 
   it('is 0 if the plan names no cheaper output, like the plans of older jobs', () => {

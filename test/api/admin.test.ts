@@ -195,11 +195,11 @@ describe('credits', () => {
     );
     for (const answer of racing) expect(answer.body).toMatchObject({ success: true, available: 0 });
     // An id identifies one grant or one withdrawal, not both.
-    const given = await write(`/organizations/${organizationId}/grants`, {
+    const grant = await write(`/organizations/${organizationId}/grants`, {
       id: 'back-2',
       credits: 6.1,
     });
-    expect(`${given.status} ${given.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
+    expect(`${grant.status} ${grant.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
     const done = await gateway.untilDone(slow.body.data.jobId, caller.key);
     expect(done.body.data.billing).toMatchObject({ state: 'charged', charged: 3.9 });
     const entries = (await read(`/organizations/${organizationId}/ledger`)).data;
@@ -302,10 +302,10 @@ describe('jobs', () => {
 describe('the operator API', () => {
   const writes = ofOperators
     // Creating a session records no action: see operator-session.test.ts.
-    .filter(({ takesBody, asked }) => takesBody && !asked.endsWith('/session'))
-    .map(({ method, asked, request }): [method: string, path: string, body: object] => [
+    .filter(({ takesBody, requestPath }) => takesBody && !requestPath.endsWith('/session'))
+    .map(({ method, requestPath, request }): [method: string, path: string, body: object] => [
       method,
-      asked.replace('/api/admin/v1', ''),
+      requestPath.replace('/api/admin/v1', ''),
       request.example ?? {},
     ]);
   const named = writes.filter(([, path]) => !['/organizations', '/operators'].includes(path));

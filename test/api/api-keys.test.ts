@@ -40,7 +40,7 @@ const rotate = (key: string, keyId: string, body: unknown = {}) =>
 async function newUser(
   caller: TestCaller,
   role: string,
-  wanted: { scopes?: readonly Scope[] } = {},
+  permissions: { scopes?: readonly Scope[] } = {},
 ): Promise<{ userId: string; keyId: string; key: string }> {
   const by = { actor: 'test', reason: 'test' };
   const admin = <Body>(to: string, body: object) =>
@@ -53,7 +53,7 @@ async function newUser(
     role,
   });
   const { userId } = user.body.data;
-  const made = await admin<KeyBody>(`/users/${userId}/keys`, { name: 'theirs', ...wanted });
+  const made = await admin<KeyBody>(`/users/${userId}/keys`, { name: 'theirs', ...permissions });
   return { userId, keyId: made.body.data.keyId, key: made.body.data.key };
 }
 

@@ -105,8 +105,8 @@ describe.concurrent('a caller webhook', () => {
       data: { ...job.body.data, result: { ...job.body.data.result, images } },
     });
     expect(await download(hook.body.data.result?.images[0]?.url ?? '')).not.toHaveLength(0);
-    const told = await untilState(jobId, 'delivered');
-    expect(told).toMatchObject({
+    const webhook = await untilState(jobId, 'delivered');
+    expect(webhook).toMatchObject({
       jobId,
       url: receiver.at('/completed'),
       attempts: 1,
@@ -258,9 +258,9 @@ describe.concurrent('a receiver that', () => {
     expect(new Set(hooks.map((hook) => hook.headers['webhook-id'])).size).toBe(1);
     const { secret } = await secretOf(gateway.caller);
     for (const hook of hooks) verify(secret, hook);
-    const told = await untilState(jobId, 'delivered');
+    const webhook = await untilState(jobId, 'delivered');
     expect(
-      told.deliveries.map(({ number, outcome, status, response }) => [
+      webhook.deliveries.map(({ number, outcome, status, response }) => [
         number,
         outcome,
         status,
@@ -279,16 +279,16 @@ describe.concurrent('a receiver that', () => {
       response.writeHead(307, { location: elsewhere }).end();
     });
     const jobId = await start(webhookUrl);
-    const told = await untilState(jobId, 'failed');
-    expect(told.deliveries.map(({ status }) => status)).toEqual([307, 307, 307]);
+    const webhook = await untilState(jobId, 'failed');
+    expect(webhook.deliveries.map(({ status }) => status)).toEqual([307, 307, 307]);
     expect(receiver.received('/elsewhere')).toEqual([]);
   });
 
   it('returns 410 is never called again', async () => {
     const webhookUrl = receiver.at('/gone', (response) => response.writeHead(410).end());
     const jobId = await start(webhookUrl);
-    const told = await untilState(jobId, 'gone');
-    expect(told.deliveries).toMatchObject([{ outcome: 'gone', status: 410 }]);
+    const webhook = await untilState(jobId, 'gone');
+    expect(webhook.deliveries).toMatchObject([{ outcome: 'gone', status: 410 }]);
   });
 
   it('never responds times out, while the job has already completed', async () => {
@@ -296,8 +296,8 @@ describe.concurrent('a receiver that', () => {
     const jobId = await start(webhookUrl);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     await receiver.untilReceived('/silent', 2);
-    const told = await webhookOf(jobId);
-    expect(told.deliveries.at(-1)).toMatchObject({
+    const webhook = await webhookOf(jobId);
+    expect(webhook.deliveries.at(-1)).toMatchObject({
       outcome: 'failed',
       status: null,
       error: 'unreachable: no answer within 1000 ms',
@@ -320,8 +320,8 @@ describe.concurrent('a receiver that', () => {
     await shaky.up();
     await redeliver(jobId);
     await shaky.untilReceived('/up-again');
-    const told = await untilState(jobId, 'delivered');
-    expect(told.deliveries[0]?.response).toBe('x'.repeat(1024));
+    const webhook = await untilState(jobId, 'delivered');
+    expect(webhook.deliveries[0]?.response).toBe('x'.repeat(1024));
   });
 });
 
@@ -349,8 +349,8 @@ describe.concurrent('a webhookUrl that', () => {
     await gateway.database.query(
       `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE subject_id = '${jobId}'`,
     );
-    const told = await untilState(jobId, 'failed');
-    expect(told.deliveries.map(({ error }) => error)).toEqual(
+    const webhook = await untilState(jobId, 'failed');
+    expect(webhook.deliveries.map(({ error }) => error)).toEqual(
       Array.from({ length: 3 }, () => 'refused: the host does not have a public address'),
     );
   });
@@ -373,8 +373,8 @@ describe.concurrent('webhook redelivery', () => {
   it('sends the same message again with newly signed URLs', async () => {
     const jobId = await start(receiver.at('/again'));
     await untilState(jobId, 'delivered');
-    const asked = await redeliver(jobId);
-    expect([asked.status, asked.body.data.state]).toEqual([202, 'delivering']);
+    const redelivery = await redeliver(jobId);
+    expect([redelivery.status, redelivery.body.data.state]).toEqual([202, 'delivering']);
     const [first, second] = await receiver.untilReceived('/again', 2);
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
     expect(second?.body.type).toBe(first?.body.type);
@@ -518,11 +518,11 @@ describe.concurrent('operators', () => {
       { jobId, state: 'failed', attempts: 3, lastStatus: 500, lastError: null },
     ]);
     open = true;
-    const asked = await gateway.call(`/api/admin/v1/jobs/${jobId}/webhook/redeliver`, {
+    const redelivery = await gateway.call(`/api/admin/v1/jobs/${jobId}/webhook/redeliver`, {
       key,
       body: { actor: 'olga', reason: 'ticket 9' },
     });
-    expect(asked.status).toBe(202);
+    expect(redelivery.status).toBe(202);
     await untilHolds(async () => expect((await webhookOf(jobId, caller)).state).toBe('delivered'));
     expect(await list()).toEqual([]);
     const actions = await gateway.call<{ data: { action: string; subject: string }[] }>(

@@ -15,9 +15,9 @@ beforeAll(async () => {
 
 /** A job's billing. */
 async function make(path: string, body: object) {
-  const asked = await gateway.call(path, { body: { async: true, ...body } });
-  expect(asked.status, JSON.stringify(asked.body)).toBe(202);
-  const { jobId } = asked.body.data;
+  const accepted = await gateway.call(path, { body: { async: true, ...body } });
+  expect(accepted.status, JSON.stringify(accepted.body)).toBe(202);
+  const { jobId } = accepted.body.data;
   const { status, billing } = (await gateway.untilDone(jobId)).body.data;
   expect(status).toBe('completed');
   return { jobId, reserved: billing.reserved, charged: billing.charged };

@@ -165,12 +165,12 @@ function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof fi
   const { of, default: preset } = quantity;
   if (of === 'input' && !('audioUrl' in request)) return Math.ceil(input.durationSeconds);
   const [field = '', part] = (of ?? '').split('.');
-  const said = request[field];
-  if (typeof said === 'number') return Math.ceil(said);
-  if (typeof said === 'string') return Array.from(said).length;
-  if (!Array.isArray(said)) return preset ?? NaN;
-  if (part === undefined) return said.length;
-  return said.reduce((sum: number, item: Body) => sum + Array.from(String(item[part])).length, 0);
+  const value = request[field];
+  if (typeof value === 'number') return Math.ceil(value);
+  if (typeof value === 'string') return Array.from(value).length;
+  if (!Array.isArray(value)) return preset ?? NaN;
+  if (part === undefined) return value.length;
+  return value.reduce((sum: number, item: Body) => sum + Array.from(String(item[part])).length, 0);
 }
 
 describe('an estimate', () => {
@@ -363,9 +363,9 @@ describe('GET /pricing', () => {
   });
 
   it('is named in llms.txt', async () => {
-    const told = await (await fetch(`${gateway.url}/llms.txt`)).text();
-    expect(told).toContain('- /studio/image/generate nano-banana: 3.9 per image');
-    expect(told).toContain('/api/v1/pricing');
+    const listing = await (await fetch(`${gateway.url}/llms.txt`)).text();
+    expect(listing).toContain('- /studio/image/generate nano-banana: 3.9 per image');
+    expect(listing).toContain('/api/v1/pricing');
   });
 
   it('has the same prices as GET /studio/models', async () => {

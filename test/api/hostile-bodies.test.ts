@@ -219,8 +219,8 @@ async function send(path: string, body: string | Buffer): Promise<Answered> {
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: typeof body === 'string' ? body : new Uint8Array(body),
   });
-  const told = (await answer.json()) as { error?: string | { code: string } };
-  const error = typeof told.error === 'object' ? told.error.code : (told.error ?? '');
+  const refusal = (await answer.json()) as { error?: string | { code: string } };
+  const error = typeof refusal.error === 'object' ? refusal.error.code : (refusal.error ?? '');
   return { status: answer.status, tookMs: performance.now() - startedAt, error };
 }
 

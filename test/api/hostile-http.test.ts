@@ -276,7 +276,7 @@ describe('an echoed value', () => {
   });
 
   it('never contains the Host header of the request', async () => {
-    for (const given of [
+    for (const hostHeader of [
       'evil.example',
       'evil.example:80@x',
       '"><script>',
@@ -288,7 +288,7 @@ describe('an echoed value', () => {
         request(
           'POST /api/v1/studio/image/generate HTTP/1.1',
           [
-            `Host: ${given}`,
+            `Host: ${hostHeader}`,
             'X-Forwarded-Host: evil.example',
             'Forwarded: host=evil.example',
             'X-Forwarded-Proto: gopher',

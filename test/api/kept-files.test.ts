@@ -224,7 +224,7 @@ describe('a response', () => {
   /** Returns the response without decompression. */
   const raw = (path: string, headers: Record<string, string>, body?: object) =>
     new Promise<Raw>((resolve, reject) => {
-      const asked = request(
+      const sending = request(
         `${gateway.url}${path}`,
         {
           method: body ? 'POST' : 'GET',
@@ -246,8 +246,8 @@ describe('a response', () => {
           );
         },
       );
-      asked.on('error', reject);
-      asked.end(body && JSON.stringify(body));
+      sending.on('error', reject);
+      sending.end(body && JSON.stringify(body));
     });
   const zipped = { 'accept-encoding': 'gzip, deflate, br' };
 

@@ -183,15 +183,17 @@ describe('a copy of an input', () => {
   it.each([
     ['that says it has too many bytes', 26 * 1024 * 1024, true],
     ['that has too many bytes and does not say so', 26 * 1024 * 1024, false],
-  ])('is not made of a picture %s', async (name, sizeBytes, told) => {
+  ])('is not made of a picture %s', async (name, sizeBytes, hasLength) => {
     const before = (await copies()).length;
     const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(sizeBytes)]);
-    gateway.media.serve(`/${told}.png`, (response) => {
-      if (told) response.setHeader('content-length', bytes.length);
+    gateway.media.serve(`/${hasLength}.png`, (response) => {
+      if (hasLength) response.setHeader('content-length', bytes.length);
       response.write(bytes);
       response.end();
     });
-    const answer = await tool('image/upscale', { imageUrl: `${gateway.media.origin}/${told}.png` });
+    const answer = await tool('image/upscale', {
+      imageUrl: `${gateway.media.origin}/${hasLength}.png`,
+    });
     expect(answer.body.error, name).toBe('INVALID_INPUT_URL');
     expect(answer.body.message).toContain('more than 26214400 bytes');
     expect(await copies()).toHaveLength(before);

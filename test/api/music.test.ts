@@ -104,9 +104,9 @@ describe('POST /studio/music/generate', () => {
       coverUrl: expect.stringMatching(/\.jpg\?/),
       lyrics: expect.stringContaining('A calm song about'),
     });
-    const heard = await hear(data.url);
-    expect(Math.abs(heard.durationSeconds - 40.5)).toBeLessThan(0.2);
-    expect(Math.abs(data.duration - heard.durationSeconds * 1000)).toBeLessThan(60);
+    const recording = await hear(data.url);
+    expect(Math.abs(recording.durationSeconds - 40.5)).toBeLessThan(0.2);
+    expect(Math.abs(data.duration - recording.durationSeconds * 1000)).toBeLessThan(60);
     const cover = await fetch(data.coverUrl ?? '');
     expect(await sharp(Buffer.from(await cover.arrayBuffer())).metadata()).toMatchObject({
       format: 'jpeg',

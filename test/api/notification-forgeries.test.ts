@@ -517,17 +517,17 @@ describe('a forged provider notification', () => {
 
   it('is rejected and changes nothing, whichever part is forged', async () => {
     const before = await settledStanding();
-    const wanted: Record<string, number> = {};
-    const got: Record<string, number> = {};
+    const expected: Record<string, number> = {};
+    const statuses: Record<string, number> = {};
     for (const [what, forge, status = 401] of ofSignature) {
-      wanted[what] = status;
-      got[what] = await send(forge());
+      expected[what] = status;
+      statuses[what] = await send(forge());
     }
     for (const [what, forge] of ofAddress) {
-      wanted[what] = 404;
-      got[what] = await send(forge());
+      expected[what] = 404;
+      statuses[what] = await send(forge());
     }
-    expect(got).toEqual(wanted);
+    expect(statuses).toEqual(expected);
     const large = { ...deliver(), body: Buffer.alloc(11_000_000, ' ') };
     expect(await send(large).catch(() => 'cut')).toBeOneOf([413, 'cut']);
     expect(await settledStanding()).toEqual(before);

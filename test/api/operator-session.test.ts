@@ -44,8 +44,8 @@ describe('an operator session', () => {
     expect(cookies).toHaveLength(1);
     for (const each of cookies) expect(each).toMatch(/path=\/api;.*samesite=strict; httponly/i);
     expect(cookies.join()).not.toContain(adminKey());
-    const told = await ask('/api/v1/session', cookie);
-    expect(told.body).toMatchObject({ session: null, operator: { name: 'Jörg. Ö' } });
+    const session = await ask('/api/v1/session', cookie);
+    expect(session.body).toMatchObject({ session: null, operator: { name: 'Jörg. Ö' } });
     const body = { reason: 'fal is down' };
     const paused = await ask('/api/admin/v1/providers/fal/pause', cookie, { body });
     expect(paused.body.data.paused).toMatchObject({ actor: 'Jörg. Ö', ...body });

@@ -10,7 +10,7 @@ import { useGateway } from '../harness/gateway.ts';
 const gateway = useGateway({ settled: 'last' });
 const canaries: Server[] = [];
 let port = 0;
-let heard = 0;
+let connections = 0;
 /** This machine's address in its own network; the loopback where it has none. */
 const ownAddress =
   Object.values(networkInterfaces())
@@ -28,14 +28,14 @@ afterAll(async () => {
   for (const server of canaries) server.close();
 });
 
-async function listen(host: string, wanted: number): Promise<number> {
+async function listen(host: string, spellings: number): Promise<number> {
   const server = createServer((socket) => {
-    heard += 1;
+    connections += 1;
     socket.on('error', () => {}).destroy();
   });
   await new Promise<void>((done, fail) => {
     server.once('error', fail);
-    server.listen(wanted, host, done);
+    server.listen(spellings, host, done);
   });
   canaries.push(server);
   return (server.address() as AddressInfo).port;
@@ -141,11 +141,11 @@ describe('a private URL', () => {
   it.each(Object.keys(sinks))('is rejected, not requested and not charged: %s', async (name) => {
     const count = 'SELECT count(*)::int AS n FROM reservation';
     const before = await gateway.database.query(count);
-    const heardBefore = heard;
+    const connectionsBefore = connections;
     const taken: unknown[] = [];
     // All of them where the field is one of many; every second one where the code is the same.
-    const wanted = spelled().filter((_url, at) => all.has(name) || at % 2 === 1);
-    for (const url of wanted) {
+    const spellings = spelled().filter((_url, at) => all.has(name) || at % 2 === 1);
+    for (const url of spellings) {
       const [path, body] = sinks[name]?.(url) ?? ['', {}];
       const answer = await gateway.call(`/api/v1/${path}`, { body });
       const field = answer.body.details?.[0]?.path ?? '';
@@ -153,18 +153,18 @@ describe('a private URL', () => {
       if (!refused) taken.push({ url, status: answer.status, body: answer.body });
     }
     expect(taken).toEqual([]);
-    expect(heard).toBe(heardBefore);
+    expect(connections).toBe(connectionsBefore);
     expect(await gateway.database.query(count)).toEqual(before);
   });
 
   it('reaches the canary servers when a program does request it', async () => {
-    const before = heard;
+    const before = connections;
     await fetch(`http://127.0.0.1:${port}/`).catch(() => {});
-    expect(heard).toBe(before + 1);
+    expect(connections).toBe(before + 1);
   });
 
   it("in a provider's result is not requested: the job fails without a charge", async () => {
-    const before = heard;
+    const before = connections;
     for (const path of ['image/generate', 'video/generate']) {
       const started = await gateway.call(`/api/v1/studio/${path}`, {
         body: { prompt: '[[private-url]] a tall tree', async: true },
@@ -175,7 +175,7 @@ describe('a private URL', () => {
         billing: { state: 'released', charged: 0 },
       });
     }
-    expect(heard).toBe(before);
+    expect(connections).toBe(before);
     await gateway.expectSettled();
   });
 });

@@ -27,15 +27,15 @@ interface Posted {
 }
 
 /** Sends one request, alternately to the two API processes. */
-async function post(index: number, wanted: Posted): Promise<Answer> {
-  const answer = await fetch(`${urls[index % urls.length]}${wanted.path}`, {
+async function post(index: number, request: Posted): Promise<Answer> {
+  const answer = await fetch(`${urls[index % urls.length]}${request.path}`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${wanted.caller.key}`,
+      authorization: `Bearer ${request.caller.key}`,
       'content-type': 'application/json',
-      ...wanted.headers,
+      ...request.headers,
     },
-    body: JSON.stringify(wanted.body),
+    body: JSON.stringify(request.body),
   });
   return {
     status: answer.status,

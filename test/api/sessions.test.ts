@@ -111,13 +111,13 @@ it('a session opens no route after sign-out', async () => {
   expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
   const statuses = await Promise.all(
     [...ofCallers, ...ofProtocols, ...ofOperators].map(
-      async ({ method, asked, takesBody, scope }) => {
-        const answer = await as(scope === 'admin' ? operatorCookie : cookie, asked, {
+      async ({ method, requestPath, takesBody, scope }) => {
+        const answer = await as(scope === 'admin' ? operatorCookie : cookie, requestPath, {
           method,
           headers: origin,
           ...(takesBody && { body: {} }),
         });
-        return `${method} ${asked} ${answer.status}`;
+        return `${method} ${requestPath} ${answer.status}`;
       },
     ),
   );

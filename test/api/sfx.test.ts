@@ -26,8 +26,8 @@ describe('POST /studio/sfx/generate', () => {
       durationSeconds: expect.any(Number),
       model: 'eleven_text_to_sound_v2',
     });
-    const heard = await hear(answer.body.data.url);
-    expect(Math.abs(heard.durationSeconds - durationSeconds)).toBeLessThan(0.2);
+    const recording = await hear(answer.body.data.url);
+    expect(Math.abs(recording.durationSeconds - durationSeconds)).toBeLessThan(0.2);
     expect(answer.body.credits.used).toBeCloseTo(Math.ceil(durationSeconds) * secondCredits, 6);
   });
 

@@ -85,7 +85,7 @@ type Headers = Record<string, string>;
 /** A route to send a body to. */
 interface Route {
   method: string;
-  asked: string;
+  requestPath: string;
   headers: Headers;
 }
 
@@ -159,8 +159,8 @@ describe('silent clients', () => {
     const hook = urls.urlFor({ provider: 'fal', jobId: newId('job'), callIndex: 0 });
     const pathOf = (url: string) => url.slice(new URL(url).origin.length);
     return [
-      { method: 'PUT', asked: pathOf(uploadUrl), headers },
-      { method: 'POST', asked: pathOf(hook), headers: {} },
+      { method: 'PUT', requestPath: pathOf(uploadUrl), headers },
+      { method: 'POST', requestPath: pathOf(hook), headers: {} },
     ];
   }
 
@@ -168,12 +168,12 @@ describe('silent clients', () => {
     const poor = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(`UPDATE organization SET upload_bytes = 0`);
     const withKey = (key: string, routes: readonly Walked[]): Route[] =>
-      routes.map(({ method, asked }) => ({
+      routes.map(({ method, requestPath }) => ({
         method,
-        asked,
+        requestPath,
         headers: {
           authorization: `Bearer ${key}`,
-          ...(forms.has(asked) && { 'content-type': 'multipart/form-data; boundary=x' }),
+          ...(forms.has(requestPath) && { 'content-type': 'multipart/form-data; boundary=x' }),
         },
       }));
     const routes = [
@@ -193,9 +193,9 @@ describe('silent clients', () => {
     ];
     // Two requests at the same time to the same upload URL would be a conflict.
     const statuses = await Promise.all(
-      routes.flatMap(({ asked, method, headers }) =>
+      routes.flatMap(({ requestPath, method, headers }) =>
         (method === 'PUT' ? [true] : [false, true]).map(async (drips) => {
-          const { client, status } = open(asked, {
+          const { client, status } = open(requestPath, {
             bytes: 900,
             method,
             headers,
@@ -205,7 +205,7 @@ describe('silent clients', () => {
           const received = await status;
           clearInterval(drip);
           client.destroy();
-          return `${method} ${asked} ${received}`;
+          return `${method} ${requestPath} ${received}`;
         }),
       ),
     );

@@ -31,11 +31,11 @@ describe('workflow starts without a running worker', () => {
   });
 
   it('do not block each other: all wait in Temporal, and succeed', async () => {
-    const asked = generateMany(gateway, 6, 'an early crane');
+    const starting = generateMany(gateway, 6, 'an early crane');
     // Longer than the maximum wait for a workflow start.
     await sleep(300);
     await gateway.spawn('worker');
-    const { answers } = await asked;
+    const { answers } = await starting;
     expect(answers.map(({ status }) => status)).toEqual(Array(6).fill(200));
   });
 });

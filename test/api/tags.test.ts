@@ -48,8 +48,8 @@ describe('metadata of a Studio job', () => {
     });
     const { body } = await gateway.call<{ data: object }>(`/api/v1/studio/jobs/${jobId}`);
     expect(body.data).toMatchObject({ metadata, keyId: gateway.caller.keyId });
-    const [told] = await gateway.receiver.untilReceived('/tagged');
-    expect(told?.body).toMatchObject({ data: { jobId, metadata } });
+    const [hook] = await gateway.receiver.untilReceived('/tagged');
+    expect(hook?.body).toMatchObject({ data: { jobId, metadata } });
     const [record] = (await usage(gateway.caller, '?limit=1')).usage;
     expect(record).toMatchObject({ jobId, metadata });
     const found = await until(async () => {
@@ -114,7 +114,7 @@ describe('metadata of a Studio job', () => {
     ['no name', { '': 'a' }, '1–64'],
     ['a list', ['a'], 'metadata'],
     ['a text', 'team=a', 'metadata'],
-  ])('is rejected with %s, and no job starts', async (_, metadata, said) => {
+  ])('is rejected with %s, and no job starts', async (_, metadata, words) => {
     const caller = await gateway.newCaller({ credits: 100 });
     for (const [path, body] of [
       [imagePath, { prompt: 'a tree', metadata }],
@@ -122,7 +122,7 @@ describe('metadata of a Studio job', () => {
     ] as const) {
       const answer = await gateway.call(path, { key: caller.key, body });
       expect(answer.status, path).toBe(400);
-      expect(answer.body.message).toContain(said);
+      expect(answer.body.message).toContain(words);
     }
     const spelled = '{"prompt": "a tree", "metadata": {"__proto__": "x"}}';
     expect((await gateway.call(imagePath, { key: caller.key, body: spelled })).status).toBe(400);

@@ -254,9 +254,9 @@ describe('a caller of another organization', () => {
     ]) {
       const list = await gateway.call<object>(path, { key });
       expect(list.status).toBe(200);
-      const told = JSON.stringify(list.body);
+      const text = JSON.stringify(list.body);
       for (const id of [owner.organizationId, owner.keyId, theirs.job])
-        expect(told).not.toContain(id);
+        expect(text).not.toContain(id);
     }
   });
 
@@ -279,8 +279,8 @@ describe('a caller of another organization', () => {
         .replace(':userId', owner.memberId);
     const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
     for (const [, key] of Object.entries(actors).filter(([actor]) => actor !== 'the admin key')) {
-      for (const { method, path, asked, takesBody } of ofOperators) {
-        for (const at of [real(path), asked]) {
+      for (const { method, path, requestPath, takesBody } of ofOperators) {
+        for (const at of [real(path), requestPath]) {
           const attempt = { method, path: at, ...(takesBody && { body }) };
           expect(await answered(attempt, key)).toMatchObject({
             status: 401,
@@ -292,14 +292,14 @@ describe('a caller of another organization', () => {
   });
 
   it('is rejected without the scope of the operation', async () => {
-    for (const { method, asked, scope } of [...ofCallers, ...ofProtocols]) {
+    for (const { method, requestPath, scope } of [...ofCallers, ...ofProtocols]) {
       if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
       const key = (lacking[scope] ??= (
         await gateway.newCaller({ credits: 0, scopes: others })
       ).key);
-      const answer = await answered({ method, path: asked }, key);
-      expect({ asked, ...answer }).toMatchObject({ asked, status: 403 });
+      const answer = await answered({ method, path: requestPath }, key);
+      expect({ requestPath, ...answer }).toMatchObject({ requestPath, status: 403 });
       expect(JSON.stringify(answer)).toContain(`the scope ${scope}`);
     }
   });

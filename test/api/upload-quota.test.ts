@@ -49,11 +49,11 @@ async function stored({ organizationId } = caller): Promise<string[]> {
 describe('the stored bytes of an organization', () => {
   it('are limited and reported, also under simultaneous requests', async () => {
     expect(await quota()).toEqual({ limit, used: 0, remaining: limit });
-    const asked = await Promise.all(
+    const answers = await Promise.all(
       Array.from({ length: 30 }, () => uploadUrl({ filename: 'a.png', size: 100_000 })),
     );
-    expect(asked.filter(({ status }) => status === 200)).toHaveLength(10);
-    const refused = asked.filter(({ status }) => status !== 200);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
+    const refused = answers.filter(({ status }) => status !== 200);
     for (const { status, body } of refused) {
       expect({ status, error: body.error }).toEqual({
         status: 403,

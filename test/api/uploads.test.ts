@@ -50,9 +50,7 @@ interface RawRequest {
 }
 
 /** Sends a request without the normalization of a client library. */
-async function send(
-  wanted: RawRequest,
-): Promise<{ status: number; body: Record<string, unknown> }> {
+async function send(raw: RawRequest): Promise<{ status: number; body: Record<string, unknown> }> {
   const { hostname, port } = new URL(gateway.url);
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const request = httpRequest(
@@ -60,14 +58,14 @@ async function send(
         hostname,
         port,
         agent: false,
-        method: wanted.method ?? 'PUT',
-        path: wanted.target,
-        headers: wanted.headers ?? {},
+        method: raw.method ?? 'PUT',
+        path: raw.target,
+        headers: raw.headers ?? {},
       },
       resolve,
     );
     request.on('error', reject);
-    request.end(wanted.body);
+    request.end(raw.body);
   });
   const isJson = answer.headers['content-type']?.includes('json') ?? false;
   const body = isJson ? ((await json(answer)) as Record<string, unknown>) : {};
@@ -374,7 +372,7 @@ describe('a tampered upload is rejected and writes nothing', () => {
     const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
     const target = targetOf(signed.uploadUrl);
     const before = await stored();
-    const wanted = await tamper({
+    const raw = await tamper({
       signed,
       target,
       query: new URL(signed.uploadUrl).searchParams,
@@ -385,15 +383,15 @@ describe('a tampered upload is rejected and writes nothing', () => {
       },
       withKey: (key) => target.replace(signed.storagePath, key),
     });
-    const body = wanted.body ?? png;
+    const body = raw.body ?? png;
     const headers = { ...signed.headers, 'content-length': body.length };
     const lower = Object.fromEntries(
-      Object.entries({ ...headers, ...wanted.headers }).map(([k, v]) => [k.toLowerCase(), v]),
+      Object.entries({ ...headers, ...raw.headers }).map(([k, v]) => [k.toLowerCase(), v]),
     );
     const sent = Object.fromEntries(
       Object.entries(lower).filter(([, value]) => value !== undefined),
     );
-    const answer = await send({ ...wanted, headers: sent, body });
+    const answer = await send({ ...raw, headers: sent, body });
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.status).toBeLessThan(500);
     expect(await stored()).toEqual(before);

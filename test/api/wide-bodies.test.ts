@@ -38,13 +38,13 @@ afterAll(async () => {
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
 /** Every operation of the callers' API with a request body. */
 const withBody = ofCallers.filter(({ takesBody }) => takesBody);
-const posts = withBody.map(({ asked }) => asked);
+const posts = withBody.map(({ requestPath }) => requestPath);
 const methodOf = (path: string): string =>
-  withBody.find(({ asked }) => asked === path)?.method ?? 'POST';
+  withBody.find(({ requestPath }) => requestPath === path)?.method ?? 'POST';
 const adminPosts = [
   ...ofOperators.filter(({ method, takesBody }) => takesBody && method === 'POST'),
-  { asked: '/api/admin/v1/temporal/codec/decode' },
-].map(({ asked }) => asked);
+  { requestPath: '/api/admin/v1/temporal/codec/decode' },
+].map(({ requestPath }) => requestPath);
 
 const keyOf = (path: string): string =>
   path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor.key;
@@ -52,7 +52,7 @@ const keyOf = (path: string): string =>
 /** Sent as bytes, by a plain client: what this process does meanwhile must not look like the API's. */
 function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<number | 'cut'> {
   return new Promise((resolve) => {
-    const asked = request(urlOf(path), {
+    const client = request(urlOf(path), {
       method: methodOf(path),
       headers: {
         authorization: `Bearer ${key}`,
@@ -60,13 +60,13 @@ function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<n
         'content-length': String(Buffer.byteLength(body)),
       },
     });
-    asked.on('response', (answer) => {
+    client.on('response', (answer) => {
       answer.resume();
       resolve(answer.statusCode ?? 'cut');
     });
     // A client that is rejected while it sends may not receive the response.
-    asked.on('error', () => resolve('cut'));
-    asked.end(body);
+    client.on('error', () => resolve('cut'));
+    client.end(body);
   });
 }
 
@@ -166,7 +166,7 @@ describe('a request without access to a route is rejected before its body is rea
   /** The status that comes while a body is announced and none is sent. */
   const statusBeforeBody = (path: string, key: string): Promise<number | 'none'> =>
     new Promise((resolve) => {
-      const asked = request(urlOf(path), {
+      const client = request(urlOf(path), {
         method: methodOf(path),
         headers: {
           authorization: `Bearer ${key}`,
@@ -176,13 +176,13 @@ describe('a request without access to a route is rejected before its body is rea
       });
       const settle = (status: number | 'none'): void => {
         clearTimeout(late);
-        asked.destroy();
+        client.destroy();
         resolve(status);
       };
       const late = setTimeout(() => settle('none'), 2000);
-      asked.on('response', ({ statusCode }) => settle(statusCode ?? 'none'));
-      asked.on('error', () => settle('none'));
-      asked.flushHeaders();
+      client.on('response', ({ statusCode }) => settle(statusCode ?? 'none'));
+      client.on('error', () => settle('none'));
+      client.flushHeaders();
     });
   const expectAll = async (key: string, status: number): Promise<void> => {
     const statuses = await Promise.all(
@@ -345,7 +345,7 @@ describe('body bytes in flight', () => {
   function hold(key: string, bytes: number, drips = false): Held {
     const { promise: status, resolve } = Promise.withResolvers<number | 'cut'>();
     const body = Buffer.from(`{"zz":"${'x'.repeat(bytes - 10)}"}`);
-    const asked = request(urlOf('/api/v1/chat'), {
+    const client = request(urlOf('/api/v1/chat'), {
       method: 'POST',
       headers: {
         authorization: `Bearer ${key}`,
@@ -353,25 +353,25 @@ describe('body bytes in flight', () => {
         'content-length': String(body.length),
       },
     });
-    asked.on('response', (answer) => {
+    client.on('response', (answer) => {
       answer.resume();
       const { statusCode = 0, headers } = answer;
       // 429 and 503 responses need a Retry-After header.
       const late = [429, 503].includes(statusCode) && headers['retry-after'] === undefined;
       resolve(late ? 0 : statusCode);
     });
-    asked.on('error', () => resolve('cut'));
+    client.on('error', () => resolve('cut'));
     let sent = body.length - (drips ? 60 * dripBytes : 1);
-    const written = new Promise((done) => asked.write(body.subarray(0, sent), done));
+    const written = new Promise((done) => client.write(body.subarray(0, sent), done));
     const drip = setInterval(() => {
-      asked.write(body.subarray(sent, sent + dripBytes));
+      client.write(body.subarray(sent, sent + dripBytes));
       sent += dripBytes;
     }, 1000);
     if (!drips) clearInterval(drip);
     void status.then(() => clearInterval(drip));
     const end = () => {
       clearInterval(drip);
-      asked.end(body.subarray(sent));
+      client.end(body.subarray(sent));
     };
     return { taken: Promise.race([written, status]), status, end };
   }
@@ -404,7 +404,7 @@ describe('body bytes in flight', () => {
     );
     const held = callers.flatMap(({ key }) => [hold(key, some), hold(key, some), hold(key, some)]);
     const refusals: unknown[] = [];
-    for (const { status } of held) void status.then((told) => refusals.push(told));
+    for (const { status } of held) void status.then((refusal) => refusals.push(refusal));
     await until(() => (held.length - refusals.length) * some <= bytesMax);
     expect(held.length - refusals.length).toBeGreaterThanOrEqual(6);
     expect(refusals.filter((status) => status !== 503 && status !== 'cut')).toEqual([]);

@@ -17,12 +17,12 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
     ['dev/bench/main.ts', 'studio', ...load, '--ways', ways.join(), '--json', json],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
-  let said = '';
+  let stderr = '';
   let table = '';
-  bench.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  bench.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   bench.stdout.on('data', (chunk: Buffer) => (table += chunk.toString()));
   const [code] = (await once(bench, 'close')) as [number | null];
-  expect({ code, said }).toMatchObject({ code: 0 });
+  expect({ code, stderr }).toMatchObject({ code: 0 });
 
   const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
   expect(cells.map(({ way }) => way)).toEqual(ways);

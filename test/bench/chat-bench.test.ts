@@ -17,10 +17,10 @@ it('the benchmark measures chat, whole and streamed, next to a pass-through prox
     ['dev/bench/main.ts', 'chat', ...load, '--ways', ways.join(), '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
-  let said = '';
-  bench.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  let stderr = '';
+  bench.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   const [code] = (await once(bench, 'exit')) as [number | null];
-  expect({ code, said }).toMatchObject({ code: 0 });
+  expect({ code, stderr }).toMatchObject({ code: 0 });
 
   const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
   expect(cells.map((cell) => `${cell.way} ${cell.load}`)).toEqual(

@@ -24,14 +24,14 @@ export interface PatientAnswer {
   statuses: number[];
 }
 
-interface Told {
+interface ReplyBody {
   error?: string | { code: string } | null;
   jobId?: string;
   data?: { jobId?: string; done?: boolean; status?: string; error?: { code: string } | null };
 }
 
 /** Status, body and Retry-After in seconds. */
-type Reply = [number, Told, number];
+type Reply = [number, ReplyBody, number];
 
 /** Asks until the job has ended, whatever dies on the way. */
 export async function askPatiently(request: PatientRequest): Promise<PatientAnswer> {
@@ -52,9 +52,9 @@ export async function askPatiently(request: PatientRequest): Promise<PatientAnsw
     try {
       const signal = AbortSignal.timeout(Math.max(1, deadlineAt - Date.now()));
       const answer = await fetch(url + target, { ...init, headers, signal });
-      const told = (await answer.json()) as Told;
+      const reply = (await answer.json()) as ReplyBody;
       statuses.push(answer.status);
-      return [answer.status, told, Number(answer.headers.get('retry-after') ?? 0)];
+      return [answer.status, reply, Number(answer.headers.get('retry-after') ?? 0)];
     } catch {
       statuses.push(0);
       return [0, {}, 0];
@@ -64,7 +64,7 @@ export async function askPatiently(request: PatientRequest): Promise<PatientAnsw
   const isPassing = (status: number): boolean => [0, 409, 429, 503].includes(status);
   let jobId: string | null = null;
   while (Date.now() < deadlineAt) {
-    const [status, told, retryAfterSeconds]: Reply =
+    const [status, reply, retryAfterSeconds]: Reply =
       jobId === null
         ? await attempt(path, { method: 'POST', body: JSON.stringify(body) })
         : await attempt(`/api/v1/studio/jobs/${jobId}?wait=5`, { method: 'GET' });
@@ -72,17 +72,17 @@ export async function askPatiently(request: PatientRequest): Promise<PatientAnsw
       await sleep(Math.min(1000, Math.max(200, retryAfterSeconds * 1000)));
       continue;
     }
-    const named: string | null = told.data?.jobId ?? told.jobId ?? null;
+    const named: string | null = reply.data?.jobId ?? reply.jobId ?? null;
     if (jobId === null) {
       if (status === 202) jobId = named;
       else if (status === 200) return { outcome: 'completed', jobId: named, code: null, statuses };
       else {
-        const code = typeof told.error === 'string' ? told.error : null;
+        const code = typeof reply.error === 'string' ? reply.error : null;
         return { outcome: named ? 'failed' : 'refused', jobId: named, code, statuses };
       }
-    } else if (told.data?.done) {
-      const outcome = told.data.status === 'completed' ? 'completed' : 'failed';
-      return { outcome, jobId, code: told.data.error?.code ?? null, statuses };
+    } else if (reply.data?.done) {
+      const outcome = reply.data.status === 'completed' ? 'completed' : 'failed';
+      return { outcome, jobId, code: reply.data.error?.code ?? null, statuses };
     }
   }
   return { outcome: 'no answer', jobId, code: null, statuses };

@@ -185,15 +185,15 @@ export async function checkJob(
   const jobs = await jobsOf(stack, [tag]);
   const [job] = jobs;
   if (jobs.length !== 1 || !job) return [`${jobs.length} jobs of one request`];
-  const wanted =
+  const expected =
     answer.outcome === 'completed'
       ? { status: 'completed', state: 'charged', entries: 'reserve,charge' }
       : { status: 'failed', state: 'released', entries: 'reserve,release' };
   const violations: string[] = [];
   if (answer.outcome === 'no answer') violations.push('the caller got no answer');
-  if (job.status !== wanted.status) violations.push(`${answer.outcome}, but ${job.status}`);
-  if (job.state !== wanted.state) violations.push(`${answer.outcome}, but ${job.state}`);
-  if (job.entries.join() !== wanted.entries) violations.push(`entries ${job.entries.join()}`);
+  if (job.status !== expected.status) violations.push(`${answer.outcome}, but ${job.status}`);
+  if (job.state !== expected.state) violations.push(`${answer.outcome}, but ${job.state}`);
+  if (job.entries.join() !== expected.entries) violations.push(`entries ${job.entries.join()}`);
   const isOurFault = answer.code === 'Internal server error';
   if (isOurFault) violations.push('failed on our side');
   return violations;
@@ -274,19 +274,19 @@ async function askSandbox<Answer>(
 }
 
 async function allSubmits(stack: FaultStack): Promise<WitnessedSubmit[]> {
-  const told = await askSandbox<WitnessedSubmit[] | { submits: WitnessedSubmit[] }>(
+  const body = await askSandbox<WitnessedSubmit[] | { submits: WitnessedSubmit[] }>(
     stack,
     'submits',
   );
-  return Array.isArray(told) ? told : told.submits;
+  return Array.isArray(body) ? body : body.submits;
 }
 
 async function acceptedSubmits(stack: FaultStack, jobId: string): Promise<number> {
-  const told = await askSandbox<unknown[] | { submits: unknown[] }>(
+  const body = await askSandbox<unknown[] | { submits: unknown[] }>(
     stack,
     `submits?jobId=${jobId}`,
   );
-  return (Array.isArray(told) ? told : told.submits).length;
+  return (Array.isArray(body) ? body : body.submits).length;
 }
 
 /** Makes every generation misbehave, or none. */

@@ -18,13 +18,13 @@ const stack = await startStack({
 });
 try {
   const startedAt = performance.now();
-  const told = await runNemesis(stack, {
+  const outcome = await runNemesis(stack, {
     seed: Number(values.seed),
     seconds: Number(values.minutes) * 60,
     rate: Number(values.rate),
     report: (line) => print(`${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${line}`),
   });
-  const { unserved, violations, ...counts } = told;
+  const { unserved, violations, ...counts } = outcome;
   const names = Object.keys(counts);
   print(`\n| ${names.join(' | ')} | unserved | violations |`);
   print(`|${' --: |'.repeat(names.length + 2)}`);

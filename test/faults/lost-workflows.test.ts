@@ -65,8 +65,8 @@ async function stateOf(jobId: string): Promise<JobState | undefined> {
 
 async function accepted(jobId: string): Promise<number> {
   const answer = await fetch(`${stack.sandboxUrl}/_sandbox/submits?jobId=${jobId}`);
-  const told = (await answer.json()) as unknown[] | { submits: unknown[] };
-  return (Array.isArray(told) ? told : told.submits).length;
+  const body = (await answer.json()) as unknown[] | { submits: unknown[] };
+  return (Array.isArray(body) ? body : body.submits).length;
 }
 
 const taken = (jobId: string) => expect.poll(() => accepted(jobId)).toBe(1);

@@ -19,7 +19,7 @@ const usage = `npm run dev -- faults [options]
   --resume         go on where the last run with this seed was broken off
   --json           print the results as JSON`;
 
-const { values: given } = parseArgs({
+const { values: options } = parseArgs({
   options: {
     seed: { type: 'string' },
     cells: { type: 'string', default: '*/*/*' },
@@ -44,7 +44,7 @@ function readRecord(): Record_ | null {
 
 /** Whether `--cells` names this cell. */
 function isWanted(cell: readonly string[]): boolean {
-  return given.cells.split(',').some((pattern) => {
+  return options.cells.split(',').some((pattern) => {
     const words = pattern.split('/');
     return cell.every((word, index) => ['*', undefined, word].includes(words[index]));
   });
@@ -56,7 +56,7 @@ function columnsOf(seed: number): Column[] {
       victim,
       point,
       kinds: kinds.filter((kind) => comesTo(kind, point) && isWanted([victim, point, kind.name])),
-      downMs: Number(given.down),
+      downMs: Number(options.down),
     })),
   );
   return shuffled(
@@ -66,7 +66,7 @@ function columnsOf(seed: number): Column[] {
 }
 
 function print(line: string): void {
-  if (!given.json) process.stdout.write(`${line}\n`);
+  if (!options.json) process.stdout.write(`${line}\n`);
 }
 
 /** One line per victim and point: how many jobs were completed and released, and how long it took. */
@@ -120,10 +120,10 @@ async function runAll(columns: readonly Column[], record: Record_): Promise<void
 }
 
 async function main(): Promise<void> {
-  if (given.help) return print(usage);
-  const last = given.resume ? readRecord() : null;
+  if (options.help) return print(usage);
+  const last = options.resume ? readRecord() : null;
   const seed =
-    given.seed === undefined ? (last?.seed ?? Date.now() % 1_000_000) : Number(given.seed);
+    options.seed === undefined ? (last?.seed ?? Date.now() % 1_000_000) : Number(options.seed);
   const record: Record_ = last?.seed === seed ? last : { seed, results: [] };
   const columns = columnsOf(seed).filter(
     ({ victim, point }) =>
@@ -132,7 +132,7 @@ async function main(): Promise<void> {
   print(`seed ${seed}: ${columns.length} columns`);
   await runAll(columns, record);
   const violated = record.results.filter(({ verdict }) => verdict === 'violated');
-  if (given.json) process.stdout.write(`${JSON.stringify(record)}\n`);
+  if (options.json) process.stdout.write(`${JSON.stringify(record)}\n`);
   else
     print(
       `\n${table(record.results)}\n\nseed ${seed}: ${record.results.length} cells, ${violated.length} violated`,

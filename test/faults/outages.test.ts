@@ -68,11 +68,11 @@ async function once(target: string, body?: object): Promise<Plain> {
     },
     ...(body && { body: JSON.stringify(body) }),
   });
-  const told = (await answer.json()) as { error?: unknown };
+  const answerBody = (await answer.json()) as { error?: unknown };
   return {
     status: answer.status,
     retryAfter: answer.headers.get('retry-after'),
-    error: told.error,
+    error: answerBody.error,
     tookMs: performance.now() - startedAt,
   };
 }
@@ -183,10 +183,10 @@ describe('Postgres', () => {
         .not.toEqual([]);
       const rss = residentBytes(stack.pidOf('api'));
       stack.freeze('postgres', true);
-      const asked = Array.from({ length: 200 }, (_, index) =>
+      const requests = Array.from({ length: 200 }, (_, index) =>
         once(path, { prompt: `ice ${index}` }),
       );
-      const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
+      const answers = await Promise.all(requests).finally(() => stack.freeze('postgres', false));
       await expect.poll(readiness, { timeout: 5000 }).toBe(200);
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
       expect(answers[0]).toMatchObject(away);

@@ -20,7 +20,9 @@ const startWith = (env: Record<string, string> = {}) =>
   });
 afterEach(async () => {
   await expect
-    .poll(() => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
+    .poll(() => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`), {
+      interval: lookMs,
+    })
     .toEqual([]);
   expect(await findViolations(stack.databaseUrl)).toEqual([]);
   await stack.close();
@@ -35,8 +37,8 @@ async function ask(
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
   });
-  const told = (await answer.json()) as { data: { jobId: string; why: string }; error: string };
-  return { status: answer.status, ...told };
+  const parsed = (await answer.json()) as { data: { jobId: string; why: string }; error: string };
+  return { status: answer.status, ...parsed };
 }
 const admin = (path: string, body?: object) =>
   ask(`/api/admin/v1${path}`, { key: stack.env['ADMIN_API_KEY'] ?? '', ...(body && { body }) });
@@ -60,8 +62,8 @@ async function stateOf(jobId: string): Promise<JobState | null> {
 }
 async function acceptedOf(jobId: string): Promise<number> {
   const answer = await fetch(`${stack.sandboxUrl}/_sandbox/submits?jobId=${jobId}`);
-  const told = (await answer.json()) as unknown[] | { submits: unknown[] };
-  return (Array.isArray(told) ? told : told.submits).length;
+  const parsed = (await answer.json()) as unknown[] | { submits: unknown[] };
+  return (Array.isArray(parsed) ? parsed : parsed.submits).length;
 }
 /** The provider has it, and its id is written down. */
 async function taken(jobId: string): Promise<void> {
@@ -69,8 +71,10 @@ async function taken(jobId: string): Promise<void> {
   const states = () => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]);
   await expect.poll(states).toEqual([{ state: 'accepted' }]);
 }
+/** Each look opens connections to servers that come and go. */
+const lookMs = 500;
 const ends = (jobId: string, state: JobState | null) =>
-  expect.poll(() => stateOf(jobId), { timeout: 120_000 }).toEqual(state);
+  expect.poll(() => stateOf(jobId), { timeout: 120_000, interval: lookMs }).toEqual(state);
 
 const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] };
 const open = { status: 'open', code: null, entries: ['reserve'] };
@@ -192,7 +196,9 @@ describe('Temporal restored to an earlier time under running workers', () => {
     /** Until the last of the jobs has been looked at so often. */
     const checked = (times: number) =>
       expect
-        .poll(() => Promise.all(jobs.map(timersOf)).then((all) => Math.min(...all)))
+        .poll(() => Promise.all(jobs.map(timersOf)).then((all) => Math.min(...all)), {
+          interval: lookMs,
+        })
         .toBeGreaterThan(times);
     await checked(2);
     await stack.copyData('temporal', 'take');
@@ -205,7 +211,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
       return jobs.filter((_, index) => (attempts[index] ?? 0) > 2);
     };
     await expect
-      .poll(async () => (await failing()).length, { timeout: 60_000 })
+      .poll(async () => (await failing()).length, { timeout: 60_000, interval: lookMs })
       .toBeGreaterThanOrEqual(2);
     const [saved = ''] = await failing();
     await resetToStart(saved);
@@ -216,6 +222,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
     await expect
       .poll(async () => (await states()).filter(isOpen), {
         timeout: endsWithinMs - (Date.now() - bornAtMs),
+        interval: lookMs,
       })
       .toEqual([]);
     const ended = await states();

@@ -62,8 +62,8 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
       }).catch(() => null);
       const status = answer?.status ?? 0;
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      const told = (await answer?.json()) as { data?: { jobId?: string } } | undefined;
-      if (told?.data?.jobId) jobIds.push(told.data.jobId);
+      const ticket = (await answer?.json()) as { data?: { jobId?: string } } | undefined;
+      if (ticket?.data?.jobId) jobIds.push(ticket.data.jobId);
       await sleep(50);
     }
 

@@ -67,7 +67,7 @@ export interface FaultStack {
   end: (part: Part) => Promise<number | null>;
   /** Starts a part that is not running; an API or a worker also from another folder, as another build. */
   start: (part: Part, build?: string) => Promise<void>;
-  /** What processes are told from their next start on, beside what they were told before. */
+  /** Adds environment variables for processes that start from now on. */
   configure: (env: Record<string, string>) => void;
   /** Where a process that runs as deployed shows its metrics; null while it is not running. */
   metricsUrlOf: (part: Part) => string | null;
@@ -102,14 +102,14 @@ interface Ports {
   api2: number;
 }
 
-/** What the processes of a stack are told. */
-function environment(given: {
+/** Environment variables of the processes of a stack. */
+function environment(options: {
   ports: Ports;
   password: string;
   directory: string;
   origins: string[];
 }): Record<string, string> {
-  const { ports, password, directory, origins } = given;
+  const { ports, password, directory, origins } = options;
   const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
   const url = `http://127.0.0.1:${ports.api}`;
   return {
@@ -339,7 +339,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         return (await exited).code;
       },
       start,
-      configure: (told) => void Object.assign(env, told),
+      configure: (settings) => void Object.assign(env, settings),
       metricsUrlOf(part) {
         const port = running.has(part) && metricsPorts.get(part);
         return port ? `http://127.0.0.1:${port}/metrics` : null;
@@ -401,16 +401,18 @@ async function makeResult(
   { path, body }: { path: string; body: object },
 ): Promise<string> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-  interface Told {
+  interface Ticket {
     data: { jobId: string; done?: boolean; url?: string; result?: { url?: string } };
   }
   const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  let told = (await answer.json()) as Told;
-  while (answer.status === 202 && told.data.done !== true) {
-    const polled = await fetch(`${url}/api/v1/studio/jobs/${told.data.jobId}?wait=10`, { headers });
-    told = (await polled.json()) as Told;
+  let ticket = (await answer.json()) as Ticket;
+  while (answer.status === 202 && ticket.data.done !== true) {
+    const polled = await fetch(`${url}/api/v1/studio/jobs/${ticket.data.jobId}?wait=10`, {
+      headers,
+    });
+    ticket = (await polled.json()) as Ticket;
   }
-  const result = answer.status === 202 ? told.data.result : told.data;
-  if (typeof result?.url !== 'string') throw new Error(`no result: ${JSON.stringify(told)}`);
+  const result = answer.status === 202 ? ticket.data.result : ticket.data;
+  if (typeof result?.url !== 'string') throw new Error(`no result: ${JSON.stringify(ticket)}`);
   return result.url;
 }

@@ -20,13 +20,13 @@ const words: Record<string, string> = {
 /** An endpoint with such a path. */
 export interface Walked extends Endpoint {
   /** The path of a request. */
-  asked: string;
+  requestPath: string;
   takesBody: boolean;
 }
 
 const walk = (endpoint: Endpoint): Walked => ({
   ...endpoint,
-  asked: endpoint.path.replaceAll(/[:*](\w+)/g, (_, name: string) => words[name] ?? name),
+  requestPath: endpoint.path.replaceAll(/[:*](\w+)/g, (_, name: string) => words[name] ?? name),
   takesBody: Boolean(endpoint.request.body ?? endpoint.request.content),
 });
 

@@ -17,7 +17,7 @@ const directory = fileURLToPath(new URL(`../../.cache/imageio-ffmpeg-${version}`
 export async function findFfmpeg(): Promise<string> {
   const binaries = join(directory, 'imageio_ffmpeg', 'binaries');
   if (!existsSync(binaries)) {
-    const wanted = `imageio-ffmpeg==${version}`;
+    const requirement = `imageio-ffmpeg==${version}`;
     await run('python3', [
       '-m',
       'pip',
@@ -26,7 +26,7 @@ export async function findFfmpeg(): Promise<string> {
       '--no-deps',
       '--target',
       directory,
-      wanted,
+      requirement,
     ]);
   }
   const binary = (await readdir(binaries)).find((name) => name.startsWith('ffmpeg'));
@@ -43,8 +43,8 @@ export interface Decoded {
 
 /** Decodes a file or URL from its first to its last frame. */
 export async function decode(ffmpeg: string, source: string): Promise<Decoded> {
-  const told = ['-v', 'error', '-progress', 'pipe:1'];
-  const { stderr, stdout } = await run(ffmpeg, [...told, '-i', source, '-f', 'null', '-']);
+  const options = ['-v', 'error', '-progress', 'pipe:1'];
+  const { stderr, stdout } = await run(ffmpeg, [...options, '-i', source, '-f', 'null', '-']);
   const times = [...stdout.matchAll(/^out_time_us=(\d+)$/gm)].map(([, micros]) => Number(micros));
   return { durationSeconds: (times.at(-1) ?? 0) / 1e6, complaints: stderr.trim() };
 }

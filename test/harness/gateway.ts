@@ -105,24 +105,24 @@ export async function startGateway({
 async function withCallers(parts: RunningGateway, credits = 10_000): Promise<TestGateway> {
   const { api, config, database, url } = parts;
 
-  async function newCaller(wanted: CallerOptions): Promise<TestCaller> {
+  async function newCaller(options: CallerOptions): Promise<TestCaller> {
     const { pool, ledger } = api.services;
     const made = await createOrganization(pool, {
       name: 'Test',
       windowLimitMicro:
-        wanted.windowCredits === undefined ? null : microFromCredits(wanted.windowCredits),
+        options.windowCredits === undefined ? null : microFromCredits(options.windowCredits),
     });
     const key = await createKey(pool, config.KEY_PEPPER, {
       ...made,
       name: 'test',
-      ...(wanted.scopes && { scopes: wanted.scopes }),
-      ...(wanted.allowedModels && { allowedModels: wanted.allowedModels }),
-      ...(wanted.expiresAtMs !== undefined && { expiresAtMs: wanted.expiresAtMs }),
+      ...(options.scopes && { scopes: options.scopes }),
+      ...(options.allowedModels && { allowedModels: options.allowedModels }),
+      ...(options.expiresAtMs !== undefined && { expiresAtMs: options.expiresAtMs }),
     });
     await ledger.grant({
       organizationId: made.organizationId,
       id: 'initial',
-      amountMicro: microFromCredits(wanted.credits),
+      amountMicro: microFromCredits(options.credits),
       actor: 'test',
       reason: 'test',
     });
@@ -132,18 +132,18 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
 
   async function call<Body = StudioBody>(
     path: string,
-    wanted: CallOptions = {},
+    options: CallOptions = {},
   ): Promise<Answer<Body>> {
-    const key = wanted.key === undefined ? caller.key : wanted.key;
+    const key = options.key === undefined ? caller.key : options.key;
     const answer = await fetch(`${url}${path}`, {
-      method: wanted.method ?? (wanted.body === undefined ? 'GET' : 'POST'),
+      method: options.method ?? (options.body === undefined ? 'GET' : 'POST'),
       headers: {
         ...(key !== null && { authorization: `Bearer ${key}` }),
-        ...(wanted.body !== undefined && { 'content-type': 'application/json' }),
-        ...wanted.headers,
+        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...options.headers,
       },
-      ...(wanted.body !== undefined && {
-        body: typeof wanted.body === 'string' ? wanted.body : JSON.stringify(wanted.body),
+      ...(options.body !== undefined && {
+        body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body),
       }),
     });
     const text = await answer.text();

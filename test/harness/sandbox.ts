@@ -93,8 +93,8 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
     inject: async (fault) => void (await post('faults', fault)),
     clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
-    async resend(requestId, wanted) {
-      const answer = await post(`webhooks/${requestId}`, wanted);
+    async resend(requestId, changes) {
+      const answer = await post(`webhooks/${requestId}`, changes);
       return (await answer.json()) as { status: number };
     },
     async stop() {

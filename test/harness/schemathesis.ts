@@ -149,7 +149,7 @@ function configuration(): string {
   ].join('\n\n');
 }
 
-interface Wanted {
+interface Target {
   /** Of the description. */
   url: string;
   key: string;
@@ -160,7 +160,7 @@ interface Wanted {
 
 /** Runs Schemathesis; `failed` is true if it found a violation, `report` lists them. */
 export async function runSchemathesis(
-  wanted: Wanted,
+  target: Target,
 ): Promise<{ failed: boolean; report: string }> {
   const config = join(directory, `config-${process.pid}.toml`);
   await writeFile(config, configuration());
@@ -168,17 +168,17 @@ export async function runSchemathesis(
     '--config-file',
     config,
     'run',
-    wanted.url,
+    target.url,
     '-H',
-    `Authorization: Bearer ${wanted.key}`,
+    `Authorization: Bearer ${target.key}`,
     '--checks',
     'all',
     '--phases',
     'examples,coverage,fuzzing',
     '--max-examples',
-    String(wanted.examples),
+    String(target.examples),
     '--seed',
-    wanted.seed,
+    target.seed,
     '--request-timeout',
     '60',
     '--continue-on-failure',

@@ -171,7 +171,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
       const where = isLocal ? 'local' : taskQueue.replace(prefix, '').replace('provider-', '');
       job.calls.push({ name, where, input });
       job.news.emit('call');
-      const run = (job.script[name] ?? goodDay[name]) as (given: unknown) => Promise<unknown>;
+      const run = (job.script[name] ?? goodDay[name]) as (input: unknown) => Promise<unknown>;
       return run(input);
     };
   }
@@ -323,7 +323,7 @@ export function inTurn<Input, Outcome>(
     next += 1;
     if (answer instanceof Error) throw answer;
     return typeof answer === 'function'
-      ? (answer as (given: Input) => Promise<Outcome>)(input)
+      ? (answer as (input: Input) => Promise<Outcome>)(input)
       : (answer as Outcome);
   };
 }

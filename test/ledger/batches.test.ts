@@ -187,12 +187,12 @@ it.each([
     fc.uniqueArray(move, { selector: ({ id }) => id, minLength: 5, maxLength: 8 }),
   );
   const batches = fc.array(batch, { minLength: 1, maxLength: 6, size: 'max' });
-  const property = fc.asyncProperty(batches, async (given) => {
+  const property = fc.asyncProperty(batches, async (sequence) => {
     worlds += 1;
     const [whole, single] = [`a${worlds}`, `b${worlds}`];
     await makeWorld(whole);
     await makeWorld(single);
-    for (const moves of given) {
+    for (const moves of sequence) {
       const together = withoutTimes(await apply(inWorld(whole, moves)));
       const alone = withoutTimes(await applyOneByOne(inWorld(single, moves)));
       expect(together).toEqual(alone);

@@ -86,6 +86,13 @@ const chat = (id = newId('chat')) =>
     ttlMs: 60_000,
     chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
   });
+/** Lets a chat expire, as an earlier sweep has found; so the next sweep settles it. */
+const expire = (id: string) =>
+  database.query(
+    `UPDATE reservation SET expires_at = now() - interval '1 s',
+      owner_missing_at = now() - interval '1 s' WHERE id = $1`,
+    [id],
+  );
 const verdictOf = async (answer: Promise<{ verdict: string }>) => (await answer).verdict;
 const refused = 'insufficient_credits';
 const releaseOf = (id: string): Move => ({
@@ -144,27 +151,21 @@ describe('while another transaction holds and empties the account,', () => {
   it('the sweeper does not settle a chat that was settled', async () => {
     const id = newId('chat');
     await chat(id);
-    await database.query(
-      `UPDATE reservation SET expires_at = now() - interval '1 s' WHERE id = $1`,
-      [id],
-    );
-    const sweep = () => chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
+    await expire(id);
+    const sweep = () => chatLedger.sweep({ graceMs: 0, everyMs: 60_000 });
     expect(await meanwhile([releaseOf(id)], sweep)).toEqual([]);
   });
 
   it('the sweeper leaves alone a chat that recorded progress', async () => {
     const id = newId('chat');
     await chat(id);
-    await database.query(
-      `UPDATE reservation SET expires_at = now() - interval '1 s' WHERE id = $1`,
-      [id],
-    );
+    await expire(id);
     const served = { model: 'm', provider: 'p', inputTokens: 1, outputTokens: 1 };
     const progress = [{ id, ...served, amount: 10, ttlMs: 60_000 }];
     const sweep = async () => {
       // The progress is committed with the transaction that holds the account.
       await holder.query('SELECT chat_checkpoint($1)', [JSON.stringify(progress)]);
-      return chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
+      return chatLedger.sweep({ graceMs: 0, everyMs: 60_000 });
     };
     const grant = { verb: 'grant', id: 'more', amount: 1, actor: 'test', reason: 'test' };
     expect(await meanwhile([grant], sweep)).toEqual([]);

@@ -179,8 +179,8 @@ describe('the music and sound API', () => {
 
   it('returns sounds of the requested length, otherwise as long as the prompt suggests', async () => {
     const text = 'a heavy door slams';
-    const asked = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
-    const seconds = (await walk(await bytesOf(asked))).durationSeconds;
+    const sound = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
+    const seconds = (await walk(await bytesOf(sound))).durationSeconds;
     expect(Math.abs(seconds - 2.5)).toBeLessThanOrEqual(frameSeconds);
     const open = async () => bytesOf(await client.textToSoundEffects.convert({ text }));
     const [first, second] = await Promise.all([open(), open()]);

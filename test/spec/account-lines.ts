@@ -143,21 +143,25 @@ const usageAfter: Check = async (bench) => {
 
 const upload: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 1 });
-  const asked = await send(
+  const answer = await send(
     bench,
     post('/storage/upload-url', { contentType: 'image/png' }),
     caller,
   );
-  expect(asked.status).toBe(200);
-  const told = asked.body as {
+  expect(answer.status).toBe(200);
+  const target = answer.body as {
     uploadUrl: string;
     publicUrl: string;
     headers: Record<string, string>;
   };
   const bytes = await (await fetch(bench.picture)).arrayBuffer();
-  const put = await fetch(told.uploadUrl, { method: 'PUT', headers: told.headers, body: bytes });
+  const put = await fetch(target.uploadUrl, {
+    method: 'PUT',
+    headers: target.headers,
+    body: bytes,
+  });
   expect(put.status).toBe(200);
-  const read = await fetch(told.publicUrl);
+  const read = await fetch(target.publicUrl);
   expect(read.status).toBe(200);
   expect(Buffer.from(await read.arrayBuffer())).toEqual(Buffer.from(bytes));
 };
@@ -168,8 +172,8 @@ const batchOfUploads: Check = async (bench) => {
   const urls = await Promise.all(
     ['publicUrl', 'url'].map(async (field) => {
       const { body } = await send(bench, post('/storage/upload-url'), caller);
-      const told = body as { uploadUrl: string; headers: Record<string, string> };
-      await fetch(told.uploadUrl, { method: 'PUT', headers: told.headers, body: bytes });
+      const target = body as { uploadUrl: string; headers: Record<string, string> };
+      await fetch(target.uploadUrl, { method: 'PUT', headers: target.headers, body: bytes });
       return String(body[field]);
     }),
   );

@@ -310,8 +310,8 @@ async function tiredCaller(bench: Bench): Promise<TestCaller> {
 }
 
 async function spendMinute(bench: Bench, caller: TestCaller): Promise<void> {
-  const asked = Array.from({ length: 61 }, () => send(bench, get('/usage?limit=1'), caller));
-  await Promise.all(asked);
+  const requests = Array.from({ length: 61 }, () => send(bench, get('/usage?limit=1'), caller));
+  await Promise.all(requests);
 }
 
 /** More than 60 in a minute: 429, its words and its header. */

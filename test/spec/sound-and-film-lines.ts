@@ -107,11 +107,11 @@ const unwrappedPlan: Check = async (bench) => {
 
 const uploadedFileId: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 100 });
-  const asked = post('/storage/upload-url', { contentType: 'audio/mpeg' });
-  const { body } = await send(bench, asked, caller);
-  const told = body as { fileId: string; uploadUrl: string; headers: Record<string, string> };
-  await fetch(told.uploadUrl, { method: 'PUT', headers: told.headers, body: bench.speech });
-  const request = post('/studio/audio/transcribe', { fileId: told.fileId });
+  const signing = post('/storage/upload-url', { contentType: 'audio/mpeg' });
+  const { body } = await send(bench, signing, caller);
+  const target = body as { fileId: string; uploadUrl: string; headers: Record<string, string> };
+  await fetch(target.uploadUrl, { method: 'PUT', headers: target.headers, body: bench.speech });
+  const request = post('/studio/audio/transcribe', { fileId: target.fileId });
   const answer = await send(bench, request, caller);
   expect({ status: answer.status, body: answer.body }).toMatchObject({
     status: 200,

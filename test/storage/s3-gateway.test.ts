@@ -82,8 +82,8 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(await put(signed)).toBe(200);
     expect((await use()).status).toBe(200);
     const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
-    const [given] = (submit?.body['image_urls'] ?? []) as string[];
-    expect((await fetch(given ?? '')).status).toBe(200);
+    const [inputUrl] = (submit?.body['image_urls'] ?? []) as string[];
+    expect((await fetch(inputUrl ?? '')).status).toBe(200);
     const [row] = await gateway.database.query(
       'SELECT content_type, size_bytes::int, completed_at IS NOT NULL AS completed FROM upload WHERE id = $1',
       [signed.fileId],

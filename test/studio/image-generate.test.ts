@@ -19,12 +19,14 @@ const valid = (body: object) =>
   imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).success;
 
 describe('a validation error', () => {
-  const told = (body: object) =>
+  const issueOf = (body: object) =>
     imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).error?.issues[0];
 
   it('lists the allowed values', () => {
-    expect(told({ imageSize: 'huge' })?.message).toMatch(/must be one of square.*, or \{"width"/);
-    expect(told({ imageUrls: 7 })?.message).toMatch(/^must be one URL or a list of 1 to 10/);
+    expect(issueOf({ imageSize: 'huge' })?.message).toMatch(
+      /must be one of square.*, or \{"width"/,
+    );
+    expect(issueOf({ imageUrls: 7 })?.message).toMatch(/^must be one URL or a list of 1 to 10/);
     expect(
       imageUpscale.request.safeParse({ imageUrl: 'https://a.example/b.png', scaleFactor: 3 }).error
         ?.issues[0]?.message,
@@ -32,7 +34,7 @@ describe('a validation error', () => {
   });
 
   it('rejects a blank prompt', () => {
-    expect(told({ prompt: '   ' })).toMatchObject({
+    expect(issueOf({ prompt: '   ' })).toMatchObject({
       path: ['prompt'],
       message: 'must not be blank',
     });

@@ -119,13 +119,13 @@ describe('a change of the job workflow', () => {
       before('  return finish(job, await charge(', `  throw new TypeError('planted');`),
       { expected: 'local activity charge', got: 'nothing', message: 'planted' },
     ],
-  ])('%s fails the replay, and the message names the place', async (_name, change, wanted) => {
+  ])('%s fails the replay, and the message names the place', async (_name, change, expected) => {
     const bundle = await bundleChanged([change], [recorderPath]);
     const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
     if (!run) throw new Error('the history is recorded');
     expect(await replays(bundle, run)).toBe(false);
     const found = await explain(bundle, run);
-    expect(found).toMatchObject(wanted);
+    expect(found).toMatchObject(expected);
     expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
     // The first event of that kind in the recorded run.
     const event = run.history.events?.find(({ eventId }) => Number(eventId) === found?.eventId);
