@@ -1,7 +1,4 @@
-/**
- * Prices of chats in micro-credits, rounded up once: the amounts to reserve, and the bill at the
- * end (docs/chat.md).
- */
+/** Prices of chats in micro-credits, rounded up once (docs/chat.md). */
 import { chatPriceFor, type ChatModel } from '../catalog/chat-model.ts';
 import { microFromCredits } from '../domain/credits.ts';
 import type { InputCount } from './input-count.ts';
@@ -111,80 +108,4 @@ export function affordableAnswer(
     tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
   const output = Math.max(tokens.outputMin, Math.min(affordable, tokens.outputMax));
   return Math.floor(output / tokens.answers);
-}
-
-/** End of a chat. */
-export type ChatEnd =
-  /** The answer is complete. */
-  | 'complete'
-  /** The provider ended its stream before the answer was complete. */
-  | 'broken'
-  /** The caller disconnected, or stopped reading. */
-  | 'left'
-  /** The provider sent no answer. */
-  | 'refused';
-
-/** Facts of a chat that has ended. */
-export interface ChatAccount {
-  end: ChatEnd;
-  /** True if the provider responded with a success status. */
-  accepted: boolean;
-  /** True if any output of the model was sent to the caller. */
-  delivered: boolean;
-  /** Usage as reported by the provider; `final` if it covers the whole answer. */
-  reported: Partial<TokenUsage> & { final: boolean };
-  /**
-   * Usage that the gateway itself has counted: an estimate of the input, and the output that was
-   * relayed.
-   */
-  counted: TokenUsage;
-}
-
-/** Tokens to charge. */
-export interface Billing extends TokenUsage {
-  to: 'charged' | 'released';
-  countedBy: 'provider' | 'gateway' | null;
-}
-
-function reportedUsage({
-  cachedInputTokens,
-  cacheWriteTokens,
-  reasoningTokens,
-}: Partial<TokenUsage>): Partial<TokenUsage> {
-  return {
-    ...(cachedInputTokens ? { cachedInputTokens } : {}),
-    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
-    ...(reasoningTokens ? { reasoningTokens } : {}),
-  };
-}
-
-const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
-
-/**
- * Calculates the bill of a chat. The final count of the provider is charged, also if it is zero.
- * Without a final count, the input and the output that was delivered are charged by the provider's
- * count of the input and the gateway's count of the output. A chat that failed before it delivered
- * anything is free. A caller who disconnects pays for the input from the moment at which the
- * provider responded with a success status, because the provider bills it from then on.
- */
-export function billOf({ end, accepted, delivered, reported, counted }: ChatAccount): Billing {
-  const { inputTokens = counted.inputTokens, outputTokens, final } = reported;
-  if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
-    return released;
-  }
-  return final && outputTokens !== undefined
-    ? {
-        ...reportedUsage(reported),
-        to: 'charged',
-        inputTokens,
-        outputTokens,
-        countedBy: 'provider',
-      }
-    : {
-        ...reportedUsage({ ...reported, reasoningTokens: 0 }),
-        to: 'charged',
-        inputTokens,
-        outputTokens: counted.outputTokens,
-        countedBy: 'gateway',
-      };
 }

@@ -3,14 +3,15 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
+import { billOf, type Billing, type ChatAccount, type ChatEnd } from './chat-bill.ts';
 import {
-  billOf,
-  chatPriceMicro,
-  type Billing,
-  type ChatAccount,
-  type ChatEnd,
-  type TokenUsage,
-} from './chat-price.ts';
+  countedUsage,
+  isPossible,
+  reportedUsage,
+  usagePriceMicro,
+  type ChatCounts,
+} from './chat-counts.ts';
+import type { TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-moves.ts';
 import {
@@ -23,7 +24,7 @@ import {
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readSteps } from './stream-steps.ts';
-import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
+import { parseAnswer, UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** Parts of an open chat. */
@@ -100,12 +101,12 @@ export class OpenChat implements RunningChat {
 
   /** Usage so far: the usage that the provider reported, otherwise the gateway's own count. */
   get usage(): TokenUsage {
-    const { final: _, ...reported } = this.#usage;
-    return { ...reported, ...this.#counted() };
+    const { final: _, ...reported } = reportedUsage(this.#counts);
+    return { ...reported, ...countedUsage(this.#counts) };
   }
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
-    const usage = this.#counted();
+    const usage = countedUsage(this.#counts);
     const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
     return { id: this.id, served: this.served, ...usage, amountMicro };
   }
@@ -119,7 +120,7 @@ export class OpenChat implements RunningChat {
       const text = await this.#call(({ upstream, request }) =>
         upstream.whole(request, this.#cancellation.signal),
       );
-      const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
+      const answer = this.#candidate.upstream.protocol.decode(parseAnswer(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
       this.#reported = { ...answer.usage, final: answer.usage !== null };
@@ -201,37 +202,18 @@ export class OpenChat implements RunningChat {
     }
   }
 
-  /** Usage that the provider reported, if it is possible for the request. */
-  get #usage(): ChatAccount['reported'] {
-    const reported = this.#reader?.usage ?? this.#reported;
-    if (!isPossible(reported, this.#sent)) return { final: false };
-    const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-    // If the request does not enable the cache, reported cache writes count as other input.
-    const writeMax = this.#sent?.usageMax.cacheWriteTokens ?? 0;
-    const cached = Math.min(cachedInputTokens, inputTokens);
-    return {
-      ...reported,
-      cachedInputTokens: cached,
-      cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - cached),
-    };
+  #priceOf(usage: TokenUsage): number {
+    return usagePriceMicro(this.#counts, usage, this.#parts.usdPerCredit);
   }
 
-  #counted(): TokenUsage {
+  /** Facts from which the usage is counted. */
+  get #counts(): ChatCounts {
     return {
-      inputTokens: this.#usage.inputTokens ?? this.#candidate.tokens.input,
-      outputTokens: Math.min(this.#meter.tokens, this.#sent?.usageMax.outputTokens ?? 0),
+      candidate: this.#candidate,
+      sent: this.#sent,
+      reported: this.#reader?.usage ?? this.#reported,
+      outputTokens: this.#meter.tokens,
     };
-  }
-
-  #priceOf({ inputTokens, outputTokens }: TokenUsage): number {
-    const { model, tokens } = this.#candidate;
-    const { cachedInputTokens = 0, cacheWriteTokens = 0 } = this.#usage;
-    const room = inputTokens - cachedInputTokens - cacheWriteTokens;
-    // A provider that does not report audio tokens counts them as input, like the rest.
-    const audio = this.#usage.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
-    const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), room) : 0;
-    const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };
-    return chatPriceMicro(model, { ...input, outputTokens }, this.#parts.usdPerCredit);
   }
 
   /** Settles the chat when it first ends, and waits for the first attempt to settle. */
@@ -243,8 +225,8 @@ export class OpenChat implements RunningChat {
       end,
       accepted: this.#accepted,
       delivered: this.#delivered,
-      reported: this.#usage,
-      counted: this.#counted(),
+      reported: reportedUsage(this.#counts),
+      counted: countedUsage(this.#counts),
     });
     const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
     this.#warn(end, billing);
@@ -268,30 +250,13 @@ export class OpenChat implements RunningChat {
     const { id, logger, rejectedUsage } = this.#parts;
     const { model, provider } = this.served;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
-    const reported = this.#reader?.usage ?? this.#reported;
-    if (isPossible(reported, this.#sent)) return;
+    const { reported } = this.#counts;
+    if (isPossible(this.#counts)) return;
     rejectedUsage.inc({ provider });
     logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
   }
 }
 
-/** Checks reported usage against the request: a larger number is an error of the provider. */
-function isPossible(
-  { inputTokens = 0, outputTokens = 0 }: ChatAccount['reported'],
-  sent: SentRequest | null,
-): boolean {
-  if (!sent) return true;
-  return inputTokens <= sent.usageMax.inputTokens && outputTokens <= sent.usageMax.outputTokens;
-}
-
 function callerLeft(cause: unknown): GatewayError {
   return new GatewayError('CANCELED', 'The caller went away.', { cause });
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw upstreamBroke(error);
-  }
 }

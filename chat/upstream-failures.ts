@@ -86,3 +86,12 @@ export function upstreamUnreached(error: unknown): GatewayError {
   }
   return upstreamBroke(error);
 }
+
+/** Parses JSON of a provider. @throws GatewayError if it is not JSON */
+export function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw upstreamBroke(error);
+  }
+}

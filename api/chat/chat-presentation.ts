@@ -65,49 +65,40 @@ export function triesOf({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
-/** Format of POST /api/v1/chat (spec §2.4). */
-export const servicePresentation: Presentation = {
-  body: ({ chat }, answer, bill) =>
-    JSON.stringify({
-      id: chat.id,
-      model: chat.served.model,
-      content: answer.text,
-      finishReason: answer.finishReason,
-      usage: serviceUsage(bill.usage),
-      creditsConsumed: bill.creditsConsumed,
-      ...triesOf(chat),
-    }),
-  steps({ chat }, steps) {
-    const delta = steps.map((step) => step.text).join('');
-    if (delta === '') return '';
-    return event({ id: chat.id, model: chat.served.model, type: 'delta', delta });
-  },
-  end: ({ chat }, bill) =>
-    event({
-      id: chat.id,
-      model: chat.served.model,
-      type: 'done',
-      finishReason: chat.outline.finishReason,
-      usage: serviceUsage(bill.usage),
-      creditsConsumed: bill.creditsConsumed,
-      ...triesOf(chat),
-    }) + done,
-  failure: ({ chat, requestId }, error, bill) =>
-    event({
-      id: chat.id,
-      model: chat.served.model,
-      type: 'error',
-      error: error.code,
-      message: error.message,
-      requestId,
-      ...(bill && { usage: serviceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
-    }),
-};
-
 /** Returns the gateway's ids of a chat and of its model, which replace the provider's ids. */
 function namesOf({ id, served }: OpenChat): { id: string; model: string } {
   return { id, model: served.model };
 }
+
+function serviceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
+  const { creditsConsumed } = bill;
+  return { finishReason, usage: serviceUsage(bill.usage), creditsConsumed, ...triesOf(chat) };
+}
+
+/** Format of POST /api/v1/chat (spec §2.4). */
+export const servicePresentation: Presentation = {
+  body: ({ chat }, { text: content, finishReason }, bill) =>
+    JSON.stringify({ ...namesOf(chat), content, ...serviceEnd(chat, finishReason, bill) }),
+  steps({ chat }, steps) {
+    const delta = steps.map((step) => step.text).join('');
+    return delta === '' ? '' : event({ ...namesOf(chat), type: 'delta', delta });
+  },
+  end: ({ chat }, bill) =>
+    event({
+      ...namesOf(chat),
+      type: 'done',
+      ...serviceEnd(chat, chat.outline.finishReason, bill),
+    }) + done,
+  failure: ({ chat, requestId }, { code: error, message }, bill) =>
+    event({
+      ...namesOf(chat),
+      type: 'error',
+      error,
+      message,
+      requestId,
+      ...(bill && { usage: serviceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
+    }),
+};
 
 /** Format of POST /api/v1/chat/completions: OpenAI's envelope with the service's fields. */
 export const completionsPresentation: Presentation = {

@@ -4,77 +4,23 @@
  */
 import type { JsonObject } from '../../domain/json.ts';
 import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
-import { detailOf, sealed, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
+import {
+  itemOf,
+  partOf,
+  summaryOf,
+  type CallItem,
+  type Item,
+  type MessageItem,
+  type ReasoningItem,
+  type Status,
+  type TextPart,
+} from './output-items.ts';
+import { detailOf, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
 
 /** Event of the stream, before its sequence number is set. */
 export interface ResponseEvent {
   type: string;
   [field: string]: unknown;
-}
-
-interface TextPart {
-  kind: 'output_text' | 'refusal';
-  text: string;
-}
-
-interface MessageItem {
-  type: 'message';
-  id: string;
-  parts: TextPart[];
-}
-
-interface CallItem {
-  type: 'function_call';
-  id: string;
-  callId: string;
-  name: string;
-  json: string;
-}
-
-/**
- * Reasoning, and a text that contains the data that the provider requires with it in the next
- * request.
- */
-interface ReasoningItem {
-  type: 'reasoning';
-  id: string;
-  text: string;
-  details: JsonObject[];
-  extraContent?: JsonObject;
-}
-
-type Item = MessageItem | CallItem | ReasoningItem;
-type Status = 'in_progress' | 'completed' | 'incomplete';
-
-function partOf({ kind, text }: TextPart): object {
-  return kind === 'refusal'
-    ? { type: kind, refusal: text }
-    : { type: kind, text, annotations: [], logprobs: [] };
-}
-
-function itemOf(item: Item, status: Status): object {
-  const { type, id } = item;
-  if (item.type === 'message') {
-    return { id, type, status, role: 'assistant', content: item.parts.map(partOf) };
-  }
-  if (item.type === 'function_call') {
-    return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
-  }
-  const { text, details, extraContent } = item;
-  const carried = {
-    ...(details.length > 0 && { details }),
-    ...(extraContent && { extraContent }),
-  };
-  return {
-    id,
-    type,
-    summary: text === '' ? [] : [summaryOf(text)],
-    encrypted_content: Object.keys(carried).length > 0 ? sealed(carried) : null,
-  };
-}
-
-function summaryOf(text: string): object {
-  return { type: 'summary_text', text };
 }
 
 /**

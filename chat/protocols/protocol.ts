@@ -7,7 +7,7 @@ import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { TokenUsage } from '../chat-price.ts';
-import { upstreamBroke } from '../upstream-failures.ts';
+import { parseAnswer, upstreamBroke } from '../upstream-failures.ts';
 
 /** Request to translate. */
 export interface ChatCall {
@@ -106,12 +106,7 @@ export function tokenCount(value: unknown): number | undefined {
 
 /** Parses the data of an event. @throws GatewayError if it is not a JSON object. */
 export function parseObject(data: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch (error) {
-    throw upstreamBroke(error);
-  }
+  const value = parseAnswer(data);
   if (!isRecord(value)) throw upstreamBroke(null);
   return value;
 }

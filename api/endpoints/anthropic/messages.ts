@@ -5,7 +5,7 @@ import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
 import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
-import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
+import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat-description.ts';
 import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
 
 const message = z.looseObject({

@@ -4,7 +4,7 @@ import { answerChat } from '../../chat/chat-answers.ts';
 import { responsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequest } from '../../chat/responses-request.ts';
 import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
-import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat.ts';
+import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat-description.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { inTheirWords } from './finished-job.ts';
 

@@ -1,0 +1,101 @@
+/** Lists of chat models: one format with the fields of OpenAI's, Anthropic's and older clients. */
+import { z } from 'zod';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import { time } from '../endpoints/fields.ts';
+
+/** Schema of a model in a list. */
+export const modelEntry = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    type: z.literal('model'),
+    display_name: z.string(),
+    created_at: time,
+  })
+  .meta({
+    id: 'Model',
+    description: 'One entry with the fields of OpenAI’s and Anthropic’s APIs.',
+  });
+const legacyModel = z.object({
+  id: z.string(),
+  name: z.string(),
+  cost: z.looseObject({
+    input: z.number(),
+    output: z.number(),
+    audioInput: z.number().optional(),
+    cachedInput: z.number().optional(),
+    cacheWrite: z.number().optional(),
+  }),
+  limit: z.object({ context: z.int(), output: z.int() }),
+  reasoning: z.literal(true).optional(),
+  supportsImages: z.literal(true).optional(),
+  supportsVideo: z.literal(true).optional(),
+  supportsAudio: z.literal(true).optional(),
+  description: z.string().optional(),
+});
+/** Schema of the list of models. */
+export const modelList = z.object({
+  object: z.literal('list'),
+  data: z.array(modelEntry),
+  has_more: z.boolean(),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+  models: z.array(legacyModel),
+});
+
+/** Page of the list. */
+export interface Page {
+  models: readonly ChatModel[];
+  /** True if more models follow, or precede the page if it is read by `before_id`. */
+  hasMore: boolean;
+}
+
+/** Returns the list of a page of models. */
+export function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
+  return {
+    object: 'list',
+    data: listed.map(entryOf),
+    has_more: hasMore,
+    first_id: listed[0]?.id ?? null,
+    last_id: listed.at(-1)?.id ?? null,
+    models: listed.map(legacyEntryOf),
+  };
+}
+
+/** Returns the fields of a model in OpenAI's and Anthropic's APIs. */
+export function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
+  return {
+    id: model.id,
+    object: 'model',
+    created: model.created,
+    owned_by: model.ownedBy,
+    type: 'model',
+    display_name: model.name,
+    created_at: new Date(model.created * 1000).toISOString().replace('.000Z', 'Z'),
+  };
+}
+
+function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
+  const { id, name, cost, limit, reasoning, description } = model;
+  const { supportsImages, supportsVideo, supportsAudio } = model;
+  return {
+    id,
+    name,
+    cost: {
+      input: cost.inputUsdPerMillion,
+      output: cost.outputUsdPerMillion,
+      audioInput: cost.audioInputUsdPerMillion,
+      cachedInput: cost.cachedInputUsdPerMillion,
+      cacheWrite: cost.cacheWriteUsdPerMillion,
+    },
+    limit,
+    // These fields are absent instead of false (spec §2.5), because JSON omits undefined values.
+    reasoning,
+    supportsImages,
+    supportsVideo,
+    supportsAudio,
+    description,
+  };
+}

@@ -1,0 +1,76 @@
+/** Output items of a response, in the format of OpenAI's Responses API. */
+import type { JsonObject } from '../../domain/json.ts';
+import { sealed } from './thoughts.ts';
+
+/** Part of a message. */
+export interface TextPart {
+  kind: 'output_text' | 'refusal';
+  text: string;
+}
+
+/** Message of the model. */
+export interface MessageItem {
+  type: 'message';
+  id: string;
+  parts: TextPart[];
+}
+
+/** Tool call; `json` has its arguments. */
+export interface CallItem {
+  type: 'function_call';
+  id: string;
+  callId: string;
+  name: string;
+  json: string;
+}
+
+/**
+ * Reasoning, and a text that contains the data that the provider requires with it in the next
+ * request.
+ */
+export interface ReasoningItem {
+  type: 'reasoning';
+  id: string;
+  text: string;
+  details: JsonObject[];
+  extraContent?: JsonObject;
+}
+
+/** Output item. */
+export type Item = MessageItem | CallItem | ReasoningItem;
+/** Status of an item. */
+export type Status = 'in_progress' | 'completed' | 'incomplete';
+
+/** Formats a part of a message. */
+export function partOf({ kind, text }: TextPart): object {
+  return kind === 'refusal'
+    ? { type: kind, refusal: text }
+    : { type: kind, text, annotations: [], logprobs: [] };
+}
+
+/** Formats an item. */
+export function itemOf(item: Item, status: Status): object {
+  const { type, id } = item;
+  if (item.type === 'message') {
+    return { id, type, status, role: 'assistant', content: item.parts.map(partOf) };
+  }
+  if (item.type === 'function_call') {
+    return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
+  }
+  const { text, details, extraContent } = item;
+  const carried = {
+    ...(details.length > 0 && { details }),
+    ...(extraContent && { extraContent }),
+  };
+  return {
+    id,
+    type,
+    summary: text === '' ? [] : [summaryOf(text)],
+    encrypted_content: Object.keys(carried).length > 0 ? sealed(carried) : null,
+  };
+}
+
+/** Formats the summary of a reasoning item. */
+export function summaryOf(text: string): object {
+  return { type: 'summary_text', text };
+}

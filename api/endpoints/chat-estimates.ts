@@ -1,0 +1,57 @@
+/** POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: prices of chats. */
+import { z } from 'zod';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { estimateChat } from '../chat/chat-orders.ts';
+import type { ChatRequest } from '../chat/chat-request.ts';
+import { chatBodyBytesMax, chatExample } from './chat-description.ts';
+import { defineEndpoint } from './endpoint.ts';
+import { dataSchema, toData } from './fields.ts';
+
+const chatEstimate = z
+  .object({
+    model: z.string(),
+    credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
+    least: z
+      .number()
+      .meta({ description: 'Smallest balance with which the chat is accepted, in credits.' }),
+    most: z
+      .number()
+      .meta({ description: 'Highest possible charge in credits: the sum of `items`.' }),
+    items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
+  })
+  .meta({ id: 'ChatEstimate' });
+
+/** Makes the endpoint that estimates the price of a chat. */
+export const estimateEndpoint = (parts: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
+  defineEndpoint({
+    route: `POST ${parts.path}/estimate`,
+    scope: 'chat',
+    summary: 'Estimate the price of a chat',
+    description:
+      'Accepts the body of the chat and returns the credits that it would reserve. ' +
+      'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
+    request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example: chatExample },
+    answer: dataSchema(chatEstimate),
+    errors: [
+      'UNKNOWN_MODEL',
+      'UNSUPPORTED_PARAMETER',
+      'CONFLICTING_FIELDS',
+      'INVALID_INPUT_URL',
+      'CONTEXT_LENGTH_EXCEEDED',
+    ],
+    async handle(call, services) {
+      const estimate = await estimateChat(call, services);
+      const { reserveMicro, leastMicro, mostMicro } = estimate;
+      return toData({
+        model: call.body.model,
+        credits: creditsFromMicro(reserveMicro),
+        least: creditsFromMicro(leastMicro),
+        most: creditsFromMicro(mostMicro),
+        items: estimate.parts.map(({ unit, tokens, amountMicro }) => ({
+          unit,
+          quantity: tokens,
+          credits: creditsFromMicro(amountMicro),
+        })),
+      });
+    },
+  });
