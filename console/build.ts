@@ -17,7 +17,11 @@ function sources(): string[] {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/[\\/](dist|node_modules)[\\/]/.test(path));
-  const outside = ['package-lock.json', 'clients/typescript/event-stream.ts'];
+  const outside = [
+    'package-lock.json',
+    'clients/typescript/errors.ts',
+    'clients/typescript/event-stream.ts',
+  ];
   return [...inside, ...outside.map((path) => join(project, path))].toSorted();
 }
 

@@ -15,7 +15,7 @@ import {
   list,
   table,
 } from '../output.ts';
-import { webhookText } from './jobs.ts';
+import { stepColumns, webhookText } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addJobStory(admin: Command): void {
@@ -54,25 +54,11 @@ const head: Columns = {
   },
 };
 
-function secondsBetween(from: unknown, to: unknown): number | null {
-  if (typeof from !== 'string' || typeof to !== 'string') return null;
-  return (Date.parse(to) - Date.parse(from)) / 1000;
-}
-
 const parts: { name: string; title: string; columns: Columns }[] = [
   {
     name: 'steps',
     title: 'Steps',
-    columns: {
-      step: 'name',
-      call: numberColumn('call'),
-      state: 'state',
-      attempts: 'attempts',
-      started: 'startedAt',
-      'took s': (step) => secondsBetween(step['startedAt'], step['endedAt']),
-      provider: 'provider',
-      request: 'providerRequestId',
-    },
+    columns: stepColumns,
   },
   {
     name: 'calls',

@@ -19,13 +19,20 @@ import { openSession } from '../session.ts';
 
 const oneJob = z.looseObject({ data: jobResource });
 
-const stepColumns = {
+function secondsBetween(from: unknown, to: unknown): number | null {
+  if (typeof from !== 'string' || typeof to !== 'string') return null;
+  return (Date.parse(to) - Date.parse(from)) / 1000;
+}
+
+/** Columns of a step. */
+export const stepColumns: Columns = {
   step: 'name',
   call: numberColumn('call'),
   state: 'state',
   attempts: 'attempts',
   started: 'startedAt',
   ended: 'endedAt',
+  'took s': (step) => secondsBetween(step['startedAt'], step['endedAt']),
   provider: 'provider',
   request: 'providerRequestId',
 };

@@ -1,5 +1,6 @@
 /** Client of the public API with the session's cookie, typed by the OpenAPI description. */
 import createClient from 'openapi-fetch';
+import { StudioError, makeError } from '../../clients/typescript/errors.ts';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
 /** Schemas of the API by name. */
@@ -10,21 +11,8 @@ export type Job = Schemas['Job'];
 /** Client of the API with the cookie of the session. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
-/** Field of a request that the API rejected. */
-export interface InvalidField {
-  path: string;
-  message: string;
-}
-
-/** Error response of the API, or `CONNECTION_FAILED` if there was no response. */
-export class ApiError extends Error {
-  override readonly name = 'ApiError';
-  readonly code: string;
-  /** HTTP status; 0 if there was no response. */
-  readonly status: number;
-  readonly fields: readonly InvalidField[];
-  readonly requestId: string | null;
-
+/** Error response of the API, or `CONNECTION_FAILED` if there was no response (status 0). */
+export class ApiError extends StudioError {
   /**
    * Time at which a request that was rejected with 429 may be sent again, in milliseconds since
    * 1970; else null.
@@ -32,21 +20,14 @@ export class ApiError extends Error {
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
-    const fields: Record<string, unknown> = isRecord(body) ? body : {};
-    const code = errorCode(fields['error']) ?? `HTTP ${status}`;
-    const message = fields['message'];
-    super(typeof message === 'string' ? message : code);
-    this.code = code;
-    this.status = status;
+    const { code, message, ...facts } = makeError(body, status, null);
+    super(code, message, facts);
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
-    this.fields = Array.isArray(fields['details']) ? fields['details'].filter(isField) : [];
-    const { requestId } = fields;
-    this.requestId = typeof requestId === 'string' ? requestId : null;
   }
 
   /** Returns whether the same request may succeed later. */
   get isTemporary(): boolean {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    return this.status === 0 || this.status === 429 || (this.status ?? 0) >= 500;
   }
 }
 
@@ -97,20 +78,4 @@ export async function sendRequest(
     throw new ApiError(response.status, error, response.headers.get('retry-after'));
   }
   return response;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Returns the code of an error; in OpenAI's format, the error is an object with a code. */
-function errorCode(error: unknown): string | undefined {
-  const code = isRecord(error) ? error['code'] : error;
-  return typeof code === 'string' ? code : undefined;
-}
-
-function isField(value: unknown): value is InvalidField {
-  return (
-    isRecord(value) && typeof value['path'] === 'string' && typeof value['message'] === 'string'
-  );
 }

@@ -62,7 +62,7 @@ async function startSession(key: string, name: string): Promise<void> {
       if (known?.status === 401) {
         throw new Error('This is not an operator key, or it was revoked.');
       }
-      if (known?.fields.some(({ path }) => path === 'actor')) {
+      if (known?.details.some(({ path }) => path === 'actor')) {
         throw new Error('This is the admin key: enter your name for the action log.');
       }
       throw error;

@@ -37,9 +37,9 @@ export function ErrorMessage({ error }: { error: Error | null }) {
         {error.message}{' '}
         {known?.retryAtMs && <Countdown untilMs={known.retryAtMs}>You can try again</Countdown>}
       </p>
-      {known && known.fields.length > 1 && (
+      {known && known.details.length > 1 && (
         <ul>
-          {known.fields.map(({ path, message }) => (
+          {known.details.map(({ path, message }) => (
             <li key={path + message}>
               <code>{path}</code> {message}
             </li>

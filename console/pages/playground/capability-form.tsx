@@ -175,6 +175,6 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
  * Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`.
  */
 function fieldMessages(error: Error | null): Map<string, string> {
-  const fields = error instanceof ApiError ? error.fields : [];
-  return new Map(fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));
+  const details = error instanceof ApiError ? error.details : [];
+  return new Map(details.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));
 }
