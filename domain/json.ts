@@ -64,3 +64,8 @@ export function toResponse<Row extends object>(row: Row): Response<Row> {
 export function responseName(name: string): string {
   return name.replace(/(?<=At)Ms$|Micro$/, '');
 }
+
+/** Returns a string unchanged; an empty string for every other value. */
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

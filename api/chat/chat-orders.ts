@@ -71,6 +71,5 @@ function refuseTooLongInput({ body }: ChatRequest, { id, limit }: ChatModel): vo
 export function orderOf({ ctx, body: request }: ChatCall, models: Candidates): ChatOrder {
   const { caller, requestId } = ctx.state;
   const { organizationId, keyId } = caller;
-  const { body, maxTokens, stream, metadata } = request;
-  return { organizationId, keyId, requestId, models, body, maxTokens, stream, metadata };
+  return { ...request, organizationId, keyId, requestId, models };
 }

@@ -2,7 +2,7 @@
  * Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider
  * may leave out.
  */
-import { isRecord, type JsonObject } from '../../domain/json.ts';
+import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /** Tool call, or a piece of a streamed tool call. */
@@ -42,9 +42,4 @@ export function firstOf(answer: unknown): Record<string, unknown> {
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
   const message = first?.['message'] ?? first?.['delta'];
   return isRecord(message) ? message : {};
-}
-
-/** Returns a string unchanged; an empty string for every other value. */
-export function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }

@@ -1,5 +1,6 @@
 /** Stream events of Anthropic's Messages API, made from the chunks of a chat. */
-import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
+import { textOf } from '../../domain/json.ts';
+import { callsOf, firstOf, type CallPiece } from './first-choice.ts';
 import { sealed, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
 
 /** Makes the text of an event. */

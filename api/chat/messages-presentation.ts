@@ -1,9 +1,10 @@
 /** Formats chats as Anthropic's Messages API does: messages, and streams of their events. */
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
+import { textOf } from '../../domain/json.ts';
 import { anthropicError } from '../http/error-bodies.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
-import { callsOf, firstOf, textOf } from './first-choice.ts';
+import { callsOf, firstOf } from './first-choice.ts';
 import { MessageEvents, messageEvent } from './message-events.ts';
 import { sealed, thoughtsIn } from './thoughts.ts';
 

@@ -2,8 +2,8 @@
  * Output items of a response, built from the chunks of a chat, with the stream events that announce
  * them.
  */
-import type { JsonObject } from '../../domain/json.ts';
-import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
+import { textOf, type JsonObject } from '../../domain/json.ts';
+import { callsOf, firstOf, type CallPiece } from './first-choice.ts';
 import {
   itemOf,
   partOf,

@@ -3,9 +3,8 @@
  * a sealed text, which the caller returns unchanged in the next request.
  */
 import { z } from 'zod';
-import { isRecord, type JsonObject } from '../../domain/json.ts';
+import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import { textOf } from './first-choice.ts';
 
 /**
  * Piece of reasoning in a message or a delta: text, a whole thought with its signature, or

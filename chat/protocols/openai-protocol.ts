@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { upstreamRefused } from '../upstream-failures.ts';
-import { isRecord } from '../../domain/json.ts';
+import { isRecord, textOf } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
 import { boundOpenai, encodeOpenai } from './openai-request.ts';
 import {
@@ -37,12 +37,12 @@ export const openaiProtocol: ChatProtocol = {
   encode: encodeOpenai,
   bounded: boundOpenai,
   decode,
-  createReader: createOpenaiReader,
+  createReader: () => new OpenaiReader(),
   failureOf: ({ status, body, retryAfter }) =>
-    upstreamRefused(status, { ...wordsOf(body), retryAfter }),
+    upstreamRefused(status, { ...reportOf(body), retryAfter }),
 };
 
-function wordsOf(body: unknown): { message: string; code: string; param: string } {
+function reportOf(body: unknown): { message: string; code: string; param: string } {
   const parsed = errorShape.safeParse(Array.isArray(body) ? body[0] : body);
   const error = parsed.data?.error;
   return {
@@ -79,10 +79,6 @@ function readUsage(value: unknown): TokenUsage | null {
     outputTokens: Math.max(completion, total - inputTokens),
     reasoningTokens: detail('completion_tokens_details', 'reasoning_tokens') ?? 0,
   };
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 /**
@@ -123,24 +119,58 @@ function decode(answer: unknown): ChatAnswer | null {
   };
 }
 
-function createOpenaiReader(): StreamReader {
-  let done = false;
-  let finishReason: string | null = null;
-  const begun = new Set<number>();
-  const finished = new Set<number>();
-  let usage: TokenUsage | null = null;
-  let head: StreamReader['head'] | null = null;
+/** Reads a stream of chunks. */
+class OpenaiReader implements StreamReader {
+  finishReason: string | null = null;
+  readonly stopSequence = null;
+  head: StreamReader['head'] = { id: '', created: 0, model: '' };
+  #isStarted = false;
+  #isDone = false;
+  #usage: TokenUsage | null = null;
+  /** Indexes of the choices that have begun, and that have ended. */
+  readonly #begun = new Set<number>();
+  readonly #ended = new Set<number>();
 
-  function stepOf(chunk: Record<string, unknown>, choices: readonly unknown[]): StreamStep {
+  get complete(): boolean {
+    // Some providers do not end a stream with [DONE].
+    return this.#isDone || (this.#ended.size > 0 && this.#ended.size === this.#begun.size);
+  }
+
+  get usage(): StreamReader['usage'] {
+    return { ...this.#usage, final: this.#usage !== null };
+  }
+
+  read({ data }: { data: string }): StreamStep | null {
+    if (data === '[DONE]') {
+      this.#isDone = true;
+      return null;
+    }
+    const value = parseObject(data);
+    if (value['error']) {
+      throw upstreamRefused(500, { ...reportOf(value), retryAfter: undefined });
+    }
+    this.#usage = readUsage(value['usage']) ?? this.#usage;
+    if (!this.#isStarted) {
+      const { id, created, model } = value;
+      this.head = { id: textOf(id), created: tokenCount(created) ?? 0, model: textOf(model) };
+      this.#isStarted = true;
+    }
+    const choices = choicesOf(value);
+    if (!choices) return null;
+    // The gateway sends the usage itself, to callers that request it.
+    const { usage: reported, ...rest } = value;
+    return reported && choices.length === 0 ? null : this.#step(reported ? rest : value, choices);
+  }
+
+  #step(chunk: Record<string, unknown>, choices: readonly unknown[]): StreamStep {
     const step = { chunk, text: '', written: '' };
-    for (const choice of choices) {
-      if (!isRecord(choice)) continue;
+    for (const choice of choices.filter(isRecord)) {
       const { delta, finish_reason: finish } = choice;
       const index = tokenCount(choice['index']) ?? 0;
-      begun.add(index);
+      this.#begun.add(index);
       if (typeof finish === 'string') {
-        finished.add(index);
-        if (index === 0) finishReason = finish;
+        this.#ended.add(index);
+        if (index === 0) this.finishReason = finish;
       }
       if (!isRecord(delta)) continue;
       step.written += writtenOf(delta);
@@ -148,44 +178,4 @@ function createOpenaiReader(): StreamReader {
     }
     return step;
   }
-
-  function read({ data }: { data: string }): StreamStep | null {
-    if (data === '[DONE]') {
-      done = true;
-      return null;
-    }
-    const value = parseObject(data);
-    if (value['error']) {
-      throw upstreamRefused(500, { ...wordsOf(value), retryAfter: undefined });
-    }
-    usage = readUsage(value['usage']) ?? usage;
-    head ??= {
-      id: textOf(value['id']),
-      created: tokenCount(value['created']) ?? 0,
-      model: textOf(value['model']),
-    };
-    const choices = choicesOf(value);
-    if (!choices) return null;
-    // The gateway sends the usage itself, to callers that request it.
-    const { usage: reported, ...rest } = value;
-    return reported && choices.length === 0 ? null : stepOf(reported ? rest : value, choices);
-  }
-
-  return {
-    read,
-    get complete() {
-      // Some providers do not end a stream with [DONE].
-      return done || (finished.size > 0 && finished.size === begun.size);
-    },
-    get finishReason() {
-      return finishReason;
-    },
-    get usage() {
-      return { ...usage, final: usage !== null };
-    },
-    stopSequence: null,
-    get head() {
-      return head ?? { id: '', created: 0, model: '' };
-    },
-  };
 }
