@@ -229,12 +229,6 @@ describe('the URL for account notices', () => {
     expect(await look(gateway.caller)).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
   });
 
-  it('cannot be read or changed by keys without the scope', async () => {
-    const narrow = await gateway.newCaller({ credits: 1, scopes: ['keys:read', 'usage:read'] });
-    expect((await gateway.call(path, { key: narrow.key })).status).toBe(403);
-    expect((await set(narrow, { url: null })).status).toBe(403);
-  });
-
   it('keeps account notices out of the lists of job webhooks', async () => {
     const { body } = await gateway.call<{ data: { jobId: string }[] }>(
       '/api/admin/v1/webhooks?status=delivered',

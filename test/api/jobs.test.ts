@@ -62,28 +62,6 @@ describe('an asynchronous job', () => {
     await gateway.untilDone(jobId);
   });
 
-  it('is found by its id, request id, provider request id and Idempotency-Key, only by its organization', async () => {
-    const headers = { 'idempotency-key': 'find-me' };
-    const made = await gateway.call(path, { body: { prompt: 'a harbour to find' }, headers });
-    const jobId = made.headers.get('x-job-id') ?? '';
-    const [sent] = await gateway.sandbox.submits({ jobId });
-    const one = await gateway.call<{ data: { requestId: string } }>(`/api/v1/studio/jobs/${jobId}`);
-    const { requestId } = one.body.data;
-    const stranger = await gateway.newCaller({ credits: 0 });
-    const { ADMIN_API_KEY } = gateway.config;
-    for (const id of [jobId, requestId, String(sent?.requestId), 'find-me']) {
-      const found = async (base: string, key?: string) => {
-        const answer = await gateway.call<{ data: { jobId: string }[] }>(`${base}?search=${id}`, {
-          ...(key !== undefined && { key }),
-        });
-        return answer.body.data.map((job) => job.jobId);
-      };
-      expect(await found('/api/v1/studio/jobs')).toEqual([jobId]);
-      expect(await found('/api/admin/v1/jobs', ADMIN_API_KEY)).toEqual([jobId]);
-      expect(await found('/api/v1/studio/jobs', stranger.key)).toEqual([]);
-    }
-  });
-
   it('is returned by a long poll as soon as it is done', async () => {
     const { jobId } = (await start('[[slow:700ms]] a harbour')).body.data;
     const startedAt = performance.now();

@@ -2,10 +2,9 @@
  * OpenAI's endpoints with jobs that take longer than SYNC_WAIT_MS: JSON responses begin with blanks, the other responses
  * hold their headers. The waits are short here: COMPATIBLE_WAIT_MS and COMPATIBLE_KEEPALIVE_MS are 590 and 15 seconds.
  */
-import OpenAI, { APIError, toFile } from 'openai';
+import OpenAI, { APIError } from 'openai';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
 
 const gateway = useGateway({
   env: { SYNC_WAIT_MS: '500', COMPATIBLE_WAIT_MS: '20000', COMPATIBLE_KEEPALIVE_MS: '300' },
@@ -60,23 +59,6 @@ describe('a JSON response', () => {
     expect(text).toMatch(/^ {3,}\{"created":/);
     expect(response.headers.get('x-job-id')).toMatch(/^job_/);
     expect(response.headers.get('content-type')).toContain('application/json');
-  });
-
-  it('of a slow edit starts with spaces', async () => {
-    const image = await toFile(await discPicture(200, 150), 'a.png', { type: 'image/png' });
-    const { data } = await client.images.edit({ image, prompt: '[[slow:2s]] add a hat' });
-    expect([data?.length, sent]).toEqual([1, 1]);
-  });
-
-  it('of a slow transcription contains the transcript', async () => {
-    const spoken = await client.audio.speech.create({
-      model: 'eleven_multilingual_v2',
-      voice: 'adam',
-      input: 'One two three.',
-    });
-    const file = await toFile(Buffer.from(await spoken.arrayBuffer()), 'talk.mp3');
-    const words = await client.audio.transcriptions.create({ model: 'scribe_v2', file });
-    expect(words.text.length).toBeGreaterThan(3);
   });
 
   it('of a job that fails late is invalid JSON, is sent once, and names the error', async () => {

@@ -72,14 +72,6 @@ describe('GET /studio/models', () => {
     }
     expect(checked).toBeGreaterThan(100);
   });
-
-  it.each(['models', 'voices'])('requires the scope studio:read: %s', async (what) => {
-    const path = `/api/v1/studio/${what}`;
-    expect((await gateway.call(path, { key: null })).status).toBe(401);
-    const { key } = await gateway.newCaller({ credits: 0, scopes: ['studio:image'] });
-    expect((await gateway.call(path, { key })).status).toBe(403);
-    expect((await gateway.call(path)).status).toBe(200);
-  });
 });
 
 describe('GET /studio/voices', () => {

@@ -47,14 +47,6 @@ describe('POST /studio/voiceover/generate', () => {
     expect(submit?.body['voice_settings']).toEqual({ stability: 0.2, similarity_boost: 0.5 });
   });
 
-  it('uses the preset voice by default, and rejects an unknown voice', async () => {
-    const preset = await voiceover({ text: 'Hello there', title: 'Hi' });
-    expect(preset.body.data).toMatchObject({ voice: 'rachel' });
-    const other = await voiceover({ text: 'Hello there', title: 'Hi', voice: 'hal' });
-    expect(other.status).toBe(400);
-    expect(other.body.details[0]?.path).toBe('voice');
-  });
-
   it('returns 202 for an asynchronous request, and the result by polling', async () => {
     const accepted = await gateway.call('/api/v1/studio/voiceover/generate', {
       body: { text: 'Later is fine', title: 'Later', async: true },
