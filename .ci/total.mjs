@@ -33,7 +33,7 @@ const [first, second] = process.argv.slice(2);
 const { passed, failed, skipped, flaky } = readTotals(first, second);
 const tooFlaky = flaky.length > flakyMax;
 for (const name of skipped) console.log(`skipped: ${name}`);
-if (tooFlaky) console.log(`failed: at most ${flakyMax} files may be flaky (found ${flaky.length})`);
+if (tooFlaky) console.log(`failed: at most ${flakyMax} file may be flaky (found ${flaky.length})`);
 for (const name of flaky) console.log(`flaky: ${name}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && passed > 0 && !tooFlaky ? 0 : 1;

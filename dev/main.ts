@@ -79,10 +79,6 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'takes the screenshots of docs/ on a running stack',
     script: ['dev/docs/screenshots.ts'],
   },
-  simulate: {
-    about: 'machines and storage for a load (docs/scaling.md)',
-    script: ['dev/simulate/main.ts'],
-  },
 };
 
 const [name = '', ...rest] = process.argv.slice(2);

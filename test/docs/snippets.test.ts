@@ -75,11 +75,6 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins: 'kubectl -n studio create secret',
     reason: 'needs a Kubernetes cluster; npm run dev -- check-chart renders the chart',
   },
-  {
-    file: 'docs/scaling.md',
-    begins: 'npm run dev -- simulate',
-    reason: 'runs in the folder of the project; test/simulate runs the program',
-  },
   ...runbooks.map((file) => ({ file, begins: '', reason: 'test/runbooks rehearses it' })),
 ];
 

@@ -215,7 +215,7 @@ describe('a CI run', () => {
       {
         code: 1,
         output:
-          'failed: at most 2 files may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n4 passed, 0 failed\n',
+          'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n4 passed, 0 failed\n',
       },
     ],
     [
