@@ -145,7 +145,7 @@ export class OpenChat implements RunningChat {
       const packets = await this.#call(({ upstream, request }) =>
         upstream.stream(request, this.#cancellation.signal),
       );
-      this.#reader = this.#candidate.upstream.protocol.createReader();
+      this.#reader = this.#candidate.upstream.protocol.createReader(this.#candidate.tokens.answers);
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#note(steps);
         delivering = true;
@@ -162,8 +162,9 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * Ends a stream because the caller disconnected. A call without a stream continues: the provider
-   * bills it in any case, and a retry with the same Idempotency-Key receives the answer.
+   * Ends the chat because the caller disconnected. A whole answer that a provider is already
+   * writing is awaited: the provider bills it in any case, and a retry with the same
+   * Idempotency-Key receives it.
    */
   callerLeft(): void {
     if (this.#ended) return;
@@ -176,6 +177,7 @@ export class OpenChat implements RunningChat {
     send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
   ): Promise<Answer> {
     for (;;) {
+      if (this.#left) throw callerLeft(null);
       try {
         const { upstream, request } = this.#candidate;
         this.#sent = request();
@@ -186,8 +188,7 @@ export class OpenChat implements RunningChat {
         if (!(error instanceof GatewayError)) throw error;
         this.tried.push({ model: this.#candidate.model.id, error: error.code });
         const next = this.#parts.candidates[this.tried.length];
-        const mayAsk = error instanceof UnpaidFailure && !this.#left;
-        if (!next || !mayAsk) throw withTries(error, this.tried);
+        if (!next || !(error instanceof UnpaidFailure)) throw withTries(error, this.tried);
         this.#candidate = next;
       }
     }

@@ -65,6 +65,11 @@ export function responseName(name: string): string {
   return name.replace(/(?<=At)Ms$|Micro$/, '');
 }
 
+/** Returns a record unchanged; an empty record for every other value. */
+export function fieldsOf(value: unknown): Record<string, unknown> {
+  return isRecord(value) ? value : {};
+}
+
 /** Returns a string unchanged; an empty string for every other value. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';

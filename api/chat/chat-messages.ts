@@ -26,7 +26,8 @@ const assistantMessage = z
     content: assistantContent.nullish(),
     name: name.nullish(),
     refusal: text.nullish(),
-    tool_calls: z.array(toolCall).min(1).max(256).nullish(),
+    // Some providers return an empty list in answers without calls.
+    tool_calls: z.array(toolCall).max(256).nullish(),
     // Fields of answers, because a caller may send an answer back unchanged. Other fields of
     // answers are dropped.
     reasoning: text.nullish(),
@@ -34,7 +35,7 @@ const assistantMessage = z
     reasoning_details: z.array(anyJsonObject).max(1024).nullish(),
     extra_content: anyJsonObject.nullish(),
   })
-  .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
+  .refine(({ content, refusal, tool_calls: calls }) => (content ?? refusal ?? calls?.[0]) != null, {
     path: ['content'],
     message: 'is required unless there are tool_calls',
   });
@@ -67,15 +68,17 @@ interface WireMessage {
   role: string;
   reasoning?: string | null | undefined;
   reasoning_content?: string | null | undefined;
+  tool_calls?: unknown[] | null | undefined;
 }
 
 /**
  * Converts a parsed message: drops null fields, turns the developer role into system, and collects
  * the reasoning in one field, which providers name differently.
  */
-function toMessage({ reasoning, ...wire }: WireMessage): ChatMessage {
+function toMessage({ reasoning, tool_calls: calls, ...wire }: WireMessage): ChatMessage {
   const fields = {
     ...wire,
+    tool_calls: calls?.length ? calls : null,
     role: wire.role === 'developer' ? 'system' : wire.role,
     reasoning_content: wire.reasoning_content ?? reasoning,
   };

@@ -31,7 +31,11 @@ export function checkModels(
   { ctx, body: request }: ChatCall,
   { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
 ): Candidates {
-  const { model, fallbacks = [] } = request;
+  const { model, fallbacks = [], body } = request;
+  // Items and blocks that a model does not need are dropped, and may be all that was sent.
+  if (body.messages.length === 0) {
+    throw fieldError('INVALID_REQUEST', 'messages', 'must contain at least one message');
+  }
   const first = catalog.find(model);
   const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
   const models = [first, ...new Set(others.filter(({ id }) => id !== first.id))] as const;

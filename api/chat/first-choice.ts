@@ -2,7 +2,7 @@
  * Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider
  * may leave out.
  */
-import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
+import { fieldsOf, isRecord, textOf, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /** Tool call, or a piece of a streamed tool call. */
@@ -20,26 +20,21 @@ export function callsOf(answer: unknown): CallPiece[] {
   const message = firstOf(answer);
   const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
   return calls.map((call, position) => {
-    const fields = isRecord(call['function']) ? call['function'] : {};
     const { index } = call;
+    const fields = fieldsOf(call['function']);
     return {
       index: typeof index === 'number' ? index : position,
       id: textOf(call['id']),
       name: textOf(fields['name']),
       json: textOf(fields['arguments']),
-      extraContent: extraOf(call['extra_content']),
+      extraContent: anyJsonObject.safeParse(call['extra_content']).data ?? null,
     };
   });
 }
 
-function extraOf(value: unknown): JsonObject | null {
-  return isRecord(value) ? anyJsonObject.parse(value) : null;
-}
-
 /** Returns the message or the delta of the first choice; an empty object if there is none. */
 export function firstOf(answer: unknown): Record<string, unknown> {
-  const choices = isRecord(answer) ? answer['choices'] : null;
+  const { choices } = fieldsOf(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
-  const message = first?.['message'] ?? first?.['delta'];
-  return isRecord(message) ? message : {};
+  return fieldsOf(first?.['message'] ?? first?.['delta']);
 }

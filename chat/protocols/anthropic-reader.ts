@@ -2,37 +2,14 @@
  * Streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk,
  * `RawMessageStreamEvent`.
  */
-import type { JsonObject } from '../../domain/json.ts';
+import { fieldsOf, textOf, type JsonObject } from '../../domain/json.ts';
 import { upstreamRefused } from '../upstream-failures.ts';
-import { finishReasonOf, usageOf, type AnthropicUsage } from './anthropic-usage.ts';
+import { finishReasonOf, usageOf } from './anthropic-usage.ts';
 import { parseObject, tokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
-/** Fields of the events that are read. */
-interface StreamEvent {
-  type?: string;
-  index?: number;
-  message?: { id?: string; model?: string; usage?: AnthropicUsage };
-  content_block?: {
-    type?: string;
-    id?: string;
-    name?: string;
-    text?: string;
-    thinking?: string;
-    data?: string;
-  };
-  delta?: {
-    type?: string;
-    text?: string;
-    thinking?: string;
-    signature?: string;
-    partial_json?: string;
-    stop_reason?: string;
-    stop_sequence?: string | null;
-  };
-  usage?: AnthropicUsage;
-  error?: { type?: string; message?: string };
-}
+/** Fields of an event, which a provider may leave out or send with other types. */
+type Fields = Record<string, unknown>;
 
 const overloaded = new Set(['overloaded_error', 'rate_limit_error']);
 
@@ -49,23 +26,25 @@ export class AnthropicReader implements StreamReader {
   #thoughtText = '';
 
   read({ data }: { data: string }): StreamStep | null {
-    const event: StreamEvent = parseObject(data);
-    switch (event.type ?? '') {
+    const event = parseObject(data);
+    switch (event['type']) {
       case 'message_start':
-        return this.#start(event);
+        return this.#start(fieldsOf(event['message']));
       case 'content_block_start':
-        return this.#startBlock(event);
+        return this.#startBlock(indexOf(event), fieldsOf(event['content_block']));
       case 'content_block_delta':
-        return this.#delta(event);
+        return this.#delta(indexOf(event), fieldsOf(event['delta']));
       case 'message_delta':
-        return this.#end(event);
+        return this.#end(fieldsOf(event['delta']), fieldsOf(event['usage']));
       case 'message_stop':
         this.complete = true;
         return null;
       case 'error': {
-        const { type = '', message = '' } = event.error ?? {};
-        const status = overloaded.has(type) ? 529 : 500;
-        throw upstreamRefused(status, { message, code: type, param: '', retryAfter: undefined });
+        const { type, message } = fieldsOf(event['error']);
+        const code = textOf(type);
+        const status = overloaded.has(code) ? 529 : 500;
+        const report = { message: textOf(message), code, param: '', retryAfter: undefined };
+        throw upstreamRefused(status, report);
       }
       default:
         return null;
@@ -84,26 +63,29 @@ export class AnthropicReader implements StreamReader {
     };
   }
 
-  #start({ message = {} }: StreamEvent): StreamStep {
-    this.head.id = message.id ?? '';
-    this.head.model = message.model ?? '';
-    this.usage = { ...usageOf(message.usage ?? {}), final: false };
+  #start({ id, model, usage }: Fields): StreamStep {
+    this.head.id = textOf(id);
+    this.head.model = textOf(model);
+    this.usage = { ...usageOf(fieldsOf(usage)), final: false };
     return this.#step({ role: 'assistant', content: '' });
   }
 
-  #startBlock({ index = 0, content_block: block = {} }: StreamEvent): StreamStep | null {
-    if (block.type === 'redacted_thinking') {
-      return this.#details({ type: 'reasoning.encrypted', data: block.data ?? '', index });
+  #startBlock(index: number, block: Fields): StreamStep | null {
+    const text = textOf(block['text']);
+    const thought = textOf(block['thinking']);
+    const name = textOf(block['name']);
+    if (block['type'] === 'redacted_thinking') {
+      return this.#details({ type: 'reasoning.encrypted', data: textOf(block['data']), index });
     }
-    if (block.type === 'thinking' && block.thinking) return this.#thought(block.thinking);
-    if (block.type !== 'tool_use') return block.text ? this.#text(block.text) : null;
-    const { id = '', name = '' } = block;
+    if (block['type'] === 'thinking' && thought !== '') return this.#thought(thought);
+    if (block['type'] !== 'tool_use') return text === '' ? null : this.#text(text);
     if (name === answerTool) {
       this.#calls.set(index, null);
       return null;
     }
     const call = [...this.#calls.values()].filter((each) => each !== null).length;
     this.#calls.set(index, call);
+    const id = textOf(block['id']);
     const started = { index: call, id, type: 'function', function: { name, arguments: '' } };
     return this.#step({ tool_calls: [started] }, { written: name });
   }
@@ -131,16 +113,16 @@ export class AnthropicReader implements StreamReader {
     return this.#step({ reasoning_details: [detail] });
   }
 
-  #delta({ index = 0, delta = {} }: StreamEvent): StreamStep | null {
-    switch (delta.type ?? '') {
+  #delta(index: number, delta: Fields): StreamStep | null {
+    switch (delta['type']) {
       case 'text_delta':
-        return this.#text(delta.text ?? '');
+        return this.#text(textOf(delta['text']));
       case 'thinking_delta':
-        return this.#thought(delta.thinking ?? '');
+        return this.#thought(textOf(delta['thinking']));
       case 'signature_delta':
-        return this.#signed(delta.signature ?? '', index);
+        return this.#signed(textOf(delta['signature']), index);
       case 'input_json_delta':
-        return this.#json(index, delta.partial_json ?? '');
+        return this.#json(index, textOf(delta['partial_json']));
       default:
         return null;
     }
@@ -153,19 +135,23 @@ export class AnthropicReader implements StreamReader {
     return this.#step({ tool_calls: [piece] }, { written: json });
   }
 
-  #end({ delta = {}, usage = {} }: StreamEvent): StreamStep {
+  #end(delta: Fields, usage: Fields): StreamStep {
     // A provider may repeat the input here, with or without the tokens of its cache.
     const { outputTokens, ...input } = usageOf(usage);
     const known = this.usage.inputTokens === undefined ? input : {};
     this.usage = { ...this.usage, ...known };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
     // The last count of output covers the whole message; the first one, in its start, does not.
-    this.usage.final =
-      this.usage.inputTokens !== undefined && tokenCount(usage.output_tokens) !== undefined;
+    this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
     const calls = [...this.#calls.values()];
     const isAnswered = calls.length > 0 && calls.every((call) => call === null);
-    this.stopSequence = delta.stop_sequence ?? null;
-    this.finishReason = isAnswered ? 'stop' : (finishReasonOf(delta.stop_reason) ?? 'stop');
+    this.stopSequence = textOf(delta['stop_sequence']) || null;
+    this.finishReason = isAnswered ? 'stop' : (finishReasonOf(delta['stop_reason']) ?? 'stop');
     return this.#step({}, { finishReason: this.finishReason });
   }
+}
+
+/** Returns the index of the content block of an event; 0 if it is missing. */
+function indexOf({ index }: Fields): number {
+  return tokenCount(index) ?? 0;
 }

@@ -2,17 +2,6 @@
 import type { TokenUsage } from '../chat-price.ts';
 import { tokenCount } from './protocol.ts';
 
-/**
- * Usage that Anthropic reports; `input_tokens` does not include tokens that are read from or
- * written to the cache.
- */
-export interface AnthropicUsage {
-  input_tokens?: unknown;
-  cache_creation_input_tokens?: unknown;
-  cache_read_input_tokens?: unknown;
-  output_tokens?: unknown;
-}
-
 const finishReasons: Readonly<Record<string, string>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
@@ -28,12 +17,15 @@ export function finishReasonOf(stopReason: unknown): string | null {
   return typeof stopReason === 'string' ? (finishReasons[stopReason] ?? 'stop') : null;
 }
 
-/** Returns the reported usage; fields that are not reported are absent. */
-export function usageOf(reported: AnthropicUsage): Partial<TokenUsage> {
-  const input = tokenCount(reported.input_tokens);
-  const outputTokens = tokenCount(reported.output_tokens);
-  const cachedInputTokens = tokenCount(reported.cache_read_input_tokens) ?? 0;
-  const cacheWriteTokens = tokenCount(reported.cache_creation_input_tokens) ?? 0;
+/**
+ * Returns the reported usage; fields that are not reported are absent. Anthropic's `input_tokens`
+ * does not include tokens that are read from or written to the cache.
+ */
+export function usageOf(reported: Record<string, unknown>): Partial<TokenUsage> {
+  const input = tokenCount(reported['input_tokens']);
+  const outputTokens = tokenCount(reported['output_tokens']);
+  const cachedInputTokens = tokenCount(reported['cache_read_input_tokens']) ?? 0;
+  const cacheWriteTokens = tokenCount(reported['cache_creation_input_tokens']) ?? 0;
   return {
     ...(input !== undefined && {
       inputTokens: input + cachedInputTokens + cacheWriteTokens,

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { upstreamRefused } from '../upstream-failures.ts';
-import { isRecord, textOf } from '../../domain/json.ts';
+import { fieldsOf, isRecord, textOf } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
 import { boundOpenai, encodeOpenai } from './openai-request.ts';
 import {
@@ -37,7 +37,7 @@ export const openaiProtocol: ChatProtocol = {
   encode: encodeOpenai,
   bounded: boundOpenai,
   decode,
-  createReader: () => new OpenaiReader(),
+  createReader: (answers) => new OpenaiReader(answers),
   failureOf: ({ status, body, retryAfter }) =>
     upstreamRefused(status, { ...reportOf(body), retryAfter }),
 };
@@ -62,22 +62,21 @@ function readUsage(value: unknown): TokenUsage | null {
   const completion = tokenCount(value['completion_tokens']);
   if (inputTokens === undefined || completion === undefined) return null;
   const total = tokenCount(value['total_tokens']) ?? 0;
-  const detail = (group: string, field: string): number | undefined => {
-    const details = value[group];
-    return isRecord(details) ? tokenCount(details[field]) : undefined;
-  };
-  const audio = detail('prompt_tokens_details', 'audio_tokens');
+  const input = fieldsOf(value['prompt_tokens_details']);
+  const output = fieldsOf(value['completion_tokens_details']);
+  const audio = tokenCount(input['audio_tokens']);
+  const outputTokens = Math.max(completion, total - inputTokens);
   return {
     inputTokens,
     ...(audio !== undefined && { audioInputTokens: audio }),
     // DeepSeek and Moonshot AI name the cached tokens outside of the details.
     cachedInputTokens:
-      detail('prompt_tokens_details', 'cached_tokens') ??
+      tokenCount(input['cached_tokens']) ??
       tokenCount(value['prompt_cache_hit_tokens']) ??
       tokenCount(value['cached_tokens']) ??
       0,
-    outputTokens: Math.max(completion, total - inputTokens),
-    reasoningTokens: detail('completion_tokens_details', 'reasoning_tokens') ?? 0,
+    outputTokens,
+    reasoningTokens: Math.min(tokenCount(output['reasoning_tokens']) ?? 0, outputTokens),
   };
 }
 
@@ -95,27 +94,54 @@ function writtenOf(part: Record<string, unknown>): string {
 }
 
 function writtenCall(call: unknown): string {
-  const called = isRecord(call) ? call['function'] : null;
-  return isRecord(called) ? textOf(called['name']) + textOf(called['arguments']) : '';
+  const called = fieldsOf(fieldsOf(call)['function']);
+  return textOf(called['name']) + textOf(called['arguments']);
 }
 
-function choicesOf(value: unknown): unknown[] | null {
-  return isRecord(value) && Array.isArray(value['choices']) ? value['choices'] : null;
+/**
+ * Returns the choices of an answer or a chunk, whose `field` is a message or a delta; null if there
+ * is no list of choices.
+ */
+function choicesOf(
+  { choices }: Record<string, unknown>,
+  field: 'message' | 'delta',
+): Record<string, unknown>[] | null {
+  if (!Array.isArray(choices)) return null;
+  return choices.filter(isRecord).map((choice) => {
+    const part = choice[field];
+    const isPlain = !isRecord(part) || !Array.isArray(part['content']);
+    return isPlain ? choice : { ...choice, [field]: withPlainContent(part) };
+  });
+}
+
+/**
+ * Converts the content of a message or a delta to text: Mistral's reasoning models return a list of
+ * `thinking` and `text` parts.
+ */
+function withPlainContent({ content, ...part }: Record<string, unknown>): Record<string, unknown> {
+  const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
+  const thoughts = parts.flatMap(({ thinking }) => (Array.isArray(thinking) ? thinking : []));
+  const textsOf = (list: unknown[]): string =>
+    list.map((each) => textOf(fieldsOf(each)['text'])).join('');
+  return {
+    ...part,
+    content: textsOf(parts),
+    ...(thoughts.length > 0 && { reasoning_content: textsOf(thoughts) }),
+  };
 }
 
 function decode(answer: unknown): ChatAnswer | null {
-  const [first, ...more] = choicesOf(answer)?.filter(isRecord) ?? [];
+  const choices = choicesOf(fieldsOf(answer), 'message') ?? [];
+  const [first] = choices;
   if (!isRecord(answer) || !first || !isRecord(first['message'])) return null;
   const finish = first['finish_reason'];
   return {
-    completion: answer,
+    completion: { ...answer, choices },
     text: textOf(first['message']['content']),
     finishReason: typeof finish === 'string' ? finish : null,
     stopSequence: null,
     usage: readUsage(answer['usage']),
-    written: [first, ...more]
-      .map(({ message }) => (isRecord(message) ? writtenOf(message) : ''))
-      .join(''),
+    written: choices.map(({ message }) => writtenOf(fieldsOf(message))).join(''),
   };
 }
 
@@ -123,21 +149,21 @@ function decode(answer: unknown): ChatAnswer | null {
 class OpenaiReader implements StreamReader {
   finishReason: string | null = null;
   readonly stopSequence = null;
+  usage: StreamReader['usage'] = { final: false };
   head: StreamReader['head'] = { id: '', created: 0, model: '' };
   #isStarted = false;
   #isDone = false;
-  #usage: TokenUsage | null = null;
-  /** Indexes of the choices that have begun, and that have ended. */
-  readonly #begun = new Set<number>();
+  readonly #answers: number;
+  /** Indexes of the choices that have ended. */
   readonly #ended = new Set<number>();
+
+  constructor(answers: number) {
+    this.#answers = answers;
+  }
 
   get complete(): boolean {
     // Some providers do not end a stream with [DONE].
-    return this.#isDone || (this.#ended.size > 0 && this.#ended.size === this.#begun.size);
-  }
-
-  get usage(): StreamReader['usage'] {
-    return { ...this.#usage, final: this.#usage !== null };
+    return this.#isDone || this.#ended.size >= this.#answers;
   }
 
   read({ data }: { data: string }): StreamStep | null {
@@ -149,30 +175,33 @@ class OpenaiReader implements StreamReader {
     if (value['error']) {
       throw upstreamRefused(500, { ...reportOf(value), retryAfter: undefined });
     }
-    this.#usage = readUsage(value['usage']) ?? this.#usage;
+    const usage = readUsage(value['usage']);
+    if (usage) this.usage = { ...usage, final: true };
     if (!this.#isStarted) {
       const { id, created, model } = value;
       this.head = { id: textOf(id), created: tokenCount(created) ?? 0, model: textOf(model) };
       this.#isStarted = true;
     }
-    const choices = choicesOf(value);
-    if (!choices) return null;
+    const choices = choicesOf(value, 'delta');
     // The gateway sends the usage itself, to callers that request it.
-    const { usage: reported, ...rest } = value;
-    return reported && choices.length === 0 ? null : this.#step(reported ? rest : value, choices);
+    const { usage: reported, ...chunk } = value;
+    if (!choices || (reported && choices.length === 0)) return null;
+    const step = this.#step(chunk, choices);
+    // Usage that was reported before this output does not cover it.
+    if (!usage && step.written !== '') this.usage.final = false;
+    return step;
   }
 
-  #step(chunk: Record<string, unknown>, choices: readonly unknown[]): StreamStep {
-    const step = { chunk, text: '', written: '' };
-    for (const choice of choices.filter(isRecord)) {
-      const { delta, finish_reason: finish } = choice;
+  #step(chunk: object, choices: readonly Record<string, unknown>[]): StreamStep {
+    const step = { chunk: { ...chunk, choices }, text: '', written: '' };
+    for (const choice of choices) {
+      const { finish_reason: finish } = choice;
       const index = tokenCount(choice['index']) ?? 0;
-      this.#begun.add(index);
       if (typeof finish === 'string') {
         this.#ended.add(index);
         if (index === 0) this.finishReason = finish;
       }
-      if (!isRecord(delta)) continue;
+      const delta = fieldsOf(choice['delta']);
       step.written += writtenOf(delta);
       if (index === 0) step.text += textOf(delta['content']);
     }

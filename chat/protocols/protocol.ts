@@ -90,7 +90,8 @@ export interface ChatProtocol {
   ) => Record<string, unknown>;
   /** Parses a whole answer; returns null if it has another format. */
   decode: (answer: unknown) => ChatAnswer | null;
-  createReader: () => StreamReader;
+  /** Makes the reader of a stream with this number of answers. */
+  createReader: (answers: number) => StreamReader;
   failureOf: (refusal: UpstreamRefusal) => GatewayError;
 }
 

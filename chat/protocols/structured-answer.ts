@@ -2,7 +2,7 @@
  * Structured answers of models with Anthropic's protocol. Anthropic's own models accept a strict
  * schema. Other models are forced to call a tool, whose arguments become the text of the answer.
  */
-import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
+import { fieldsOf, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { unsupported } from './protocol.ts';
@@ -26,8 +26,8 @@ export function structuredAnswer(
 ): StructuredAnswer {
   const { response_format: format, tool_choice: choice } = body;
   if (!format || format.type === 'text') return {};
-  const definition = isRecord(format['json_schema']) ? format['json_schema'] : {};
-  const schema = isRecord(definition['schema']) ? definition['schema'] : {};
+  const definition = fieldsOf(format['json_schema']);
+  const schema = fieldsOf(definition['schema']);
   const isUnforceable = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
   const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
   if (format.type === 'json_schema' && (isStrict || isUnforceable)) {

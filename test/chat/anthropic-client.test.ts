@@ -271,6 +271,7 @@ describe('errors of the messages endpoint', () => {
     ['mcp_servers', { mcp_servers: [{ type: 'url', url: 'https://x.example', name: 'x' }] }],
     ['max_tokens', { max_tokens: 0 }],
     ['messages', { messages: [] }],
+    ['messages', { messages: [{ role: 'user', content: [] }] }],
   ])('name the field: %s', async (field, extra) => {
     await newClient();
     const body = { model: 'gpt-4o', max_tokens: 10, messages: say('x'), ...extra };

@@ -25,6 +25,7 @@ import {
   streamText,
   tool as aiTool,
   type LanguageModel,
+  type ModelMessage,
 } from 'ai';
 import OpenAI from 'openai';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
@@ -250,5 +251,48 @@ describe.each(models)('with %s', (model) => {
     expect(text).toMatch(answered);
     await expectSignatures(model);
     await expectThreeTurns();
+  });
+});
+
+describe('a second question of the AI SDK’s default, which refers to stored answers', () => {
+  const provider = (model: string) =>
+    createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: caller.key })(model);
+  /** Asks two questions; the first is answered by a tool loop. */
+  async function converse(
+    model: string,
+    providerOptions: Record<string, { store: boolean }>,
+  ): Promise<string> {
+    const look_up = aiTool({ ...lookUp, inputSchema: place, execute: report });
+    const options = {
+      model: provider(model),
+      tools: { look_up },
+      stopWhen: isStepCount(4),
+      providerOptions,
+    };
+    const messages: ModelMessage[] = [{ role: 'user', content: question }];
+    const { response } = await generateText({ ...options, messages });
+    messages.push(...response.messages, { role: 'user', content: '[[words:3]] and the wind' });
+    return (await generateText({ ...options, messages, toolChoice: 'none' })).text;
+  }
+
+  it.each(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-4o'])(
+    'is refused with the setting that avoids it, and costs nothing (%s)',
+    async (model) => {
+      await expect(converse(model, {})).rejects.toMatchObject({
+        statusCode: 400,
+        isRetryable: false,
+        message: expect.stringMatching(/^input\.\d+\.type: item_reference .* store: false/),
+      });
+      await expectThreeTurns();
+    },
+  );
+
+  it.each([
+    ['gpt-5-mini', {}],
+    ['gemini-3.5-flash', { openai: { store: false } }],
+    ['claude-sonnet-5', { openai: { store: false } }],
+  ])('is answered if the whole conversation is sent (%s, %o)', async (model, options) => {
+    expect(await converse(model, options)).toMatch(/^\s*0xxx/);
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(4);
   });
 });

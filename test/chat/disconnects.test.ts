@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { command } from '../../platform/database.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
@@ -112,6 +113,21 @@ describe('a caller that disconnects before the first token of a stream', () => {
     expect(rows).toHaveLength(12);
     expect(rows.every(({ charged }) => charged > 0)).toBe(true);
   });
+});
+
+it('a caller that disconnects before its request is sent to the provider is charged nothing', async () => {
+  const caller = await newCaller();
+  const calls = await chatCalls();
+  // The reservation waits for the lock of the account.
+  await gateway.api.services.pool.transaction(async (transaction) => {
+    await transaction.query(
+      command`SELECT FROM account WHERE organization_id = ${caller.organizationId} FOR UPDATE`,
+    );
+    const leaving = AbortSignal.timeout(500);
+    await expect(send(caller, { content: 'hello', stream: false }, leaving)).rejects.toThrow();
+  });
+  expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  expect(await chatCalls()).toBe(calls);
 });
 
 it('a caller that disconnects from a whole response is charged for it, and a retry receives it', async () => {

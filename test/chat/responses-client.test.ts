@@ -307,6 +307,7 @@ describe('errors of the Responses API', () => {
       { input: [user, { type: 'item_reference', id: 'msg_1' }, user] },
       'send the whole conversation',
     ],
+    ['input', { input: [{ type: 'item_reference', id: 'rs_1' }] }, 'at least one message'],
     ['input.0.type', { input: [{ type: 'web_search_call' }] }, 'must be one of message'],
     ['input.0.role', { input: [{ ...user, role: 'tool' }] }, 'must be one of user, system'],
     [

@@ -172,6 +172,25 @@ describe('unknown fields', () => {
     await settledChatsOf(gateway, caller);
   });
 
+  it('an answer with an empty list of tool calls can be sent back', async () => {
+    await newClient();
+    const { status } = await gateway.call('/v1/chat/completions', {
+      key: caller.key,
+      body: {
+        model: 'gpt-5-mini',
+        messages: [
+          { role: 'user', content: 'no calls' },
+          { role: 'assistant', content: '', tool_calls: [] },
+          { role: 'user', content: 'go on' },
+        ],
+      },
+    });
+    expect(status).toBe(200);
+    const [sent] = await gateway.sandbox.chatRequests('no calls');
+    expect(JSON.stringify(sent?.body)).not.toContain('tool_calls');
+    await settledChatsOf(gateway, caller);
+  });
+
   const part = (fields: object) => ({ messages: [{ role: 'user', content: [fields] }] });
   it.each([
     [

@@ -32,7 +32,7 @@ it('the chunks before a failure are delivered, then the failure', async () => {
   const { body } = await pool.request({ method: 'GET', path: '/' });
   const received: string[] = [];
   const read = async (): Promise<void> => {
-    for await (const steps of readSteps(body, openaiProtocol.createReader())) {
+    for await (const steps of readSteps(body, openaiProtocol.createReader(1))) {
       received.push(...steps.map(({ text }) => text));
       // The connection has broken by then.
       await sleep(200);

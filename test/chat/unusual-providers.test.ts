@@ -1,0 +1,184 @@
+/**
+ * Responses of providers that differ from their documentation: fields of other types, early usage,
+ * choices one after the other. The charge is that of the delivered output, and no chat stays open.
+ */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { settledChatOf } from './chat-account.ts';
+
+/** Sends the response of the provider to the next request. */
+let respond: (response: ServerResponse) => void;
+const server = createServer((request, response) => {
+  request.resume().once('end', () => respond(response));
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const gateway = useGateway({
+  env: {
+    MISTRAL_API_KEY: 'key',
+    MISTRAL_BASE_URL: baseUrl,
+    MINIMAX_API_KEY: 'key',
+    MINIMAX_BASE_URL: baseUrl,
+  },
+});
+afterAll(() => {
+  server.close();
+});
+
+/** Events of a stream; the connection breaks after them if `breaks` is true. */
+function stream(events: readonly unknown[], breaks = false) {
+  respond = (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    response.write(text, () => {
+      if (breaks) setTimeout(() => response.socket?.destroy(), 50);
+      else response.end('data: [DONE]\n\n');
+    });
+  };
+}
+
+function whole(answer: unknown) {
+  respond = (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answer));
+  };
+}
+
+async function send(body: object, path = '/api/v1/chat/completions') {
+  const caller = await gateway.newCaller({ credits: 100 });
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'mistral-medium-latest',
+      messages: [{ role: 'user', content: 'hello' }],
+      ...body,
+    }),
+  });
+  return { caller, status: response.status, text: await response.text() };
+}
+
+const delta = (fields: object, index = 0, finish: string | null = null) => ({
+  choices: [{ index, delta: fields, finish_reason: finish }],
+});
+
+describe('a stream of OpenAI’s protocol', () => {
+  it('whose usage precedes its output is charged for the delivered output', async () => {
+    const usage = { prompt_tokens: 7, completion_tokens: 0, total_tokens: 7 };
+    const content = 'x'.repeat(400);
+    stream([{ ...delta({ content: '' }), usage }, delta({ content })], true);
+    const { caller } = await send({ stream: true });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      input_tokens: 7,
+      output_tokens: 100,
+      counted_by: 'gateway',
+    });
+  });
+
+  it('that breaks before its second choice has begun ends with an error', async () => {
+    stream([delta({ content: 'one' }), delta({}, 0, 'stop')], true);
+    const { caller, text } = await send({ stream: true, n: 2 });
+    expect(text).toContain('PROVIDER_ERROR');
+    expect(text).not.toContain('[DONE]');
+    await settledChatOf(gateway, caller);
+  });
+});
+
+describe('thoughts of Mistral', () => {
+  const content = [
+    { type: 'thinking', thinking: [{ type: 'text', text: 'I think' }] },
+    { type: 'text', text: 'hello' },
+  ];
+
+  it('are the reasoning of a whole answer', async () => {
+    whole({
+      choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    });
+    const { caller, text } = await send({});
+    expect(JSON.parse(text)).toMatchObject({
+      content: 'hello',
+      choices: [{ message: { content: 'hello', reasoning_content: 'I think' } }],
+    });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
+  });
+
+  it('are the reasoning of a stream', async () => {
+    stream([delta({ content: content.slice(0, 1) }), delta({ content: 'hello' }, 0, 'stop')]);
+    const { caller, text } = await send({ stream: true });
+    expect(text).toContain('"delta":{"content":"","reasoning_content":"I think"}');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
+  });
+});
+
+describe('a stream of Anthropic’s protocol', () => {
+  const model = 'MiniMax-M3';
+  const start = { type: 'message_start', message: { id: 'm', model, usage: { input_tokens: 5 } } };
+  const text = (value: unknown) => ({
+    type: 'content_block_delta',
+    index: 0,
+    delta: { type: 'text_delta', text: value },
+  });
+  const end = (usage: unknown) => [
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage },
+    { type: 'message_stop' },
+  ];
+
+  it.each([5, null, {}])('with a text of %o is charged for its other texts', async (value) => {
+    stream([start, text('hello'), text(value)], true);
+    const { caller } = await send({ stream: true, model });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      input_tokens: 5,
+      output_tokens: 2,
+    });
+  });
+
+  it.each([
+    ['message', { type: 'message_start', message: null }],
+    ['usage', { type: 'message_delta', delta: null, usage: null }],
+    ['content_block', { type: 'content_block_start', index: 0, content_block: null }],
+    ['delta', { type: 'content_block_delta', index: 0, delta: null }],
+  ])('with an event whose %s is null is complete', async (_field, event) => {
+    stream([event, text('hello'), ...end({ output_tokens: 9 })]);
+    const { caller, text: received } = await send({ stream: true, model });
+    expect(received).toContain('[DONE]');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+  });
+});
+
+it('a tool call with more extra content than a caller may send is shown without it', async () => {
+  const extra_content = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`f${n}`, n]));
+  const call = {
+    id: 'c',
+    type: 'function',
+    function: { name: 'f', arguments: '{}' },
+    extra_content,
+  };
+  whole({
+    choices: [{ message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' }],
+  });
+  const { caller, status } = await send({ max_tokens: 50 }, '/api/v1/messages');
+  expect(status).toBe(200);
+  await settledChatOf(gateway, caller);
+});
+
+it('reasoning tokens are shown up to the output tokens', async () => {
+  whole({
+    choices: [
+      { index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' },
+    ],
+    usage: {
+      prompt_tokens: 3,
+      completion_tokens: 4,
+      completion_tokens_details: { reasoning_tokens: 1e15 },
+    },
+  });
+  const { caller, text } = await send({});
+  expect(JSON.parse(text)).toMatchObject({ usage: { reasoningTokens: 4 } });
+  await settledChatOf(gateway, caller);
+});
