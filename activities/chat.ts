@@ -75,12 +75,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
     reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
   });
   const usdPerCredit = config.USD_PER_CREDIT;
-
-  const context = {
-    upstreams,
-    usdPerCredit,
-    answerTokensExpected: config.CHAT_EXPECTED_ANSWER_TOKENS,
-  };
+  const answerTokensExpected = config.CHAT_EXPECTED_ANSWER_TOKENS;
+  const context = { upstreams, usdPerCredit, answerTokensExpected };
 
   const draftOf = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
     draftCandidates(models, { body, stream, maxTokens, input: countInput(body) }, context);
@@ -92,27 +88,20 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS if another request has taken over the
      * Idempotency-Key
      */
-    async open(order: ChatOrder, { id, claim }: ChatIdentity): Promise<OpenChat> {
-      const { stream, organizationId } = order;
+    async open(order: ChatOrder, identity: ChatIdentity): Promise<OpenChat> {
       const draft = draftOf(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
-      const payableMicro = await reserve(ledger, reserveOf(order, { id, claim, ttlMs }, draft));
-      const { metrics } = telemetry;
-      const parts = {
-        id,
-        organizationId,
+      const payableMicro = await reserve(ledger, reserveOf(order, { ...identity, ttlMs }, draft));
+      return new ObservedChat({
+        ...order,
+        id: identity.id,
         candidates: draft.grant(payableMicro),
-        stream,
         usdPerCredit,
         running,
-        rejectedUsage: metrics.chatUsageRejected,
+        metrics: telemetry.metrics,
         logger,
-      };
-      const { keyId, requestId, models, maxTokens } = order;
-      const [{ id: model }] = models;
-      const priceMarkup = config.CHAT_PRICE_MARKUP;
-      const facts = { organizationId, keyId, requestId, model, maxTokens, priceMarkup, metrics };
-      return new ObservedChat(parts, facts);
+        priceMarkup: config.CHAT_PRICE_MARKUP,
+      });
     },
     /**
      * Estimates the price of a chat.
@@ -151,27 +140,19 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 }
 
 function reserveOf(
-  order: ChatOrder,
+  { organizationId, keyId, models: [first], stream, requestId, metadata }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
-  draft: CandidatesDraft,
+  { amountMinMicro, amountMaxMicro }: CandidatesDraft,
 ): ChatReserve {
-  const { organizationId, keyId, models, stream, requestId, metadata } = order;
-  const [model] = models;
+  const { id: model, provider } = first;
   return {
     organizationId,
     id,
-    amountMinMicro: draft.amountMinMicro,
-    amountMaxMicro: draft.amountMaxMicro,
+    amountMinMicro,
+    amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
-    chat: {
-      keyId,
-      model: model.id,
-      provider: model.provider,
-      streamed: stream,
-      requestId,
-      ...(metadata && { metadata }),
-    },
+    chat: { keyId, model, provider, streamed: stream, requestId, ...(metadata && { metadata }) },
   };
 }
 

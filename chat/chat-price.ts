@@ -18,6 +18,9 @@ export interface TokenUsage {
   reasoningTokens?: number;
 }
 
+/** Usage that a provider has reported so far; `final` if it covers the whole answer. */
+export type ReportedUsage = Partial<TokenUsage> & { final: boolean };
+
 /** Calculates the price of tokens in micro-credits. */
 export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
   const price = chatPriceFor(model.cost, usage.inputTokens);

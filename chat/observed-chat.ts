@@ -1,14 +1,13 @@
 /** Metrics and traces of chat: its ledger, its upstreams, and each chat as a whole. */
 import { SpanKind, type Span } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
-import { microFromCredits } from '../domain/credits.ts';
+import { creditsFromMicro } from '../domain/credits.ts';
 import {
   countReserve,
   observeMove,
   observeSettlement,
   type Observers,
 } from '../ledger/observed-ledgers.ts';
-import type { Metrics } from '../platform/metrics.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
 import type { ChatLedger } from './chat-moves.ts';
@@ -71,17 +70,13 @@ const conventionalNames = new Map([
   ['xai', 'x_ai'],
 ]);
 
-/** Properties of a chat that its span contains. */
-interface ChatFacts {
-  organizationId: string;
+/** Parts of an open chat, and properties of its request that its span contains. */
+interface ObservedChatParts extends OpenChatParts {
   keyId: string;
   requestId: string;
-  /** Id of the first model of the request. */
-  model: string;
   maxTokens: number | null;
   /** Markup on the provider's prices: 0.2 is 20 %. */
   priceMarkup: number;
-  metrics: Metrics;
 }
 
 /**
@@ -89,13 +84,14 @@ interface ChatFacts {
  * request to the settlement.
  */
 export class ObservedChat extends OpenChat {
-  readonly #facts: ChatFacts;
-  readonly #parts: OpenChatParts;
+  readonly #parts: ObservedChatParts;
+  /** Id of the first model of the request. */
+  readonly #model: string;
 
-  constructor(parts: OpenChatParts, facts: ChatFacts) {
+  constructor(parts: ObservedChatParts) {
     super(parts);
     this.#parts = parts;
-    this.#facts = facts;
+    this.#model = parts.candidates[0].model.id;
   }
 
   override answer(): Promise<ChatAnswer> {
@@ -136,18 +132,19 @@ export class ObservedChat extends OpenChat {
   }
 
   #observe<Result>(work: (span: Span) => Promise<Result>): Promise<Result> {
-    const { organizationId, keyId, requestId, model, maxTokens } = this.#facts;
+    const { organizationId, keyId, requestId, maxTokens, stream } = this.#parts;
     const attributes = {
       'gen_ai.operation.name': 'chat',
-      'gen_ai.request.model': model,
-      'gen_ai.request.stream': this.#parts.stream,
+      'gen_ai.request.model': this.#model,
+      'gen_ai.request.stream': stream,
       ...(maxTokens !== null && { 'gen_ai.request.max_tokens': maxTokens }),
       'gateway.organization.id': organizationId,
       'gateway.key.id': keyId,
       'gateway.chat.id': this.id,
       'request.id': requestId,
     };
-    return inSpan({ name: `chat ${model}`, kind: SpanKind.CLIENT, attributes }, async (span) => {
+    const name = `chat ${this.#model}`;
+    return inSpan({ name, kind: SpanKind.CLIENT, attributes }, async (span) => {
       const startedAtMs = performance.now();
       let errorType = '';
       try {
@@ -162,30 +159,29 @@ export class ObservedChat extends OpenChat {
   }
 
   #record(span: Span, { errorType, seconds }: { errorType: string; seconds: number }): void {
-    const { model, metrics, priceMarkup } = this.#facts;
+    const { metrics, priceMarkup, usdPerCredit } = this.#parts;
     const { provider } = this.served;
     const labels = {
       gen_ai_operation_name: 'chat',
       gen_ai_provider_name: conventionalNames.get(provider) ?? provider,
-      gen_ai_request_model: model,
+      gen_ai_request_model: this.#model,
     };
     metrics.genAiSeconds.observe({ ...labels, error_type: errorType }, seconds);
     span.setAttribute('gen_ai.provider.name', labels.gen_ai_provider_name);
     const { bill } = this;
     if (!bill) return;
     const { inputTokens, outputTokens } = bill.usage;
-    const usdPerMicro = this.#parts.usdPerCredit / microFromCredits(1);
     span.setAttributes({
       'gen_ai.usage.input_tokens': inputTokens,
       'gen_ai.usage.output_tokens': outputTokens,
       // No convention has an attribute for the price; Langfuse reads this one, in USD.
-      'gen_ai.usage.cost': bill.creditsConsumed * this.#parts.usdPerCredit,
+      'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
       'gateway.credits.charged': bill.creditsConsumed,
     });
     if (bill.priceMicro === 0) return;
     metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);
     metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'output' }, outputTokens);
-    const costUsd = (bill.priceMicro * usdPerMicro) / (1 + priceMarkup);
+    const costUsd = (creditsFromMicro(bill.priceMicro) * usdPerCredit) / (1 + priceMarkup);
     metrics.chatCostUsd.inc({ provider, model: this.served.model }, costUsd);
   }
 }

@@ -3,15 +3,17 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { billOf, type Billing, type ChatAccount, type ChatEnd } from './chat-bill.ts';
 import {
+  billOf,
   countedUsage,
   isPossible,
   reportedUsage,
   usagePriceMicro,
+  type Billing,
   type ChatCounts,
-} from './chat-counts.ts';
-import type { TokenUsage } from './chat-price.ts';
+  type ChatEnd,
+} from './chat-bill.ts';
+import type { ReportedUsage, TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-moves.ts';
 import {
@@ -36,8 +38,7 @@ export interface OpenChatParts {
   usdPerCredit: number;
   /** Registry that records the progress of the chat while it runs, and settles it at its end. */
   running: Pick<RunningChats, 'add' | 'started' | 'settle'>;
-  /** Counter of usage reports that are impossible for their requests. */
-  rejectedUsage: Metrics['chatUsageRejected'];
+  metrics: Metrics;
   logger: Logger;
 }
 
@@ -66,7 +67,7 @@ export class OpenChat implements RunningChat {
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
-  #reported: ChatAccount['reported'] = { final: false };
+  #reported: ReportedUsage = { final: false };
   #delivered = false;
   #left = false;
   #ended = false;
@@ -145,7 +146,8 @@ export class OpenChat implements RunningChat {
       const packets = await this.#call(({ upstream, request }) =>
         upstream.stream(request, this.#cancellation.signal),
       );
-      this.#reader = this.#candidate.upstream.protocol.createReader(this.#candidate.tokens.answers);
+      const { upstream, tokens } = this.#candidate;
+      this.#reader = upstream.protocol.createReader(tokens.answers);
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#note(steps);
         delivering = true;
@@ -212,6 +214,8 @@ export class OpenChat implements RunningChat {
     return {
       candidate: this.#candidate,
       sent: this.#sent,
+      accepted: this.#accepted,
+      delivered: this.#delivered,
       reported: this.#reader?.usage ?? this.#reported,
       outputTokens: this.#meter.tokens,
     };
@@ -222,13 +226,7 @@ export class OpenChat implements RunningChat {
     if (this.#ended) return;
     this.#ended = true;
     const { id, organizationId, running } = this.#parts;
-    const billing = billOf({
-      end,
-      accepted: this.#accepted,
-      delivered: this.#delivered,
-      reported: reportedUsage(this.#counts),
-      counted: countedUsage(this.#counts),
-    });
+    const billing = billOf(end, this.#counts);
     const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
     this.#warn(end, billing);
     const { served } = this;
@@ -248,12 +246,12 @@ export class OpenChat implements RunningChat {
   }
 
   #warn(end: ChatEnd, billing: Billing): void {
-    const { id, logger, rejectedUsage } = this.#parts;
+    const { id, logger, metrics } = this.#parts;
     const { model, provider } = this.served;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
     const { reported } = this.#counts;
     if (isPossible(this.#counts)) return;
-    rejectedUsage.inc({ provider });
+    metrics.chatUsageRejected.inc({ provider });
     logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
   }
 }

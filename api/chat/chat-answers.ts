@@ -10,7 +10,7 @@ import type { Composition } from '../composition.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
 import { checkModels, orderOf } from './chat-orders.ts';
 import type { ChatCall } from './chat-request.ts';
-import { hasUploads, signUploads } from './uploaded-pictures.ts';
+import { signUploads } from './uploaded-pictures.ts';
 import {
   createEventStream,
   eventStreamType,
@@ -42,6 +42,8 @@ export async function answerChat(
   services: Services,
 ): Promise<void> {
   const { ctx, body: request } = call;
+  const { ignored = [] } = request;
+  if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
   const shown = await open(call, services);
   if (!shown) return;
   try {
@@ -69,8 +71,7 @@ async function open(call: ChatCall, services: Services): Promise<Handled | null>
     return null;
   }
   try {
-    const signed = hasUploads(request.body) ? await signUploads(call, services) : call;
-    const order = orderOf(signed, models);
+    const order = orderOf(await signUploads(call, services), models);
     const chat = await services.chat.open(order, { id: hold.subjectId, claim: hold.name });
     // The reservation holds the key from now on.
     hold.leave();

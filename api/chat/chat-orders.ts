@@ -8,7 +8,7 @@ import type { Composition } from '../composition.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ChatCall, ChatRequest } from './chat-request.ts';
 import { checkParts } from './part-checks.ts';
-import { hasUploads, signUploads } from './uploaded-pictures.ts';
+import { signUploads } from './uploaded-pictures.ts';
 
 type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage'>;
 type Candidates = ChatOrder['models'];
@@ -19,8 +19,7 @@ type Candidates = ChatOrder['models'];
  */
 export async function estimateChat(call: ChatCall, services: Services): Promise<ChatEstimate> {
   const models = checkModels(call, services);
-  const signed = hasUploads(call.body.body) ? await signUploads(call, services) : call;
-  return services.chat.estimate(orderOf(signed, models));
+  return services.chat.estimate(orderOf(await signUploads(call, services), models));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Uploaded pictures in chats: parts name them by file id, and providers read them by signed URLs. */
-import { partsOf, type ChatBody, type ContentPart } from '../../chat/chat-body.ts';
+import { partsOf, type ContentPart } from '../../chat/chat-body.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatCall } from './chat-request.ts';
@@ -12,20 +12,16 @@ function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'imag
   return part.type === 'image_url' && isId('upload', part.image_url.url);
 }
 
-/** Returns whether a request names uploaded pictures. */
-export function hasUploads(body: ChatBody): boolean {
-  for (const [, part] of partsOf(body)) if (isUpload(part)) return true;
-  return false;
-}
-
 /**
  * Returns a call with signed URLs in place of the ids of uploaded pictures.
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(
-  { ctx, body: request }: ChatCall,
+  call: ChatCall,
   { inputs, storage }: Pick<Composition, 'inputs' | 'storage'>,
 ): Promise<ChatCall> {
+  const { ctx, body: request } = call;
+  if (![...partsOf(request.body)].some(([, part]) => isUpload(part))) return call;
   const body = structuredClone(request.body);
   for (const [path, part] of partsOf(body)) {
     if (!isUpload(part)) continue;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';
 import type { ChatRequest } from '../chat/chat-request.ts';
-import { chatBodyBytesMax, chatExample } from './chat-description.ts';
+import { chatBodyBytesMax, chatExample } from './chat-endpoint.ts';
 import { defineEndpoint } from './endpoint.ts';
 import { dataSchema, toData } from './fields.ts';
 

@@ -1,18 +1,10 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
 import { z } from 'zod';
-import { answerChat } from '../chat/chat-answers.ts';
-import type { ChatRequest } from '../chat/chat-request.ts';
+import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
 import { chatRequest, completionsRequest } from '../chat/completions-request.ts';
-import {
-  completionsPresentation,
-  servicePresentation,
-  type Presentation,
-} from '../chat/chat-presentation.ts';
-import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
-import { chatBodyBytesMax, chatErrors, chatExample, chatHeaders } from './chat-description.ts';
+import { chatEndpoint, chatExample } from './chat-endpoint.ts';
 import { estimateEndpoint } from './chat-estimates.ts';
-import type { AnswerParts } from './description.ts';
-import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { section } from './endpoint.ts';
 
 const tokenUsage = z
   .object({
@@ -61,38 +53,11 @@ const completionAnswer = z.looseObject({
   tried,
 });
 
-const answered = (schema: z.ZodType): AnswerParts => ({
+const response = (schema: z.ZodType) => ({
   description: 'The answer; with `stream: true`, as server-sent events that end with `[DONE]`.',
-  headers: chatHeaders,
   schema,
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
-const chatEndpoint = (parts: {
-  path: `/${string}`;
-  summary: string;
-  description: string;
-  body: z.ZodType<ChatRequest>;
-  answer: z.ZodType;
-  presentation: Presentation;
-  errorShape?: 'openai';
-}) =>
-  defineEndpoint({
-    route: `POST ${parts.path}`,
-    scope: 'chat',
-    ...(parts.errorShape && { errorShape: parts.errorShape }),
-    summary: parts.summary,
-    description: parts.description,
-    request: {
-      headers: idempotencyHeader,
-      body: parts.body,
-      bodyBytesMax: chatBodyBytesMax,
-      example: chatExample,
-    },
-    answer: ownAnswer,
-    answers: { 200: answered(parts.answer) },
-    errors: chatErrors,
-    handle: (call, services) => answerChat(call, parts.presentation, services),
-  });
 
 /** Chat in the service's format and in OpenAI's, and their estimates. */
 export const chat = section('Chat', {
@@ -102,8 +67,9 @@ export const chat = section('Chat', {
     description:
       'Reserves credits for the input and for an answer of the expected length, then charges the tokens used.',
     body: chatRequest,
-    answer: chatAnswer,
-    presentation: servicePresentation,
+    example: chatExample,
+    response: response(chatAnswer),
+    presentation: () => servicePresentation,
   }),
   chatCompletions: chatEndpoint({
     path: '/api/v1/chat/completions',
@@ -111,8 +77,9 @@ export const chat = section('Chat', {
     description:
       'Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.',
     body: completionsRequest,
-    answer: completionAnswer,
-    presentation: completionsPresentation,
+    example: chatExample,
+    response: response(completionAnswer),
+    presentation: () => completionsPresentation,
     errorShape: 'openai',
   }),
   chatEstimate: estimateEndpoint({ path: '/api/v1/chat', body: chatRequest }),

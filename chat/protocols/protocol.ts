@@ -6,7 +6,7 @@ import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
-import type { TokenUsage } from '../chat-price.ts';
+import type { ReportedUsage, TokenUsage } from '../chat-price.ts';
 import { parseAnswer, upstreamBroke } from '../upstream-failures.ts';
 
 /** Request to translate. */
@@ -57,8 +57,7 @@ export interface StreamReader {
   readonly complete: boolean;
   readonly finishReason: FinishReason;
   readonly stopSequence: string | null;
-  /** Usage that the provider has reported so far; `final` if it covers the whole answer. */
-  readonly usage: Partial<TokenUsage> & { final: boolean };
+  readonly usage: ReportedUsage;
   /**
    * The provider's id and model of the stream, empty if it sends none, and its time in Unix
    * seconds.

@@ -36,15 +36,15 @@ function stream(events: readonly unknown[], breaks = false) {
     const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
     response.write(text, () => {
       if (breaks) setTimeout(() => response.socket?.destroy(), 50);
-      else response.end('data: [DONE]\n\n');
+      else response.end();
     });
   };
 }
 
-function whole(answer: unknown) {
+function whole(answer: object) {
   respond = (response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(answer));
+    response.end(JSON.stringify({ object: 'chat.completion', created: 1, ...answer }));
   };
 }
 

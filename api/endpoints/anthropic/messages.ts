@@ -1,12 +1,10 @@
 /** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { countInput } from '../../../chat/input-count.ts';
-import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
-import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
-import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat-description.ts';
-import { defineEndpoint, ownAnswer, section } from '../endpoint.ts';
+import { chatBodyBytesMax, chatEndpoint } from '../chat-endpoint.ts';
+import { defineEndpoint, section } from '../endpoint.ts';
 
 const message = z.looseObject({
   id: z.string(),
@@ -43,9 +41,8 @@ const example = {
 
 /** Endpoints in Anthropic's protocol. */
 export const anthropic = section('Anthropic’s endpoints', {
-  createMessage: defineEndpoint({
-    route: 'POST /api/v1/messages',
-    scope: 'chat',
+  createMessage: chatEndpoint({
+    path: '/api/v1/messages',
     errorShape: 'anthropic',
     takesXApiKey: true,
     summary: 'Chat with a model (Anthropic-compatible)',
@@ -53,23 +50,14 @@ export const anthropic = section('Anthropic’s endpoints', {
       'Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as ' +
       '`x-api-key`. ' +
       'Fields that are not listed here are ignored.',
-    request: {
-      headers: idempotencyHeader,
-      body: messagesRequest,
-      bodyBytesMax: chatBodyBytesMax,
-      example: { ...example, max_tokens: 100 },
+    body: messagesRequest,
+    example: { ...example, max_tokens: 100 },
+    response: {
+      description: 'The message; with `stream: true`, its server-sent events.',
+      schema: message,
+      event: z.object({ event: z.string(), data: z.string() }),
     },
-    answer: ownAnswer,
-    answers: {
-      200: {
-        description: 'The message; with `stream: true`, its server-sent events.',
-        headers: chatHeaders,
-        schema: message,
-        event: z.object({ event: z.string(), data: z.string() }),
-      },
-    },
-    errors: chatErrors,
-    handle: (call, services) => answerChat(call, messagesPresentation(), services),
+    presentation: messagesPresentation,
   }),
   countMessageTokens: defineEndpoint({
     route: 'POST /api/v1/messages/count_tokens',

@@ -1,12 +1,8 @@
 /** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
 import { z } from 'zod';
-import { answerChat } from '../../chat/chat-answers.ts';
 import { responsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequest } from '../../chat/responses-request.ts';
-import { idempotencyHeader } from '../../idempotency/idempotency-key.ts';
-import { chatBodyBytesMax, chatErrors, chatHeaders } from '../chat-description.ts';
-import { defineEndpoint, ownAnswer } from '../endpoint.ts';
-import { inTheirWords } from './finished-job.ts';
+import { chatEndpoint } from '../chat-endpoint.ts';
 
 const outputItem = z.discriminatedUnion('type', [
   z.looseObject({
@@ -68,37 +64,24 @@ function nameOf(path: string): string {
 }
 
 /** Endpoint POST /api/v1/responses. */
-export const createResponse = defineEndpoint({
-  route: 'POST /api/v1/responses',
-  scope: 'chat',
+export const createResponse = chatEndpoint({
+  path: '/api/v1/responses',
   errorShape: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
   description:
     'Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in ' +
     '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
-  request: {
-    headers: idempotencyHeader,
-    body: responsesRequest,
-    bodyBytesMax: chatBodyBytesMax,
-    example: {
-      model: 'gpt-5-mini',
-      input: 'What lights a harbour?',
-      max_output_tokens: 100,
-    },
+  body: responsesRequest,
+  example: {
+    model: 'gpt-5-mini',
+    input: 'What lights a harbour?',
+    max_output_tokens: 100,
   },
-  answer: ownAnswer,
-  answers: {
-    200: {
-      description: 'The response; with `stream: true`, its server-sent events.',
-      headers: chatHeaders,
-      schema: response,
-      event: z.object({ event: z.string(), data: z.string() }),
-    },
+  response: {
+    description: 'The response; with `stream: true`, its server-sent events.',
+    schema: response,
+    event: z.object({ event: z.string(), data: z.string() }),
   },
-  errors: chatErrors,
-  handle(call, services) {
-    const { ignored = [] } = call.body;
-    if (ignored.length > 0) call.ctx.append('X-Ignored-Fields', ignored.join(', '));
-    return inTheirWords(() => answerChat(call, responsesPresentation(), services), nameOf);
-  },
+  presentation: responsesPresentation,
+  rename: nameOf,
 });
