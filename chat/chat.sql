@@ -5,8 +5,8 @@
 -- that are being settled are locked, and skipped.
 CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
   WITH running AS (
-    SELECT p.* FROM reservation r JOIN jsonb_to_recordset(progress) AS p(id text, model text, provider text,
-        "inputTokens" bigint, "outputTokens" bigint, amount bigint, "ttlMs" bigint) USING (id)
+    SELECT p.* FROM reservation r JOIN jsonb_to_recordset(progress) AS p(id text, model text,
+        provider text, "inputTokens" bigint, "outputTokens" bigint, amount bigint, "ttlMs" bigint) USING (id)
       WHERE r.state = 'reserved' FOR UPDATE OF r SKIP LOCKED
   )
   UPDATE reservation r SET model = n.model, provider = n.provider, input_tokens = n."inputTokens",

@@ -27,6 +27,8 @@ const messageTokens = { most: 8, estimate: 4 };
 const imageTokens = { most: 50_000, estimate: 800 };
 /** Highest number of tokens of the text that providers put before tools. */
 const toolsTokensMax = 600;
+/** Least estimate for a document: one page has 1,500–3,000 tokens (Anthropic, "PDF support"). */
+const documentTokensMin = 3000;
 /** Base64 characters of sound, video and documents per token. */
 const base64PerToken = 64;
 
@@ -165,7 +167,11 @@ function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
     case 'file':
       // A document may decompress to any length.
       media.beyondBytes = Infinity;
-      media.tokens += Math.ceil((part.file.file_data ?? '').length / base64PerToken);
+      // A document by URL has no known length.
+      media.tokens += Math.max(
+        documentTokensMin,
+        Math.ceil((part.file.file_data ?? '').length / base64PerToken),
+      );
       meter.add(part.file.filename ?? '');
       return undefined;
   }

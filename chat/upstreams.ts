@@ -1,6 +1,6 @@
 /**
- * Upstreams of chat: address and key of a model's provider, and HTTP requests to it, each sent once. The sandbox serves
- * providers without a key.
+ * Upstreams of chat: address and key of a model's provider, and HTTP requests to it, each sent
+ * once. The sandbox serves providers without a key.
  */
 import type { Readable } from 'node:stream';
 import { Pool, type Dispatcher } from 'undici';
@@ -145,7 +145,8 @@ function addressOf(model: ChatModel, config: Config): Address {
 }
 
 /**
- * Takes a connection to a provider for the organization of the request; returns the function that releases it.
+ * Takes a connection to a provider for the organization of the request; returns the function that
+ * releases it.
  * @throws UnpaidFailure if the organization uses its share of the connections
  */
 function takeConnection(connections: FairShare): () => void {

@@ -149,7 +149,8 @@ BEGIN
   END IF;
 END $$;
 
--- {organizationId, id, amount, actor, reason}: adds credits, or takes unreserved ones back.
+-- Grants {organizationId, id, amount, actor, reason}: adds credits; a negative amount takes unreserved
+-- credits back.
 CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE change bigint := move->>'amount'; granted bigint;

@@ -2,8 +2,8 @@
 -- an answer per move. Each move is decided in memory by the function of its verb
 -- (ledger-decisions.sql), under the locks of the accounts; then each table is written once.
 
--- Applies a batch: an answer per move, in the order given. Accounts are locked in the
--- order of their organizations, so that two batches cannot deadlock; reservations are read after
+-- Applies a batch; returns the answers in the order of the moves. Accounts are locked in the order
+-- of their organizations, so that two batches cannot deadlock; reservations are read after
 -- that. The planner settings make Postgres find rows by their keys, because the statistics of a
 -- growing table may be outdated.
 CREATE FUNCTION ledger_apply(moves jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql

@@ -2,10 +2,6 @@
 import { z } from 'zod';
 import { rejectedField } from './field-schemas.ts';
 
-/**
- * Reason for rejecting a preference of providers: each model has one provider, with that provider’s
- * terms.
- */
 const oneProvider = rejectedField('each model here has one provider');
 /**
  * Schema of the preferences. Those that promise something about the data, the provider or

@@ -35,8 +35,8 @@ export const input = z.union([text, items]).transform((sent, ctx): Conversation 
 });
 
 /**
- * Returns whether a reference names an item without which the conversation is understood: reasoning,
- * or the text before a tool call. The AI SDK sends these references unless it sets `store: false`.
+ * Returns whether a reference names an item that the model does not need: reasoning, or the text
+ * before a tool call. The AI SDK sends such references unless `store: false` is set.
  */
 function isDispensable(sent: readonly InputItem[], index: number): boolean {
   const next = sent

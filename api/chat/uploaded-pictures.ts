@@ -1,4 +1,4 @@
-/** Uploaded pictures in chats: parts name them by file id, and providers read them by signed URLs. */
+/** Uploaded pictures in chats: parts name them by file id; providers read them by signed URLs. */
 import { partsOf, type ContentPart } from '../../chat/chat-body.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';

@@ -121,13 +121,15 @@ function choicesOf(
 function withPlainContent({ content, ...part }: Record<string, unknown>): Record<string, unknown> {
   const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
   const thoughts = parts.flatMap(({ thinking }) => (Array.isArray(thinking) ? thinking : []));
-  const textsOf = (list: unknown[]): string =>
-    list.map((each) => textOf(fieldsOf(each)['text'])).join('');
   return {
     ...part,
     content: textsOf(parts),
     ...(thoughts.length > 0 && { reasoning_content: textsOf(thoughts) }),
   };
+}
+
+function textsOf(parts: unknown[]): string {
+  return parts.map((part) => textOf(fieldsOf(part)['text'])).join('');
 }
 
 function decode(answer: unknown): ChatAnswer | null {

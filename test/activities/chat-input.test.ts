@@ -122,3 +122,13 @@ it('the count includes a refusal of a million characters in an earlier answer', 
   const { tokens } = countInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
   expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);
 });
+
+it.each([
+  ['by URL', { file_url: 'https://example.com/long.pdf' }, 3000],
+  ['of 500 bytes', { file_data: `data:application/pdf;base64,${'x'.repeat(640)}` }, 3000],
+  ['of 1 MB', { file_data: 'x'.repeat(1_280_000) }, 20_000],
+])('the count of a document %s is that of two pages or more', (_name, file, tokens) => {
+  const messages = [{ role: 'user' as const, content: [{ type: 'file' as const, file }] }];
+  // Four tokens are those of the message.
+  expect(countInput({ messages }).tokens).toBe(tokens + 4);
+});

@@ -8,7 +8,7 @@ let caller: TestCaller;
 let client: Anthropic;
 const gateway = useGateway();
 
-/** A client as its documentation makes it: the key as `x-api-key`, the host as it is. */
+/** Makes a client as its documentation does: with the key as `x-api-key`, and the host as base URL. */
 async function newClient(base = '', credits = 1000): Promise<void> {
   caller = await gateway.newCaller({ credits });
   client = new Anthropic({ apiKey: caller.key, baseURL: gateway.url + base, maxRetries: 0 });
@@ -17,7 +17,7 @@ async function newClient(base = '', credits = 1000): Promise<void> {
 const say = (content: string) => [{ role: 'user' as const, content }];
 const weather = {
   name: 'look_outside',
-  description: 'Tells the weather.',
+  description: 'Returns the weather.',
   input_schema: {
     type: 'object' as const,
     properties: { text: { type: 'string' } },
@@ -174,7 +174,7 @@ describe('the request to the upstream', () => {
         ],
       },
     ];
-    // The client no longer knows it; models do.
+    // The types of the client no longer have the field, but some models accept it.
     const sampling = { temperature: 0.5 };
     for (const model of ['claude-sonnet-5', 'gpt-4o']) {
       await client.messages.create({

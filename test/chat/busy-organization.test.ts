@@ -28,14 +28,13 @@ async function chat(caller: TestCaller, content: string, base = gateway.url): Pr
   return answer.status;
 }
 
-/** As many chats, twenty at once, through both processes. */
+/** Sends chats through both processes, twenty at once. */
 async function chats(count: number, caller: TestCaller, content: string): Promise<number[]> {
   const statuses: number[] = [];
   let begun = 0;
   const loops = Array.from({ length: 20 }, async (_, index) => {
     while (begun < count) {
       begun += 1;
-      // A caller waits for its answer.
       statuses.push(await chat(caller, content, bases[index % bases.length]));
     }
   });
@@ -57,7 +56,7 @@ describe('an organization with many parallel chats', () => {
   });
 
   it('is charged up to its balance, and never more', async () => {
-    // The provider counts as many tokens as are reserved: 40 characters / 4 + 4, and the whole answer.
+    // The provider counts as many tokens as are reserved: 40 characters / 4 + 4, and the answer.
     const dear = '[[counted-input:14]] [[words:100]] hello';
     const first = await gateway.newCaller({ credits: 100 });
     expect(await chat(first, dear)).toBe(200);

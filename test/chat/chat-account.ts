@@ -2,7 +2,7 @@
 import type { TestCaller, TestGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 
-/** A chat and its reservation; amounts in micro-credits. */
+/** Row of a chat; amounts in micro-credits. */
 export interface ChatRow {
   id: string;
   state: 'reserved' | 'charged' | 'released';
@@ -16,7 +16,7 @@ export interface ChatRow {
   loss_micro: number;
 }
 
-/** The chats of a caller's organization, oldest first. */
+/** Returns the chats of a caller's organization, oldest first. */
 export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
     `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason,
@@ -26,7 +26,7 @@ export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise
   );
 }
 
-/** The chats of a caller once none is open any more. */
+/** Waits until all chats of a caller are settled, and returns them. */
 export async function settledChatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return until(async () => {
     const rows = await chatsOf(gateway, caller);
@@ -35,7 +35,7 @@ export async function settledChatsOf(gateway: TestGateway, caller: TestCaller): 
   });
 }
 
-/** The one chat of a caller, settled. */
+/** Waits until the one chat of a caller is settled, and returns it. */
 export async function settledChatOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow> {
   const [row, ...more] = await settledChatsOf(gateway, caller);
   if (!row || more.length > 0) throw new Error(`${more.length + 1} chats, not one`);

@@ -1,6 +1,7 @@
 /**
- * Agents as their documentation builds them: each client runs a tool loop of three turns with a model like Gemini, one like
- * Claude and one like GPT, and reads a structured answer. The providers of the sandbox reject what the real ones reject.
+ * Agents as their documentation builds them: each client runs a tool loop of three turns with a
+ * model like Gemini, one like Claude and one like GPT, and reads a structured answer. The providers
+ * of the sandbox reject requests that the real providers reject.
  */
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
@@ -50,7 +51,10 @@ const lookUp = { name: 'look_up', description: 'Returns the tide of a place.' };
 const answered = /^The tool said: .*high at/s;
 const report = (input: { place: string }): string => `high at ${input.place}`;
 
-/** The last request of a model like Gemini has its own thought signatures, not the placeholder for lost ones. */
+/**
+ * Checks that the last request to a model like Gemini has the thought signatures of its answers, not
+ * the placeholder for lost ones.
+ */
 async function expectSignatures(model: string): Promise<void> {
   if (!model.startsWith('gemini')) return;
   const sent = JSON.stringify((await gateway.sandbox.chatRequests('the tide')).at(-1));
@@ -58,7 +62,7 @@ async function expectSignatures(model: string): Promise<void> {
   expect(sent).not.toContain('skip_thought_signature_validator');
 }
 
-/** Three requests were charged: two that called the tool, and the answer. */
+/** Checks that three requests were charged: two that called the tool, and the answer. */
 async function expectThreeTurns(): Promise<void> {
   expect(await settledChatsOf(gateway, caller)).toHaveLength(3);
 }
@@ -257,7 +261,7 @@ describe.each(models)('with %s', (model) => {
 describe('a second question of the AI SDK’s default, which refers to stored answers', () => {
   const provider = (model: string) =>
     createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: caller.key })(model);
-  /** Asks two questions; the first is answered by a tool loop. */
+  /** Sends two questions, of which a tool loop answers the first; returns the second answer. */
   async function converse(
     model: string,
     providerOptions: Record<string, { store: boolean }>,

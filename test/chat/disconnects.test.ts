@@ -16,7 +16,7 @@ interface SentChat {
   stream?: boolean;
   key?: string;
   idempotencyKey?: string;
-  /** Calls that the sandbox has received when the caller disconnects half a second later. */
+  /** Number of calls that the sandbox has received half a second before the caller disconnects. */
   calls?: number;
 }
 
@@ -41,7 +41,10 @@ function send(caller: TestCaller, sent: SentChat, signal?: AbortSignal): Promise
   });
 }
 
-/** Sends a chat and disconnects a little after the provider was called. Returns the text received until then. */
+/**
+ * Sends a chat, disconnects half a second after the provider was called, and returns the text that
+ * was received until then.
+ */
 async function disconnect(caller: TestCaller, sent: SentChat): Promise<string> {
   const { calls = (await chatCalls()) + 1 } = sent;
   const controller = new AbortController();
@@ -56,7 +59,7 @@ async function disconnect(caller: TestCaller, sent: SentChat): Promise<string> {
     for await (const chunk of answer.body ?? [])
       text += Buffer.from(chunk as Uint8Array).toString();
   } catch {
-    // Disconnected.
+    // The caller has disconnected.
   }
   return text;
 }

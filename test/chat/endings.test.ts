@@ -12,13 +12,13 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf, type SentChat } from './raw-chat.ts';
 
-/** No grace: what is due is swept. */
+/** Terms of a sweep without a grace period. */
 const atOnce = { graceMs: 0, everyMs: 1000 };
 const gateway = useGateway({
   env: {
     CHAT_CHECKPOINT_MS: '200',
     CHAT_RESERVATION_TTL_MS: '1000',
-    // Longer than a busy machine keeps anybody waiting who does read, or say something.
+    // Longer than the pauses of readers and providers on a busy machine.
     CHAT_STALL_TIMEOUT_MS: '4000',
     CHAT_SILENCE_TIMEOUT_MS: '6000',
   },
@@ -36,7 +36,7 @@ type Sent = SentChat & { base?: string };
 const open = ({ base = gateway.url, ...sent }: Sent) =>
   openChat(base, { maxTokens: 2000, ...sent });
 
-/** Reads until this many deltas have come. */
+/** Reads until this many deltas have arrived. */
 async function readDeltas(answer: IncomingMessage, count: number): Promise<string> {
   let text = '';
   for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
@@ -46,7 +46,7 @@ async function readDeltas(answer: IncomingMessage, count: number): Promise<strin
   return text;
 }
 
-/** Hangs up once the credits are reserved. */
+/** Sends a chat and disconnects once its credits are reserved. */
 async function leaveEarly(
   caller: TestCaller,
   sent: { content: string; stream: boolean },
@@ -87,7 +87,7 @@ describe('a caller that disconnects', () => {
       expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', reason: 'chat left' });
       expect(row.charged).toBeGreaterThan(0);
       expect(row.charged).toBeLessThanOrEqual(row.amount);
-      // Ten words of five characters, and what was on its way.
+      // Ten words of five characters, and the words that were in transit.
       expect(row.output_tokens).toBeGreaterThanOrEqual(12);
       expect(row.output_tokens).toBeLessThan(60);
       const { input, output } = prices[model];
@@ -222,7 +222,7 @@ describe('a slow reader', () => {
     expect(rows).toHaveLength(8);
     for (const row of rows) {
       expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
-      // 20 MB were on offer, more than any kernel buffers; what the sockets held is all that was paid for.
+      // The provider sent 20 MB, more than kernels buffer; the bytes in the sockets are charged.
       expect(row.charged).toBeLessThanOrEqual(row.amount);
     }
     for (const reader of readers) reader.hangUp();
@@ -284,7 +284,7 @@ describe('an API that stops', () => {
     expect(lost?.state).toBe('reserved');
     const ledger = createChatLedger(gateway.api.services.pool);
     const sweep = () => ledger.sweep(atOnce);
-    // Not before its time.
+    // The reservations have not expired yet.
     expect(await sweep()).toEqual([]);
     const swept: unknown[] = [];
     await expect
@@ -293,7 +293,7 @@ describe('an API that stops', () => {
 
     const charged = await settledChatOf(gateway, started);
     expect(charged).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
-    // What the process had sent before it was killed may have been written after we looked.
+    // A checkpoint that the process sent before it was killed may be written after this read.
     expect(charged.charged).toBeGreaterThanOrEqual(lost?.checkpoint_micro ?? Infinity);
     expect(charged.charged).toBeGreaterThan(0);
     expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });

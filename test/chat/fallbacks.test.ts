@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
-// A provider that hangs is waited for, although its caller has disconnected.
+// The gateway waits for a provider that hangs, although the caller has disconnected.
 const gateway = useGateway({ env: { CHAT_ANSWER_TIMEOUT_MS: '5000' } });
 let caller: TestCaller;
 afterEach(() => gateway.sandbox.clearFaults());
@@ -22,7 +22,7 @@ interface Body {
 }
 const path = '/api/v1/chat';
 const say = (content: string) => [{ role: 'user' as const, content }];
-/** A new caller's chat with these models, the first of which fails so. */
+/** Sends a chat of a new caller with three models, of which the first has these faults. */
 async function send(faults: string, extra: object = {}) {
   await gateway.sandbox.inject({ match: '"gpt-4o"', faults });
   caller = await gateway.newCaller({ credits: 1000 });
@@ -221,7 +221,7 @@ describe('the list of models', () => {
       status: 403,
       body: { error: 'FORBIDDEN' },
     });
-    // By whichever name.
+    // The same model by another name.
     expect(await refused({ model: 'openai/gpt-5-mini' }, limited.key)).toMatchObject({
       status: 403,
     });

@@ -16,13 +16,13 @@ import { bodyOf, openChat, textOf, type SentChat } from './raw-chat.ts';
 
 /**
  * Parallel slow readers; reliability §3.6 requires `SLOW_READERS=200`. Each takes some 10 MB
- * of the kernel's socket buffers, which is why 5 MB would not stall anybody.
+ * of the kernel's socket buffers, so 5 MB would not stall a reader.
  */
 const slowReaders = Number(process.env['SLOW_READERS'] ?? (isWhole ? 20 : 8));
 const keepaliveMs = 150;
 const checkpointMs = 200;
 
-// It kills processes, and a sweeper of its own settles what they leave.
+// The test kills processes, and the sweeper of its own worker settles their chats.
 const gateway = useOwnGateway({
   worker: false,
   env: {
@@ -180,8 +180,8 @@ describe('a caller that disconnects at a random chunk', () => {
     expect(rows).toHaveLength(100);
     for (const row of rows) {
       expect(row.state).toBe('charged');
-      // Four characters are a token by our count. Who left as the last word came is charged by the
-      // provider's: one a word.
+      // The gateway counts a token per four characters. A caller who disconnects after the last word
+      // is charged by the provider's count: one per word.
       const readTokens = (read.get(row.id) ?? Infinity) / 4;
       const least = row.counted_by === 'provider' ? 60 : readTokens;
       expect(row.output_tokens).toBeGreaterThanOrEqual(least);
@@ -197,7 +197,7 @@ describe('an API that is killed in the middle of 20 streams', () => {
     const [api] = await Promise.all([
       gateway.spawn('api', {
         API_PORT: '0',
-        // A busy machine may hold up a record for seconds, and the chat lives on.
+        // On a busy machine, a checkpoint may take seconds.
         CHAT_RESERVATION_TTL_MS: '6000',
       }),
       gateway.spawn('worker'),
@@ -237,7 +237,7 @@ describe('an API that is killed in the middle of 20 streams', () => {
     for (const row of rows) {
       expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
       expect(row.charged).toBe(lost.get(row.id)?.checkpoint_micro);
-      // Never above what was delivered and what one interval may add to it.
+      // At most the output that was delivered, and that of one interval.
       const slack = (2 * checkpointMs) / 20 + 5;
       expect(row.output_tokens).toBeLessThanOrEqual(((delivered.get(row.id) ?? 0) + slack) * 1.25);
     }
@@ -287,13 +287,13 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
       CHAT_STALL_TIMEOUT_MS: '4000',
-      // So many at once on a busy machine: no chat of theirs is lost.
+      // The sweeper must not settle chats of this process on a busy machine.
       CHAT_RESERVATION_TTL_MS: '60000',
     });
     const pid = child.pid ?? 0;
     const base = `http://127.0.0.1:${port}`;
     const sent = { content: '[[words:4000;size=5000]]', maxTokens: 4000, base };
-    // Warm: 5 readers who take all of it.
+    // Warms the heap up with five readers that read everything.
     const quick = await newCaller();
     const sizes = await Promise.all(
       Array.from({ length: 5 }, async () => {
@@ -319,7 +319,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
       for (const row of rows) {
         expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
         expect(row.charged).toBeLessThanOrEqual(row.amount);
-        // 4,000 words of 1,250 tokens were on offer.
+        // The provider sends 4,000 words of 1,250 tokens.
         expect(row.output_tokens).toBeLessThan(5_000_000);
       }
     } finally {
@@ -336,7 +336,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
     await expect.poll(() => openFiles(pid)).toBeLessThan(before.files + 20);
     for (const reader of readers) reader.destroy();
 
-    // It serves on, and ends in good order: nothing hangs.
+    // The process still serves requests, and ends without an error.
     const { answer } = await open({ base, caller: quick, content: 'and now' });
     expect(await textOf(answer)).toContain('[DONE]');
     child.kill('SIGTERM');

@@ -132,7 +132,7 @@ describe('an Idempotency-Key whose chat was charged', () => {
     const broken = await chat(caller, body, 'k');
     expect(broken.text).not.toContain('[DONE]');
     await settledChatsOf(gateway, caller);
-    // The charge may be ahead of the answer for a moment; the database's clock is not ours to turn.
+    // The charge may precede the answer for ten seconds; the test moves its time into the past.
     expect(errorOf(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
     await gateway.database.query(
       `UPDATE reservation SET settled_at = settled_at - interval '1 minute'

@@ -29,7 +29,7 @@ const weather: ChatCompletionTool = {
   type: 'function',
   function: {
     name: 'look_outside',
-    description: 'Tells the weather.',
+    description: 'Returns the weather.',
     parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
   },
 };

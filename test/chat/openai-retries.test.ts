@@ -32,7 +32,7 @@ const newCaller = (credits = 100): Promise<TestCaller> => gateway.newCaller({ cr
 const send = (client: OpenAI, content: string, model = 'gpt-4o') =>
   client.chat.completions.create({ model, messages: [{ role: 'user', content }] });
 let serial = 0;
-/** A fault that strikes this many times, counted for this text alone. */
+/** Returns the marker of a fault that occurs this many times, counted for this text alone. */
 const once = (fault: string): string => `[[${fault}]] question ${(serial += 1)} of ${Date.now()}`;
 
 describe('OpenAI’s client retries', () => {
@@ -57,7 +57,7 @@ describe('OpenAI’s client retries', () => {
     await send(client, once('fail:429x1;retry-after=2'));
     expect(sent.map(({ attempt }) => attempt)).toEqual(['0', '1']);
     const [first, second] = sent;
-    // Its timer may be early by a hair.
+    // The client's timer may end a few milliseconds early.
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1950);
   });
 
@@ -127,7 +127,7 @@ describe('OpenAI’s client does not retry', () => {
       maxRetries: 0,
     });
     const failures: unknown[] = [];
-    // Two of three fall into one minute at least.
+    // At least two of three requests fall into one minute.
     for (let index = 0; index < 3; index += 1) {
       await client.models.retrieve('gpt-4o').catch((error: unknown) => failures.push(error));
     }

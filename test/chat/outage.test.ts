@@ -24,7 +24,7 @@ let database: TestDatabase;
 let pool: DatabasePool;
 let ledger: Ledger;
 let chatLedger: ChatLedger;
-/** The ledger as a process sees it whose Postgres is away now and then. */
+/** Ledger of a process that loses its connection to Postgres while `away` is true. */
 let reached: ChatLedger;
 let away: boolean;
 let organizationId: string;
@@ -104,7 +104,7 @@ const openChats = () =>
     [organizationId],
   );
 
-/** A chat that runs in a process of its own, and was recorded there. */
+/** Starts a chat in a registry of its own, and waits for its first checkpoint. */
 async function runningChat() {
   const checkpointMs = 100;
   const running = new RunningChats({
@@ -127,7 +127,7 @@ describe('a chat', () => {
     const { end, drained } = await runningChat();
     away = true;
     await sleep(ttlMs + 500);
-    // The sweeper is there first.
+    // The sweeper reconnects first.
     expect(await sweep()).toEqual([]);
     away = false;
     await sleep(terms.graceMs + 300);
@@ -142,7 +142,7 @@ describe('a chat', () => {
     away = true;
     await sleep(ttlMs + 300);
     expect(await sweep()).toEqual([]);
-    // Postgres cannot be reached, also by the sweeper, until long after the grace.
+    // The sweeper cannot reach Postgres either, until long after the grace period.
     await sleep(terms.graceMs + terms.everyMs * 3 + 300);
     expect(await sweep()).toEqual([]);
     away = false;
@@ -175,7 +175,7 @@ describe('a chat', () => {
     running.add(chat);
     away = true;
     void running.settle(chat, endOf(reserve));
-    // Longer than the retries of any bounded number of attempts.
+    // Longer than a small number of attempts takes.
     await sleep(isWhole ? 21_000 : 5000);
     expect(await sweep()).toEqual([]);
     away = false;

@@ -22,7 +22,7 @@ afterEach(() => gateway.expectSettled());
 
 const model = 'claude-opus-4-8';
 const wordsMax = 400;
-/** A system prompt of 400 tokens of the sandbox, of its own for each test. */
+/** Makes a system prompt of 400 sandbox tokens, different for each title. */
 const promptOf = (title: string): string =>
   Array.from({ length: wordsMax }, (_, index) => `${title}${index}`).join(' ');
 const marked = (text: string) => ({
@@ -31,7 +31,7 @@ const marked = (text: string) => ({
   cache_control: { type: 'ephemeral' as const },
 });
 
-/** Micro-credits of a chat by the prices of the catalog. */
+/** Calculates the price of a chat in micro-credits by the catalog. */
 function priceOf(tokens: { plain: number; read: number; written: number; output: number }): number {
   const cost = chatModels.find(({ id }) => id === model)?.cost;
   if (!cost?.cachedInputUsdPerMillion || !cost.cacheWriteUsdPerMillion) {

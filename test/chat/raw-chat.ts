@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import type { TestCaller } from '../harness/gateway.ts';
 
-/** The chat that is sent; streamed unless it says otherwise. */
+/** Chat to send; streamed unless `stream` is false. */
 export interface SentChat {
   caller: TestCaller;
   content: string;
@@ -12,7 +12,7 @@ export interface SentChat {
   maxTokens?: number;
 }
 
-/** The JSON of a request's body. */
+/** Returns the JSON of a request's body. */
 export function bodyOf({ content, model, stream, maxTokens }: SentChat): string {
   return JSON.stringify({
     model: model ?? 'gpt-4o',
@@ -22,7 +22,7 @@ export function bodyOf({ content, model, stream, maxTokens }: SentChat): string 
   });
 }
 
-/** Sends it to the API at `base`, and hands over the raw answer. */
+/** Sends a chat to the API at `base`, and returns the raw response. */
 export async function openChat(
   base: string,
   sent: SentChat,
@@ -42,7 +42,7 @@ export async function openChat(
   return { answer, hangUp: () => call.destroy() };
 }
 
-/** All that is left of an answer. */
+/** Reads the rest of a response. */
 export async function textOf(answer: IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of answer) text += String(chunk);

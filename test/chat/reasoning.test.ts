@@ -1,4 +1,7 @@
-/** Reasoning on every chat endpoint: requested by effort or budget, returned with its signatures, and accepted again. */
+/**
+ * Reasoning on every chat endpoint: requested by effort or budget, returned with its signatures,
+ * and accepted again.
+ */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources';

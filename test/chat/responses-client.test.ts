@@ -1,4 +1,4 @@
-/** The Responses API of the official `openai` client, pointed at the gateway, over both upstream protocols. */
+/** The Responses API of the official `openai` client, over both upstream protocols. */
 import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
 import type {
   FunctionTool,
@@ -37,7 +37,7 @@ async function eventsOf(request: ResponseCreateParamsNonStreaming): Promise<Resp
   return events;
 }
 
-/** Types of the events, with a run of equal ones once. */
+/** Returns the types of events; equal consecutive types are listed once. */
 const orderOf = (events: ResponseStreamEvent[]): string[] =>
   events.map(({ type }) => type).filter((type, index, all) => type !== all[index - 1]);
 

@@ -1,5 +1,5 @@
 /**
- * POST /api/v1/chat: the gateway’s own format (spec §2.2–2.4), its refusals, and its reservations.
+ * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), refusals and reservations.
  */
 import { describe, expect, it } from 'vitest';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
@@ -111,7 +111,8 @@ describe('a stream', () => {
       error: 'PROVIDER_ERROR',
       message: 'The provider ended its response unexpectedly.',
       requestId: expect.any(String),
-      // The count of the gateway, because the upstream reports none. 31 and 15 characters were 12 and 4 tokens.
+      // The gateway’s count, because the upstream reports none: 31 and 15 characters are 12 and 4
+      // tokens.
       usage: { inputTokens: 12, outputTokens: 4, totalTokens: 16 },
       creditsConsumed: expect.any(Number),
     });

@@ -13,7 +13,7 @@ interface Answer {
   text: string;
 }
 
-/** A chat by a request target as it is spelled. */
+/** Sends a chat to a request target exactly as it is written. */
 async function send(target: string, body: object, headers: object = {}): Promise<Answer> {
   const { hostname, port } = new URL(gateway.url);
   const sent = request({
@@ -39,8 +39,8 @@ async function send(target: string, body: object, headers: object = {}): Promise
 
 const path = '/api/v1/chat/completions';
 const body = { model: 'gpt-4o', messages: [{ role: 'user', content: 'x' }], max_tokens: 5 };
-/** What differs between two answers to the same request. */
-const own = (text: string) => text.replaceAll(/chat_\w+|"created":\d+/g, '');
+/** Removes the fields that differ between two answers to the same request. */
+const withoutIds = (text: string) => text.replaceAll(/chat_\w+|"created":\d+/g, '');
 const ownHeaders = ['x-ratelimit-remaining', 'x-ratelimit-reset', 'date'];
 const shared = (headers: Answer['headers']) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !ownHeaders.includes(name)));
@@ -60,7 +60,7 @@ describe.each([
       const other = await send(target, sent);
       expect(other).toMatchObject({ status, repeated: [] });
       expect(shared(other.headers)).toEqual(shared(direct.headers));
-      expect(own(other.text)).toBe(own(direct.text));
+      expect(withoutIds(other.text)).toBe(withoutIds(direct.text));
     }
   });
 });

@@ -1,4 +1,4 @@
-/** The body of an upstream's stream, read slowly. */
+/** Stream of an upstream that is read more slowly than it arrives. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

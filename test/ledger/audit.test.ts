@@ -15,7 +15,7 @@ import { startAuditor } from '../../worker/worker-process.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
-/** A connection on which triggers and foreign keys sleep: only so can a promise be broken. */
+/** Connection without triggers and foreign keys, which would reject the violations. */
 let vandal: Client;
 let jobId = '';
 let storageKey = '';
@@ -23,7 +23,6 @@ let storageKey = '';
 const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
 
 beforeAll(async () => {
-  // It breaks the ledger.
   gateway = await startGateway();
   const path = '/api/v1/studio/image/generate';
   const made = await gateway.call(path, { body: { prompt: 'a ledger', async: true } });
@@ -74,7 +73,7 @@ const openReservation = (expires: string) => `
     SELECT r.organization_id, a.sequence + 1, 'reserve:' || r.id, 'reserve', r.id, 0, 0,
       a.posted, a.reserved, now() FROM r JOIN account a USING (organization_id)`;
 
-/** By finding: the statement that breaks the promise. */
+/** Statements that cause a violation, by its finding. */
 const damage: Record<string, string> = {
   'account differs from the sum of its entries': 'UPDATE account SET posted = posted + 1',
   'reserved credits differ from the open reservations': 'UPDATE account SET reserved = 1',
@@ -118,7 +117,8 @@ describe('the audit', () => {
   });
 
   it('finds a missing entry in a sequence', async () => {
-    // The two entries of the failed job cancel each other out: only their numbers are missed.
+    // The two entries of the failed job cancel each other out, so only their sequence numbers are
+    // missing.
     await vandal.query(`DELETE FROM ledger_entry WHERE reservation_id =
       (SELECT id FROM job WHERE status = 'failed') AND kind IN ('reserve', 'release')`);
     expect(found(await audit())).toContain('account differs from the sum of its entries');
@@ -171,7 +171,7 @@ describe('npm run audit', () => {
 
   it('prints its checks, and exits with 1 if there is a violation', async () => {
     const clean = await command(['--submits', gateway.sandbox.url], gateway.env);
-    // The submit that was repeated above is in the sandbox's log for good.
+    // The submit that was repeated above stays in the sandbox's log.
     expect(clean).toMatchObject({ code: 1, stderr: '' });
     const [json, table] = await Promise.all([
       command(['--json'], gateway.env),

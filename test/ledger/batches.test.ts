@@ -15,8 +15,8 @@ afterAll(() => database.drop());
 type Move = Record<string, unknown> & { organizationId: string; id: string };
 
 /**
- * Ids below 4 are at home in organization 0, the others in organization 1, which has a window; some stray
- * into the other, or into organization 2, which has no account.
+ * Moves with ids below 4 are of organization 0, the others of organization 1, which has a window; some
+ * name the other organization, or organization 2, which has no account.
  */
 const named = fc
   .record({
@@ -28,7 +28,7 @@ const named = fc
     organizationId: `org_${stray ?? (number < 4 ? 0 : 1)}`,
   }));
 
-/** Even ids are of jobs. */
+/** Moves of Studio; even ids have a job. */
 const studioMove = fc
   .record({
     named,
@@ -105,7 +105,10 @@ const chatMove = fc
     return { ...head, to, amount: move.amount, reason: to, ...tokens };
   });
 
-/** Ids are global: the two ways work on worlds of their own, which sort alike. */
+/**
+ * Renames the ids in moves, so that each way to apply them has organizations of its own. Renamed ids
+ * have the same order.
+ */
 const inWorld = (world: string, moves: readonly Move[]): Move[] =>
   JSON.parse(JSON.stringify(moves).replaceAll(/\b(org|key|job|chat)_(?=\d)/g, `$1_${world}_`));
 const outOfWorld = (world: string, found: unknown): unknown =>
@@ -141,7 +144,7 @@ async function apply(moves: readonly Move[]): Promise<unknown[]> {
   return row?.answers ?? [];
 }
 
-/** As `ledger_apply` orders a batch. */
+/** Sorts moves as `ledger_apply` sorts a batch. */
 async function applyOneByOne(moves: readonly Move[]): Promise<unknown[]> {
   const answers: unknown[] = [];
   const order = (move: Move): string => `${move.organizationId} ${move.id}`;
@@ -215,7 +218,7 @@ it.each([
   const expected = [...both, ...refusing, ...settling, ...own].toSorted();
   // The seed is printed with a counterexample; SEED=… repeats it.
   const seed = process.env['SEED'] && { seed: Number(process.env['SEED']) };
-  // A rare verdict may need more than one round; one that never comes is not what this test is about.
+  // A rare verdict may need more than one round.
   for (let rounds = 0; rounds < 10 && seen.size < expected.length; rounds += 1) {
     await fc.assert(property, { numRuns: 25, ...seed });
   }

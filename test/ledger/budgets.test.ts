@@ -44,7 +44,7 @@ interface Holder {
   keyId: string;
 }
 
-/** An organization with plenty, and a key that may spend so many micro-credits. */
+/** Makes an organization with enough credits, and a key with this limit in micro-credits. */
 async function holder(limitMicro: number | null, per: Per = 'day'): Promise<Holder> {
   const [pool] = pools as [DatabasePool];
   const made = await createOrganization(pool, { name: 'budgets', windowLimitMicro: null });

@@ -1,4 +1,7 @@
-/** A chat whose numbers Postgres rejects fails alone: other chats are recorded and settled, and the sweeper settles it. */
+/**
+ * A chat whose numbers Postgres rejects fails alone: other chats are recorded and settled, and the
+ * sweeper settles the rejected chat.
+ */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -105,7 +108,7 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   running.add(chat);
   running.started(chat);
   await expect.poll(() => rowOf(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
-  // The caller learns the price; the settlement is repeated in the background.
+  // The response shows the price; the settlement is repeated in the background.
   expect(await running.settle(chat, settlementOf(id, tooMany))).toBe(5);
   await expect
     .poll(() => ledger.sweep({ graceMs: 0, everyMs: 1000 }), { interval: 50 })

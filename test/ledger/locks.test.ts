@@ -57,7 +57,7 @@ afterAll(async () => {
 
 type Move = Record<string, unknown>;
 
-/** Moves of another transaction, which hold the account while `send` waits. */
+/** Runs moves of another transaction, which holds the account while `send` waits. */
 async function meanwhile<Answer>(moves: Move[], send: () => Promise<Answer>): Promise<Answer> {
   await holder.query('BEGIN');
   const own = moves.map((move) => ({ organizationId, ...move }));
@@ -86,7 +86,7 @@ const chat = (id = newId('chat')) =>
     ttlMs: 60_000,
     chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
   });
-/** Lets a chat expire, as an earlier sweep has found; so the next sweep settles it. */
+/** Sets a chat as expired and found by an earlier sweep, so that the next sweep settles it. */
 const expire = (id: string) =>
   database.query(
     `UPDATE reservation SET expires_at = now() - interval '1 s',

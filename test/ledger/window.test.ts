@@ -50,7 +50,7 @@ const settle = (organizationId: string, id: string, amountMicro: number | null) 
     reason: 'test',
   });
 
-/** Moves the window, and what was reserved in it, into the past. */
+/** Moves the window and its reservations into the past. */
 async function age(organizationId: string, interval: string): Promise<void> {
   for (const table of ['account', 'reservation']) {
     await database.query(
