@@ -8,7 +8,7 @@ import type { Provider, ProviderQueue, ProviderResult } from '../providers/provi
 import type { ArtifactStore } from '../storage/artifacts.ts';
 import type { CallName, CallRecords } from '../providers/call-records.ts';
 import { storeResult } from '../providers/call-results.ts';
-import type { NotificationUrls } from '../providers/notifications.ts';
+import type { NotificationUrls } from '../providers/notification-urls.ts';
 
 /** Services that provider calls use. */
 export interface ProviderCallDeps {

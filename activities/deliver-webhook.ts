@@ -7,9 +7,10 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { assert } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
-import { parseRetryAfter } from '../providers/provider-http.ts';
+import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
 import {
   sendMessage,
@@ -30,6 +31,7 @@ export interface DeliveryDeps {
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
+  telemetry: { metrics: Metrics };
   timeoutMs: number;
   retryDelaysMs: readonly number[];
 }
@@ -43,9 +45,10 @@ export function createDeliveries(deps: DeliveryDeps) {
      * last attempt and after 410
      */
     attemptDelivery: async (name: WebhookName): Promise<void> => {
+      // The message is made first, because a message that cannot be made is no attempt.
+      const message = await messageOf(deps, name);
       const begun = await deps.webhooks.begin(name);
       if (!begun) return;
-      const message = await messageOf(deps, name);
       const startedAtMs = performance.now();
       const { retryAfter, ...sent } = await sendMessage(deps.outbound, {
         url: begun.url,
@@ -59,6 +62,9 @@ export function createDeliveries(deps: DeliveryDeps) {
           : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
       await deps.webhooks.end(name.subjectId, begun.number, { ...sent, durationMs, retryInMs });
+      const { callerWebhookAttempts, callerWebhookSeconds } = deps.telemetry.metrics;
+      callerWebhookAttempts.inc({ outcome: sent.outcome });
+      callerWebhookSeconds.observe(durationMs / 1000);
       if (sent.outcome !== 'delivered') throw notDelivered(sent, retryInMs);
     },
     /** Records that an operator has stopped the delivery. */

@@ -16,18 +16,17 @@ import { createChat } from './chat.ts';
 import { createChatLedger } from '../chat/chat-ledger.ts';
 import { createInputCopies } from '../storage/inputs/measured-inputs.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
-import {
-  createNotificationRelay,
-  createInbox,
-  createNotificationUrls,
-} from '../providers/notifications.ts';
+import { createNotificationRelay } from '../providers/notification-relay.ts';
+import { createInbox } from '../providers/notification-inbox.ts';
+import { createNotificationUrls } from '../providers/notification-urls.ts';
 import { createJobReads } from '../jobs/records/job-reads.ts';
 import { createCallRecords } from '../providers/call-records.ts';
 import { createLedger } from '../ledger/ledger.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
 import { observeChatLedger } from '../chat/observed-chat.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
-import { createStatusChecks, createUnknownOutcomes } from '../jobs/records/call-outcomes.ts';
+import { createStatusChecks } from '../jobs/records/status-checks.ts';
+import { createUnknownOutcomes } from '../jobs/records/unknown-outcomes.ts';
 import { createProviders, providerConcurrency } from '../providers/registry.ts';
 import { createRequestFiles, createRecordings } from '../storage/inputs/carried-files.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
@@ -37,7 +36,7 @@ import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';
 import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
 import { createWebhookRelay } from '../webhooks/relay.ts';
-import { createWebhooks, observeWebhooks } from '../webhooks/webhooks.ts';
+import { createWebhooks } from '../webhooks/webhooks.ts';
 
 /** Returns the URL at which callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
@@ -100,7 +99,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
       previousSecret: config.WEBHOOK_SECRET_PREVIOUS,
     }),
     telemetry,
-    webhooks: observeWebhooks(createWebhooks(pool), metrics),
+    webhooks: createWebhooks(pool),
     accountNotices: createAccountNotices(pool),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,

@@ -11,7 +11,7 @@ import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts
 import type { Submitted } from '../providers/provider.ts';
 import { storageReference } from '../storage/inputs/inputs.ts';
 import { decided, recorded, type AcceptedOutcome } from './adopt.ts';
-import { jobSettledBefore } from './attempt.ts';
+import { jobSettledBefore } from './activity-failures.ts';
 import { callOf, providerOf, stored, type ProviderCallDeps } from './called-provider.ts';
 
 /** Outcome of a submit; `paused`: nothing was sent, because an operator has paused the provider. */

@@ -1,13 +1,15 @@
 /** Services of the API endpoints, created once per process. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
-import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';
+import { createReadCalls } from '../jobs/records/job-calls.ts';
+import { createJobOverview } from '../jobs/records/job-reads.ts';
 import { ownerOf } from '../jobs/records/job-owner.ts';
 import { createStuckJobs } from '../jobs/records/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
 import { createSumUsage } from '../ledger/usage-sums.ts';
-import { createReadProviderFigures, createProviderPauses } from '../providers/provider-overview.ts';
+import { createReadProviderFigures } from '../providers/provider-figures.ts';
+import { createProviderPauses } from '../providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';

@@ -1,6 +1,6 @@
 /** Errors for callers, made from failures of chat providers. */
 import { GatewayError } from '../domain/errors.ts';
-import { parseRetryAfter } from '../providers/provider-http.ts';
+import { parseRetryAfter } from '../providers/error-responses.ts';
 
 /** Error of a provider; texts are empty if the provider sent none. */
 interface ErrorReport {

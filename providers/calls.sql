@@ -59,10 +59,10 @@ BEGIN
   RETURN call_found(c);
 END $$;
 
--- Records a change of a call. `refused` (the provider certainly did not accept the call) is
--- recorded only for a call in state `begun`, and `accepted` is not recorded for an answered call:
--- an attempt that is late, or that runs at the same time as another one, must not cause a paid call
--- to be sent again.
+-- Records a change of a call. `refused` (the provider certainly did not accept the call) and
+-- `unknown` are recorded only for a call in state `begun`, and `accepted` is not recorded for an
+-- answered call: an attempt that is late, or that runs at the same time as another one, must not
+-- cause a paid call to be sent again, and must not hide that a notification has named the call.
 -- {state?, operation?, outputs?, progress?, providerRequestId?, message?}
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -81,6 +81,7 @@ BEGIN
     WHERE job_id = job AND call_index = index
       AND CASE change->>'state'
         WHEN 'refused' THEN state = 'begun'
+        WHEN 'unknown' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true
       END;

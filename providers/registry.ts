@@ -1,7 +1,8 @@
 /** Registry of all providers. A new provider needs a folder, an import and a name in the list. */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
-import type { ProviderDefinition, ProviderParts, Provider } from './provider.ts';
+import type { ProviderDefinition, ProviderParts } from './provider-definition.ts';
+import type { Provider } from './provider.ts';
 import elevenlabs from './elevenlabs/index.ts';
 import fal from './fal/index.ts';
 import openai from './openai/index.ts';

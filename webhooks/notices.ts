@@ -13,19 +13,21 @@ import { listedWebhook } from './webhooks.ts';
 
 const limitData = z.object({
   noticeId: z.string(),
-  keyId: z.string().meta({ description: 'The key at which the limit stands.' }),
+  keyId: z.string().meta({ description: 'Key whose limit is near or reached.' }),
   name: z.string(),
   limit: z.number(),
   per: keyBudget.shape.per,
   used: z.number().meta({ description: 'Reserved and charged in this period.' }),
-  resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
+  resetsAt: z.iso.datetime().nullable().meta({ description: 'Null for a limit without a period.' }),
 });
 
 /** Schema of the `data` of each type of account notice; amounts in credits. */
 export const noticeData = {
   'account.balance.low': z.object({
     noticeId: z.string(),
-    credits: z.number().meta({ description: 'The balance; what runs is not deducted.' }),
+    credits: z
+      .number()
+      .meta({ description: 'Balance; credits reserved by running jobs are not deducted.' }),
     threshold: z.number(),
   }),
   'key.limit.near': limitData,

@@ -58,7 +58,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
 
   async function resumeOne(name: WebhookName): Promise<void> {
     await start(name, 'USE_EXISTING');
-    await webhooks.attended(name.subjectId);
+    await webhooks.deliveryStarted(name.subjectId);
     logger.info({ subjectId: name.subjectId }, 'webhook.resumed');
   }
 
@@ -74,8 +74,8 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       }
     },
     async resume() {
-      const forsaken = await webhooks.forsaken();
-      const named = forsaken.map((name) => ({ ...name, id: name.subjectId }));
+      const overdue = await webhooks.overdue();
+      const named = overdue.map((name) => ({ ...name, id: name.subjectId }));
       return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
     },
   };

@@ -6,7 +6,6 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
-import type { Metrics } from '../platform/metrics.ts';
 
 const begunAttempt = z.object({
   url: z.string(),
@@ -157,7 +156,10 @@ function createDeliveryMoves(pool: DatabasePool) {
           INSERT INTO webhook_attempt (subject_id, number) SELECT subject_id, attempts FROM begun
           RETURNING number)
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
-    /** Records the end of an attempt. The state of the webhook follows from its newest attempt. */
+    /**
+     * Records the end of an attempt. The state of the webhook follows from its newest attempt; only
+     * a success changes the state of a webhook whose delivery was stopped.
+     */
     async end(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
@@ -171,7 +173,8 @@ function createDeliveryMoves(pool: DatabasePool) {
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
             + ${overdueAfter}::interval
-        FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}`);
+        FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}
+          AND (w.state = 'delivering' OR ${outcome} = 'delivered')`);
     },
   };
 }
@@ -192,7 +195,7 @@ function createReads(pool: DatabasePool) {
      * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes
      * webhooks without a job.
      */
-    async forsaken(): Promise<readonly WebhookName[]> {
+    async overdue(): Promise<readonly WebhookName[]> {
       await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.subject_id)`);
@@ -206,10 +209,10 @@ function createReads(pool: DatabasePool) {
         ORDER BY w.created_at LIMIT 100`);
     },
     /**
-     * Records that a workflow delivers the webhook, so that `forsaken` does not return it for two
-     * minutes.
+     * Records that a workflow delivers the webhook, so that `overdue` does not return it for
+     * two minutes.
      */
-    async attended(subjectId: string): Promise<void> {
+    async deliveryStarted(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
@@ -235,18 +238,6 @@ function createReads(pool: DatabasePool) {
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
         ORDER BY w.subject_id DESC LIMIT ${limit}`);
-    },
-  };
-}
-
-/** Adds metrics: counts attempts and measures their duration, after their end is recorded. */
-export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
-  return {
-    ...webhooks,
-    async end(subjectId, number, end) {
-      await webhooks.end(subjectId, number, end);
-      metrics.callerWebhookAttempts.inc({ outcome: end.outcome });
-      metrics.callerWebhookSeconds.observe(end.durationMs / 1000);
     },
   };
 }

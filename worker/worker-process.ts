@@ -1,7 +1,6 @@
 /** The worker process: all Temporal workers, the sweeper, the state gauges and the auditor. */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { runAudit, type AuditSources } from '../ledger/audit.ts';
+import type { AuditSources } from '../ledger/audit.ts';
 import { ownerOf } from '../jobs/records/job-owner.ts';
 import { providerDefinitions } from '../providers/registry.ts';
 import { createRelays, openProcess, type Services } from '../activities/services.ts';
@@ -11,6 +10,8 @@ import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
+import { startAuditor } from './auditor.ts';
+import { repeat } from './repeat.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { showState } from './state-gauges.ts';
@@ -119,76 +120,4 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
     }
   };
   return repeat(sweepAndCount, { intervalMs: config.SWEEP_INTERVAL_MS });
-}
-
-interface AuditorOptions {
-  sources: AuditSources;
-  logger: Logger;
-  /** Milliseconds between audits; 0: never. */
-  intervalMs: number;
-  state: StateMetrics;
-}
-
-/** Highest number of findings in a log line. */
-const loggedFindingsMax = 20;
-/**
- * Longest time before the first audit, in milliseconds; it is short so that a wrong state at the
- * start is found soon.
- */
-const firstAuditDelayMs = 5000;
-
-/** Audits repeatedly; returns a function that stops it. */
-export function startAuditor(options: AuditorOptions): () => Promise<void> {
-  const { intervalMs } = options;
-  if (intervalMs === 0) return () => Promise.resolve();
-  const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
-  return repeat(() => audit(options), { intervalMs, firstAfterMs });
-}
-
-async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
-  try {
-    const { checks } = await runAudit(sources);
-    const findings = checks.flatMap(({ name, subjects }) =>
-      subjects.map((subject) => ({ finding: name, subject })),
-    );
-    state.auditRows.set(findings.length);
-    state.auditedAt.setToCurrentTime();
-    if (findings.length === 0) return;
-    logger.error(
-      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
-      'ledger.broken',
-    );
-  } catch (error) {
-    logger.warn({ error }, 'ledger.not_audited');
-  }
-}
-
-interface Pace {
-  /** Milliseconds between the end of a pass and the start of the next. */
-  intervalMs: number;
-  /** Milliseconds before the first pass; by default none. */
-  firstAfterMs?: number;
-}
-
-/**
- * Repeats `pass`, which must handle its own failures.
- * @returns a function that stops the repetition after the current pass
- */
-function repeat(pass: () => Promise<void>, pace: Pace): () => Promise<void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const pause = async (waitMs: number): Promise<void> => {
-    await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
-  };
-  const running = (async () => {
-    if (pace.firstAfterMs !== undefined) await pause(pace.firstAfterMs);
-    while (!signal.aborted) {
-      await pass();
-      await pause(pace.intervalMs);
-    }
-  })();
-  return async () => {
-    stopping.abort();
-    await running;
-  };
 }

@@ -3,7 +3,8 @@
  * now.
  */
 import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
-import type { JobCall, JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
+import type { JobCall } from '../../jobs/records/job-calls.ts';
+import type { JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';

@@ -4,7 +4,8 @@
  * workflow history in Temporal has every attempt.
  */
 import { z } from 'zod';
-import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
+import type { JobCall } from '../../jobs/records/job-calls.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookRecord } from '../../webhooks/webhooks.ts';
 import { toResponse } from '../../domain/json.ts';
 

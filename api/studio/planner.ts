@@ -3,7 +3,7 @@
  * the start (design §3.1); and writes the description of the job that Temporal shows.
  */
 import type { SearchAttributePair } from '@temporalio/common';
-import type { ProviderDefinition } from '../../providers/provider.ts';
+import type { ProviderDefinition } from '../../providers/provider-definition.ts';
 import { providerDefinitions } from '../../providers/registry.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';

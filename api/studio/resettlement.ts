@@ -6,7 +6,7 @@
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { CallFinding } from '../../jobs/records/call-outcomes.ts';
+import type { CallFinding } from '../../jobs/records/status-checks.ts';
 import { ownerOf } from '../../jobs/records/job-owner.ts';
 import { releaseLostJob } from '../../activities/release.ts';
 import { GatewayError } from '../../domain/errors.ts';

@@ -4564,12 +4564,12 @@ export interface components {
                 createdAt: string;
                 data: {
                     noticeId: string;
-                    /** @description The balance; what runs is not deducted. */
+                    /** @description Balance; credits reserved by running jobs are not deducted. */
                     credits: number;
                     threshold: number;
                 } | {
                     noticeId: string;
-                    /** @description The key at which the limit stands. */
+                    /** @description Key whose limit is near or reached. */
                     keyId: string;
                     name: string;
                     limit: number;
@@ -4577,7 +4577,7 @@ export interface components {
                     per: "day" | "week" | "month" | "total";
                     /** @description Reserved and charged in this period. */
                     used: number;
-                    /** @description Null: it never begins again. */
+                    /** @description Null for a limit without a period. */
                     resetsAt: string | null;
                 };
             }[];
@@ -4610,12 +4610,12 @@ export interface components {
                 createdAt: string;
                 data: {
                     noticeId: string;
-                    /** @description The balance; what runs is not deducted. */
+                    /** @description Balance; credits reserved by running jobs are not deducted. */
                     credits: number;
                     threshold: number;
                 } | {
                     noticeId: string;
-                    /** @description The key at which the limit stands. */
+                    /** @description Key whose limit is near or reached. */
                     keyId: string;
                     name: string;
                     limit: number;
@@ -4623,7 +4623,7 @@ export interface components {
                     per: "day" | "week" | "month" | "total";
                     /** @description Reserved and charged in this period. */
                     used: number;
-                    /** @description Null: it never begins again. */
+                    /** @description Null for a limit without a period. */
                     resetsAt: string | null;
                 };
             }[];
@@ -7822,7 +7822,7 @@ export interface operations {
                     timestamp: string;
                     data: {
                         noticeId: string;
-                        /** @description The balance; what runs is not deducted. */
+                        /** @description Balance; credits reserved by running jobs are not deducted. */
                         credits: number;
                         threshold: number;
                     };
@@ -7876,7 +7876,7 @@ export interface operations {
                     timestamp: string;
                     data: {
                         noticeId: string;
-                        /** @description The key at which the limit stands. */
+                        /** @description Key whose limit is near or reached. */
                         keyId: string;
                         name: string;
                         limit: number;
@@ -7884,7 +7884,7 @@ export interface operations {
                         per: "day" | "week" | "month" | "total";
                         /** @description Reserved and charged in this period. */
                         used: number;
-                        /** @description Null: it never begins again. */
+                        /** @description Null for a limit without a period. */
                         resetsAt: string | null;
                     };
                 };
@@ -7937,7 +7937,7 @@ export interface operations {
                     timestamp: string;
                     data: {
                         noticeId: string;
-                        /** @description The key at which the limit stands. */
+                        /** @description Key whose limit is near or reached. */
                         keyId: string;
                         name: string;
                         limit: number;
@@ -7945,7 +7945,7 @@ export interface operations {
                         per: "day" | "week" | "month" | "total";
                         /** @description Reserved and charged in this period. */
                         used: number;
-                        /** @description Null: it never begins again. */
+                        /** @description Null for a limit without a period. */
                         resetsAt: string | null;
                     };
                 };

@@ -157,59 +157,6 @@ async function loadDocuments(
   return new Map(loaded.flat());
 }
 
-/** Schema of a request to a provider. */
-export const jobCall = z.object({
-  index: z.int(),
-  routeIndex: z.int(),
-  provider: z.string(),
-  /** Provider's name of the operation; null if unknown. */
-  providerEndpoint: z.string().nullable(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
-  operation: z.json(),
-  providerRequestId: z.string().nullable(),
-  /**
-   * Responses that refused the call, oldest first; after each of them except the last, the call was
-   * sent again.
-   */
-  refusals: z.array(
-    z.object({
-      routeIndex: z.int(),
-      provider: z.string(),
-      providerRequestId: z.string().nullable(),
-      message: z.string(),
-      refusedAtMs: z.number(),
-    }),
-  ),
-  /** Time at which the call first waited for a paused provider. */
-  pausedAtMs: z.number().nullable(),
-  /**
-   * Number of times that the call was sent. It is sent again only if the provider did not accept
-   * it.
-   */
-  attempts: z.int(),
-  begunAtMs: z.number(),
-  acceptedAtMs: z.number().nullable(),
-  answeredAtMs: z.number().nullable(),
-  notifiedAtMs: z.number().nullable(),
-  updatedAtMs: z.number(),
-});
-export type JobCall = z.infer<typeof jobCall>;
-
-/** Lists the calls of a job in their order. */
-export function createReadCalls(pool: DatabasePool) {
-  return (jobId: string): Promise<readonly JobCall[]> =>
-    pool.any(sql.type(jobCall)`
-      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
-        c.operation, c.provider_request_id AS "providerRequestId", c.attempts,
-        c.refusals, c.paused_at AS "pausedAtMs",
-        c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
-        (SELECT min(n.received_at) FROM provider_notification n
-          WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
-        c.updated_at AS "updatedAtMs"
-      FROM provider_call c
-      WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
-}
-
 /** Organization and key of a job. */
 const jobCaller = z.object({
   organizationName: z.string(),

@@ -1,7 +1,8 @@
 /**
- * Adapter of ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to every call is its
- * result; nothing is queued, so after a lost connection the outcome remains unknown. The adapter uses undici and not
- * the vendor's client, which buffers and retries (docs/providers.md).
+ * Adapter of ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to
+ * every call is its result; nothing is queued, so after a lost connection the outcome remains
+ * unknown. The adapter uses undici and not the vendor's client, which buffers and retries
+ * (docs/providers.md).
  */
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -16,18 +17,21 @@ import {
   failureOfStatus,
   readErrorBody,
   refusedFields,
+  requestIdOf,
+} from '../error-responses.ts';
+import {
   createExchange,
   providerAgent,
-  requestIdOf,
   readJson,
   sendCall,
   type ProviderAnswer,
 } from '../provider-http.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import { defineProvider, type Provider, type ProviderResult } from '../provider.ts';
+import { defineProvider } from '../provider-definition.ts';
+import type { Provider, ProviderResult } from '../provider.ts';
 import { readDetailedSong } from './detailed-song.ts';
 import { count } from '../../platform/config-variables.ts';
-import type { Transcript } from '../../studio/audio-transcribe.ts';
+import { transcriptOf } from './transcript.ts';
 
 interface ElevenlabsOptions {
   apiKey: string;
@@ -37,13 +41,18 @@ interface ElevenlabsOptions {
   storage: Storage;
 }
 
-/** Query for the audio format; all audio has one format, so that the parts of a dialogue can be joined. */
+/**
+ * Query for the audio format; all audio has one format, so that the parts of a dialogue can be
+ * joined.
+ */
 const audioQuery = '?output_format=mp3_44100_128';
 /** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 
-/** Endpoint of ElevenLabs: its path, the form of its body, and the function that reads its response. */
+/**
+ * Endpoint of ElevenLabs: its path, the form of its body, and the function that reads its response.
+ */
 interface Endpoint {
   path: (input: JsonObject) => string;
   read: (response: ProviderAnswer) => Promise<ProviderResult>;
@@ -65,8 +74,8 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
 
 /** Makes the ElevenLabs provider. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
-  // There are no timeouts, because a long song is generated before its first byte is sent; the caller's signal ends
-  // the wait.
+  // There are no timeouts, because a long song is generated before its first byte is sent; the
+  // caller's signal ends the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
     'xi-api-key': options.apiKey,
   });
@@ -86,7 +95,8 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
         const pending = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // The key only identifies the call in the provider's support; the provider does not deduplicate by it.
+          // The key only identifies the call in the provider's support; the provider does not
+          // deduplicate by it.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
@@ -105,9 +115,15 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
 const errorBody = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });
-/** Error codes of the gateway's account: the provider generated nothing, and another provider may accept the call. */
+/**
+ * Error codes of the gateway's account: the provider generated nothing, and another provider may
+ * accept the call.
+ */
 const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
-/** Error codes of the content filters; the code for a song prompt that names an artist is `bad_prompt`. */
+/**
+ * Error codes of the content filters; the code for a song prompt that names an artist is
+ * `bad_prompt`.
+ */
 const policyCodes = new Set([
   'content_against_policy',
   'content_policy_violation',
@@ -115,7 +131,10 @@ const policyCodes = new Set([
   'bad_composition_plan',
   'blocked_by_moderation',
 ]);
-/** Wait before the next attempt when all concurrent requests of the provider's plan are in use, in milliseconds. */
+/**
+ * Wait before the next attempt when all concurrent requests of the provider's plan are in use, in
+ * milliseconds.
+ */
 const busyWaitMs = 3000;
 
 async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
@@ -141,9 +160,9 @@ const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolea
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /**
- * Makes the form of a call. `file` names a stored file, which is copied to the spool first, so that an unreadable
- * file does not interrupt a call that is being sent. All other values become text fields. The caller discards the
- * form after it is sent.
+ * Makes the form of a call. `file` names a stored file, which is copied to the spool first, so that
+ * an unreadable file does not interrupt a call that is being sent. All other values become text
+ * fields. The caller discards the form after it is sent.
  * @throws ProviderFailure `rejected`, `not_accepted`
  */
 async function createForm(
@@ -214,7 +233,8 @@ async function readTranscript(response: ProviderAnswer): Promise<ProviderResult>
 }
 
 /**
- * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does not send it again.
+ * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does
+ * not send it again.
  * @throws ProviderFailure `failed`
  */
 async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise<unknown> {
@@ -230,7 +250,9 @@ export default defineProvider({
   variables: {
     ELEVENLABS_API_KEY: z.string().min(8).optional(),
     ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
-    /** Simultaneous calls per worker process; few, because the provider's plan limits them in total. */
+    /**
+     * Simultaneous calls per worker process; few, because the provider's plan limits them in total.
+     */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   },
   key: 'ELEVENLABS_API_KEY',
@@ -244,48 +266,3 @@ export default defineProvider({
     }),
   sandbox: (url) => ({ ELEVENLABS_BASE_URL: `${url}/elevenlabs` }),
 });
-
-const transcriptBody = z.object({
-  language_code: z.string(),
-  text: z.string(),
-  audio_duration_secs: z.number().nonnegative().nullish(),
-  words: z.array(
-    z.object({
-      text: z.string(),
-      start: z.number().nullish(),
-      end: z.number().nullish(),
-      type: z.enum(['word', 'spacing', 'audio_event']),
-      speaker_id: z.string().nullish(),
-    }),
-  ),
-});
-
-/** Returns the short language code (`en` for `eng`), the form that requests use. */
-function shortCode(code: string): string {
-  try {
-    return Intl.getCanonicalLocales(code)[0] ?? code;
-  } catch {
-    return code;
-  }
-}
-
-/** Returns the transcript of a response body; null if the body has another form. */
-function transcriptOf(body: unknown): Transcript | null {
-  const parsed = transcriptBody.safeParse(body);
-  if (!parsed.success) return null;
-  let atSeconds = 0;
-  const words = parsed.data.words.map((word): Transcript['words'][number] => {
-    // A word without times starts at the end of the word before it.
-    const start = word.start ?? atSeconds;
-    const end = word.end ?? start;
-    atSeconds = end;
-    const { text, type, speaker_id: speaker } = word;
-    return { text, start, end, type, ...(speaker && { speakerId: speaker }) };
-  });
-  return {
-    text: parsed.data.text,
-    language: shortCode(parsed.data.language_code),
-    durationSeconds: parsed.data.audio_duration_secs ?? atSeconds,
-    words,
-  };
-}

@@ -8,27 +8,29 @@
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/artifacts.ts';
-import {
-  defineProvider,
-  type Canceled,
-  type Checked,
-  type CheckOptions,
-  type ProviderOperation,
-  type Provider,
-  type Submission,
-  type Submitted,
+import { defineProvider } from '../provider-definition.ts';
+import type {
+  Canceled,
+  Checked,
+  CheckOptions,
+  ProviderOperation,
+  Provider,
+  Submission,
+  Submitted,
 } from '../provider.ts';
 import {
   createExchange,
   providerAgent,
   readJson,
   sendCall,
+  type ProviderRequest,
+} from '../provider-http.ts';
+import {
   againstPolicy,
   failureOfStatus,
   refusedFields,
   parseRetryAfter,
-  type ProviderRequest,
-} from '../provider-http.ts';
+} from '../error-responses.ts';
 import { createFalVerifier } from './fal-notifications.ts';
 import { count } from '../../platform/config-variables.ts';
 
@@ -71,8 +73,7 @@ function createFalProvider(options: FalOptions): Provider {
         check(exchange, requestUrl(base, operation), checkOptions),
       async cancel(operation, signal): Promise<Canceled> {
         const url = `${requestUrl(base, operation)}/cancel`;
-        const response = await received(exchange({ method: 'PUT', url, signal }));
-        return response.status === 202 || response.status === 200 ? 'requested' : 'already_done';
+        return canceledOf(await received(exchange({ method: 'PUT', url, signal })));
       },
       adopt: (endpoint, id) => ({ endpoint, id }),
       verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
@@ -138,6 +139,16 @@ async function statusOf(
       queuePosition: parsed.data.queue_position ?? null,
     },
   };
+}
+
+/**
+ * Returns the result of a cancel.
+ * @throws ProviderFailure `unreachable` if the response does not show whether fal received it
+ */
+function canceledOf(response: FalResponse): Canceled {
+  if (response.status === 200 || response.status === 202) return 'requested';
+  if (response.status === 400 || response.status === 404) return 'already_done';
+  throw uninformative(response);
 }
 
 /** Waits for a response. @throws ProviderFailure `unreachable` if there is none */
@@ -242,11 +253,7 @@ function failureOfResult(response: FalResponse): Checked {
 
 /** Makes the failure of a check whose response does not show the state of the operation. */
 function uninformative({ status, headers }: FalResponse): ProviderFailure {
-  return new ProviderFailure(
-    'unreachable',
-    `the provider responded to a check with status ${status}`,
-    {
-      retryAfterMs: parseRetryAfter(headers['retry-after']),
-    },
-  );
+  return new ProviderFailure('unreachable', `the provider responded with status ${status}`, {
+    retryAfterMs: parseRetryAfter(headers['retry-after']),
+  });
 }

@@ -7,19 +7,17 @@
  */
 import { z } from 'zod';
 import type { Outbound } from '../../platform/outbound.ts';
+import { againstPolicy, failureOfStatus, readErrorBody, requestIdOf } from '../error-responses.ts';
 import {
-  againstPolicy,
-  failureOfStatus,
-  readErrorBody,
   createExchange,
   providerAgent,
-  requestIdOf,
   sendCall,
   type ProviderAnswer,
   type ProviderRequest,
 } from '../provider-http.ts';
 import type { ProviderFailure } from '../../domain/provider-failure.ts';
-import { defineProvider, type Provider, type Submission, type Submitted } from '../provider.ts';
+import { defineProvider } from '../provider-definition.ts';
+import type { Provider, Submission, Submitted } from '../provider.ts';
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
 import { count } from '../../platform/config-variables.ts';

@@ -1,4 +1,7 @@
-/** Known faults that the tests must find: a text of the sources, its faulty replacement, and the tests that must fail. */
+/**
+ * Known faults that the tests must find: a text of the sources, its faulty replacement, and the
+ * tests that must fail.
+ */
 
 /** A fault in one file; `original` occurs there exactly once. */
 export interface Fault {
@@ -292,14 +295,14 @@ const providers: Fault[] = [
   },
   {
     name: 'the MAC of a notification URL is not checked',
-    file: 'providers/notifications.ts',
+    file: 'providers/notification-urls.ts',
     original: 'isSecret(mac, macOf(address))',
     planted: "mac !== macOf({ ...address, jobId: '' })",
     tests: ['test/api/notification-forgeries.test.ts', 'test/api/webhooks.test.ts'],
   },
   {
     name: 'a notification that cannot be stored is acknowledged',
-    file: 'providers/notifications.ts',
+    file: 'providers/notification-relay.ts',
     original: 'const { deliveries, state } = await inbox.keep(notification);',
     planted:
       "const { deliveries, state } = await inbox.keep(notification).catch(() => ({ deliveries: 1, state: 'received' }));",

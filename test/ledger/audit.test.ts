@@ -11,7 +11,7 @@ import { invariantNames } from '../../ledger/invariants.ts';
 import { ownerOf } from '../../jobs/records/job-owner.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateMetrics } from '../../platform/metrics.ts';
-import { startAuditor } from '../../worker/worker-process.ts';
+import { startAuditor } from '../../worker/auditor.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;

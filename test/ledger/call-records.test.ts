@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
 import { createLedger } from '../../ledger/ledger.ts';
-import { createReadCalls } from '../../jobs/records/job-reads.ts';
+import { createReadCalls } from '../../jobs/records/job-calls.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -101,11 +101,20 @@ describe('a call', () => {
     expect(again).toMatchObject({ verdict: 'accepted', operation });
   });
 
-  it('with outputs can become neither refused nor accepted', async () => {
+  it('that a notification has named stays accepted if its submit fails later', async () => {
+    const call = await begun();
+    await records.accepted({ ...call, operation });
+    await records.unknown(call, null);
+    const again = await records.begin({ ...call, ...route });
+    expect(again).toMatchObject({ verdict: 'accepted', operation });
+  });
+
+  it('with outputs can become neither refused nor accepted nor unknown', async () => {
     const call = await begun();
     await records.accepted({ ...call, operation });
     await records.answered({ ...call, outputs });
     await records.refused(call, refusal);
+    await records.unknown(call, null);
     await records.accepted({ ...call, operation });
     await records.progressed({ ...call, progress: { state: 'generating', queuePosition: 1 } });
     const again = await records.begin({ ...call, ...route });

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CheckOutcome } from '../../activities/check.ts';
 import type { SubmitOutcome } from '../../activities/submit.ts';
 import type { ReserveOutcome } from '../../activities/reserve.ts';
-import { toApplicationFailure } from '../../activities/attempt.ts';
+import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure, type FailureKind } from '../../domain/provider-failure.ts';
 import { checkNow, progressQuery } from '../../jobs/contract.ts';
 import type { CallOutputs, PlannedCall } from '../../jobs/job-plan.ts';

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';
-import { jobCall, type JobRecord } from '../../../jobs/records/job-reads.ts';
+import { jobCall } from '../../../jobs/records/job-calls.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';

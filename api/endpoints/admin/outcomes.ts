@@ -1,8 +1,12 @@
 /** Operators: stuck jobs with the reason, unknown outcomes, and notifications of providers. */
 import { z } from 'zod';
-import { listedCall, outcomeCounts, unknownOutcome } from '../../../jobs/records/call-outcomes.ts';
+import {
+  listedCall,
+  outcomeCounts,
+  unknownOutcome,
+} from '../../../jobs/records/unknown-outcomes.ts';
 import { openWork } from '../../../jobs/records/stuck-jobs.ts';
-import { keptNotification } from '../../../providers/notifications.ts';
+import { keptNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { withNames } from '../../identity/organizations.ts';
 import {

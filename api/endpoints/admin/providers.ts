@@ -4,10 +4,10 @@ import { askToCheck } from '../../../jobs/records/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
-  type ProviderFigures,
   type ProviderLine,
   type ProviderPauses,
-} from '../../../providers/provider-overview.ts';
+} from '../../../providers/provider-pauses.ts';
+import type { ProviderFigures } from '../../../providers/provider-figures.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';

@@ -1,7 +1,6 @@
 /**
- * Status checks of calls from outside their workflow, and the list of jobs that were released
- * without an outcome of the provider. A check requests the status of the recorded operation and
- * moves no credits.
+ * Status checks of calls from outside their workflow. A check requests the status of the recorded
+ * operation and moves no credits.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -105,67 +104,4 @@ function operationOf(provider: Provider | undefined, call: RecordedCall): Provid
   if (call.operation) return call.operation;
   if (!provider?.queue || call.notifiedId === null || call.providerEndpoint === null) return null;
   return provider.queue.adopt(call.providerEndpoint, call.notifiedId);
-}
-
-/** Schema of a call of a job without an outcome. */
-export const listedCall = z.object({
-  index: z.int(),
-  provider: z.string(),
-  state: z.string(),
-  operation: providerOperation.nullable(),
-  /** Time of the first notification that arrived after the workflow had ended. */
-  lateNotificationAtMs: z.number().nullable(),
-});
-
-/** Schema of a job that was released without an outcome of the provider. */
-export const unknownOutcome = z.object({
-  jobId: z.string(),
-  organizationId: z.string(),
-  type: z.string(),
-  model: z.string().nullable(),
-  errorCode: z.string(),
-  creditsMicro: z.number(),
-  releasedAtMs: z.number(),
-  calls: z.array(listedCall),
-});
-type UnknownOutcome = z.infer<typeof unknownOutcome>;
-
-/**
- * Number of jobs whose outcome is being verified, and of jobs that were released without an
- * outcome.
- */
-export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() });
-
-// Same condition as the index `job_without_verdict`.
-const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
-
-/** Reads of the jobs that were released without an outcome. */
-export function createUnknownOutcomes(pool: DatabasePool) {
-  return {
-    /** Lists the jobs, newest first. */
-    list: (page: {
-      beforeId: string | undefined;
-      limit: number;
-    }): Promise<readonly UnknownOutcome[]> => {
-      const before = page.beforeId ?? null;
-      return pool.any(sql.type(unknownOutcome)`
-        SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
-          j.error->>'code' AS "errorCode", r.amount AS "creditsMicro",
-          j.completed_at AS "releasedAtMs",
-          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-              'provider', c.provider, 'state', c.state, 'operation', c.operation,
-              'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM provider_notification n
-                WHERE n.job_id = c.job_id AND n.call_index = c.call_index AND n.state = 'late'))
-              ORDER BY c.call_index)
-            FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
-        FROM job j JOIN reservation r ON r.id = j.id
-        WHERE ${withoutVerdict} AND (${before}::text IS NULL OR j.id < ${before}::text)
-        ORDER BY j.id DESC LIMIT ${page.limit}`);
-    },
-    counts: () =>
-      pool.one(sql.type(outcomeCounts)`SELECT
-        (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
-          WHERE r.state = 'reserved' AND j.verifying) AS verifying,
-        (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released`),
-  };
 }

@@ -1,0 +1,61 @@
+/**
+ * Relay of verified provider notifications: each is stored, and signaled to its workflow. If the
+ * workflow cannot be signaled now, the response is 5xx, so that the provider repeats the
+ * notification. The workflow's own timer checks the call in any case.
+ */
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import type { InboxNotification, NotificationInbox } from './notification-inbox.ts';
+
+interface RelayDeps {
+  client: Client;
+  inbox: NotificationInbox;
+  metrics: Metrics;
+  logger: Logger;
+}
+
+const signalTimeoutMs = 5000;
+
+/** Makes the relay that stores notifications and signals them to workflows. */
+export function createNotificationRelay(deps: RelayDeps) {
+  const { client, inbox, logger } = deps;
+  const { notifications, notificationSeconds } = deps.metrics;
+
+  /** Signals the workflow; returns false if the workflow has ended. */
+  async function signal({ jobId, callIndex, operationId }: InboxNotification): Promise<boolean> {
+    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    try {
+      await client.withDeadline(Date.now() + signalTimeoutMs, () =>
+        handle.signal(providerNotification, { callIndex, operationId }),
+      );
+      return true;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  return {
+    /**
+     * Stores a verified notification and signals it to its workflow once.
+     * @throws Error if it cannot be stored or signaled now; the provider then sends it again
+     */
+    async receive(notification: InboxNotification): Promise<void> {
+      const { provider, jobId, callIndex } = notification;
+      const startedAtMs = performance.now();
+      const { deliveries, state } = await inbox.keep(notification);
+      notifications.inc({ provider, outcome: deliveries === 1 ? 'new' : 'repeated' });
+      if (state !== 'received') return;
+      if (await signal(notification)) {
+        await inbox.mark(notification, 'delivered');
+        notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
+        return;
+      }
+      logger.warn({ jobId, callIndex }, 'provider_notification.late');
+      await inbox.mark(notification, 'late');
+      notifications.inc({ provider, outcome: 'late' });
+    },
+  };
+}

@@ -1,0 +1,62 @@
+/** Figures of provider calls: their number, failures and times. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { firstIdAt } from '../domain/ids.ts';
+import type { DatabasePool } from '../platform/database.ts';
+
+/**
+ * Schema of the figures of a provider in a time step: its calls for jobs that were accepted in that
+ * time and have ended.
+ */
+const providerFigures = z.object({
+  provider: z.string(),
+  /** Index of the time step in which the jobs were accepted; 0 is the oldest. */
+  step: z.number(),
+  calls: z.number(),
+  /**
+   * Number of calls that were refused, failed or had no response. Calls whose input was rejected
+   * are not counted.
+   */
+  failed: z.number(),
+  /**
+   * Median time from sending a call to the report of its end, for completed jobs; null if there are
+   * none.
+   */
+  medianSeconds: z.number().nullable(),
+  /** 95th percentile of the same times; null if there are none. */
+  slowSeconds: z.number().nullable(),
+});
+/** Figures of a provider in a time step. */
+export type ProviderFigures = z.infer<typeof providerFigures>;
+
+/** Time of which figures are read, in equal steps that end now. */
+interface FigureSteps {
+  minutes: number;
+  steps: number;
+}
+
+/** Makes the function that reads the figures of each time step with calls, for each provider. */
+export function createReadProviderFigures(pool: DatabasePool) {
+  return ({ minutes, steps }: FigureSteps): Promise<readonly ProviderFigures[]> => {
+    const startMs = Date.now() - minutes * 60_000;
+    // Job ids are ordered by time, so the query uses the primary key.
+    return pool.any(sql.type(providerFigures)`
+      SELECT c.provider,
+        least(greatest(width_bucket(extract(epoch FROM j.created_at) * 1000, ${startMs},
+          ${startMs + minutes * 60_000}, ${steps}) - 1, 0), ${steps - 1}) AS step,
+        count(*) AS calls,
+        count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('refused', 'unknown')
+          OR j.error->>'code' IN ('PROVIDER_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN')))
+          AS failed,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY t.seconds) AS "medianSeconds",
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY t.seconds) AS "slowSeconds"
+      FROM job j JOIN provider_call c ON c.job_id = j.id
+        LEFT JOIN LATERAL (SELECT extract(epoch FROM coalesce(c.answered_at,
+            (SELECT min(n.received_at) FROM provider_notification n
+              WHERE n.job_id = c.job_id AND n.call_index = c.call_index),
+            j.completed_at) - c.begun_at)::float8 AS seconds
+          WHERE j.status = 'completed' AND c.state IN ('accepted', 'answered')) t ON true
+      WHERE j.id >= ${firstIdAt('job', startMs)} AND j.status <> 'open'
+      GROUP BY 1, 2`);
+  };
+}

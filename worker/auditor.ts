@@ -1,0 +1,47 @@
+/** Repeated audit of the ledger and the results, by a worker process. */
+import { runAudit, type AuditSources } from '../ledger/audit.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { StateMetrics } from '../platform/metrics.ts';
+import { repeat } from './repeat.ts';
+
+interface AuditorOptions {
+  sources: AuditSources;
+  logger: Logger;
+  /** Milliseconds between audits; 0: never. */
+  intervalMs: number;
+  state: StateMetrics;
+}
+
+/** Highest number of findings in a log line. */
+const loggedFindingsMax = 20;
+/**
+ * Longest time before the first audit, in milliseconds; it is short so that a wrong state at the
+ * start is found soon.
+ */
+const firstAuditDelayMs = 5000;
+
+/** Audits repeatedly; returns a function that stops it. */
+export function startAuditor(options: AuditorOptions): () => Promise<void> {
+  const { intervalMs } = options;
+  if (intervalMs === 0) return () => Promise.resolve();
+  const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
+  return repeat(() => audit(options), { intervalMs, firstAfterMs });
+}
+
+async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
+  try {
+    const { checks } = await runAudit(sources);
+    const findings = checks.flatMap(({ name, subjects }) =>
+      subjects.map((subject) => ({ finding: name, subject })),
+    );
+    state.auditRows.set(findings.length);
+    state.auditedAt.setToCurrentTime();
+    if (findings.length === 0) return;
+    logger.error(
+      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
+      'ledger.broken',
+    );
+  } catch (error) {
+    logger.warn({ error }, 'ledger.not_audited');
+  }
+}
