@@ -3,7 +3,7 @@ import type { CallTask, JobPlan } from '../jobs/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
 import { assemble, type AssemblyTask } from './assemble.ts';
-import { attemptInSlot } from './attempt.ts';
+import { attempt, attemptInSlot } from './attempt.ts';
 import { awaitResume } from './await-resume.ts';
 import type { ProviderCallDeps } from './called-provider.ts';
 import { cancel } from './cancel.ts';
@@ -17,8 +17,11 @@ import type { Services } from './services.ts';
 import { store } from './store.ts';
 import { submit } from './submit.ts';
 
-/** Makes the activities of the provider queues. Each is one attempt, in a slot of its provider. */
-export function createProviderActivities(deps: ProviderCallDeps) {
+/**
+ * Makes the activities of provider calls. Each request to a provider runs in a slot of the
+ * provider.
+ */
+export function createCallActivities(deps: ProviderCallDeps) {
   function inSlot<Task extends CallTask, Outcome>(
     activity: (deps: ProviderCallDeps, task: Task) => Promise<Outcome>,
   ) {
@@ -27,14 +30,15 @@ export function createProviderActivities(deps: ProviderCallDeps) {
   }
   return {
     submit: inSlot(submit),
-    adopt: inSlot(adopt),
+    adopt: (task: CallTask) => attempt(() => adopt(deps, task)),
+    awaitResume: (routes: CallTask[]) => awaitResume(deps, routes),
     check: inSlot(check),
     store: inSlot(store),
     cancel: inSlot(cancel),
   };
 }
-/** Activities of the provider queues. */
-export type ProviderActivities = ReturnType<typeof createProviderActivities>;
+/** Activities of provider calls. */
+export type CallActivities = ReturnType<typeof createCallActivities>;
 
 /** Makes all activities; `showJob` returns a job as its callers see it. */
 export function createActivities(
@@ -43,8 +47,7 @@ export function createActivities(
 ) {
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
-    ...createProviderActivities(services),
-    awaitResume: (routes: CallTask[]) => awaitResume(services, routes),
+    ...createCallActivities(services),
     assemble: (task: AssemblyTask) => assemble(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),

@@ -12,14 +12,24 @@ import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 
 const pausedRow = z.object({ provider: z.string() });
+const settledRow = z.object({
+  status: z.enum(['completed', 'failed', 'canceled']),
+  /** Error code of a failed or canceled job; null for a completed one. */
+  errorCode: z.string().nullable(),
+});
+/** End of a job that was settled before, by an earlier run of its workflow or by the sweeper. */
+export type SettledBefore = z.infer<typeof settledRow>;
 
-/**
- * Verdict of the ledger and, for a reserved job, the paused providers, to which no call may be
- * sent.
- */
-export type ReserveOutcome =
-  | Refusal
-  | (Extract<ReserveVerdict, { verdict: 'reserved' }> & { paused: string[] });
+/** Verdict on a job that has a reservation. */
+type Reserved = Extract<ReserveVerdict, { verdict: 'reserved' }> & {
+  /** Paused providers, to which no call may be sent. */
+  paused: string[];
+  /** Null if the job is open. */
+  settledBefore: SettledBefore | null;
+};
+
+/** Verdict of the ledger on a job. */
+export type ReserveOutcome = Refusal | Reserved;
 
 /** Services that `reserve` uses. */
 interface ReserveDeps {
@@ -55,6 +65,11 @@ export async function reserve(
   });
   logger.info({ jobId: plan.jobId, verdict: verdict.verdict }, 'reservation.decided');
   if (verdict.verdict !== 'reserved') return verdict;
+  if (verdict.state !== 'reserved') {
+    const settledBefore = await pool.one(sql.type(settledRow)`
+      SELECT status, error->>'code' AS "errorCode" FROM job WHERE id = ${plan.jobId}`);
+    return { ...verdict, paused: [], settledBefore };
+  }
   const paused = await pool.anyFirst(sql.type(pausedRow)`SELECT provider FROM provider_pause`);
-  return { ...verdict, paused: [...paused] };
+  return { ...verdict, paused: [...paused], settledBefore: null };
 }

@@ -42,6 +42,8 @@ const cachedWorkflowsMax = 2000;
  */
 const workflowTasksMax = 1000;
 const localActivitiesMax = 1000;
+/** Concurrent ordinary activities of the Studio queue, which mostly wait for the database. */
+const studioActivitiesMax = 500;
 /** Concurrent attempts at webhooks, which mostly wait for a receiver. */
 const webhookAttemptsMax = 100;
 
@@ -76,6 +78,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     maxCachedWorkflows: cachedWorkflowsMax,
     maxConcurrentWorkflowTaskExecutions: workflowTasksMax,
     maxConcurrentLocalActivityExecutions: localActivitiesMax,
+    maxConcurrentActivityTaskExecutions: studioActivitiesMax,
   });
   const providers = await Promise.all(
     [...providerConcurrency(config)].map(([name, concurrent]) =>
@@ -122,8 +125,8 @@ function versionOf(config: Config): WorkerDeploymentOptions | null {
 }
 
 function callsOnly(activities: Activities): Partial<Activities> {
-  const { submit, adopt, check, store, cancel } = activities;
-  return { submit, adopt, check, store, cancel };
+  const { submit, check, store, cancel } = activities;
+  return { submit, check, store, cancel };
 }
 
 async function runAll(workers: Worker[]): Promise<void> {

@@ -5,120 +5,120 @@
  * idempotent by their records, because an attempt that timed out may still complete.
  */
 import {
+  ActivityCancellationType,
+  CancellationScope,
   condition,
   proxyActivities,
   proxyLocalActivities,
-  ActivityFailure,
-  ApplicationFailure,
-  TimeoutFailure,
   type ActivityOptions,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
-import type { ProgressReport, JobSignals } from './running-job.ts';
-
-/** A job with its workflow and signals. */
-export interface RunningJob {
-  plan: JobPlan;
-  signals: JobSignals;
-  progress: ProgressReport;
-}
-
-/** Steps of a job; each is a row of its timeline. */
-export type Verb =
-  | 'reserve'
-  | 'submit'
-  | 'adopt'
-  | 'awaitResume'
-  | 'check'
-  | 'store'
-  | 'cancel'
-  | 'assemble'
-  | 'charge'
-  | 'release'
-  | 'markVerifying';
+import { failureOf } from './failures.ts';
+import type { RunningJob } from './running-job.ts';
+import type { Step, StepCall, Verb } from './step.ts';
 
 type JobActivities = Pick<Activities, Verb>;
-
-/** One step. */
-export interface Step {
-  verb: Verb;
-  /** Text of the step's row in the Temporal UI. */
-  summary: string;
-  /** Call of the step, by one of its routes. */
-  of?: { call: PlannedCall; route: CallRoute };
-}
 
 /**
  * Limit of a first attempt. Most steps end sooner, and no step runs longer than this without a row
  * that shows it.
  */
-const firstAttemptMax = '3s';
+const firstAttemptMaxMs = 3000;
 
 const backoff = {
   initialInterval: '500ms',
   backoffCoefficient: 2,
   maximumInterval: '20s',
 } as const;
+
+/** Policy of a step. */
+interface Policy extends ActivityOptions {
+  /** Steps whose first attempt is a local activity. */
+  local: 'all' | 'none' | ((call: StepCall) => boolean);
+  /** Task queue of the ordinary activity: that of the call's provider, or that of the workflow. */
+  queue: 'provider' | 'studio';
+  /** True if no attempt starts after the job's deadline or after a cancel of the job. */
+  stopsWithJob?: true;
+}
+
 /**
- * Retry policy of settlements: they are retried for days, and succeed within half a minute after an
+ * Policy of settlements: they are retried for days, and succeed within half a minute after an
  * outage.
  */
-const settling: ActivityOptions = {
+const settling: Policy = {
+  local: 'all',
+  queue: 'studio',
   startToCloseTimeout: '20s',
   scheduleToCloseTimeout: '7 days',
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
-/** Policy of a step as an ordinary activity. */
-interface Policy extends ActivityOptions {
-  /**
-   * True if the step waits on the task queue of its provider; other steps run on the workflow's
-   * queue.
-   */
-  byProvider?: true;
-}
-
 /** Time to store a result that a submit returned, and to record the submit, in milliseconds. */
 const afterSubmitMs = 300_000;
 
-/** Policies by step. A step without `scheduleToCloseTimeout` ends with its job. */
+/**
+ * Policies by step. Without `scheduleToCloseTimeout`, a step ends with its job; without
+ * `startToCloseTimeout`, an attempt ends after the provider's limit and `afterSubmitMs`.
+ */
 const policies: Record<Verb, Policy> = {
-  // After half a minute, a retry by the caller is better than a longer wait.
-  reserve: { startToCloseTimeout: '20s', scheduleToCloseTimeout: '40s', retry: backoff },
-  // One attempt ends after the provider's limit and `afterSubmitMs`. The call counts refusals.
-  submit: { byProvider: true, heartbeatTimeout: '15s', retry: backoff },
-  // Same limits as the submit whose record is read.
-  adopt: { byProvider: true, heartbeatTimeout: '15s', retry: backoff },
+  reserve: {
+    local: 'all',
+    queue: 'studio',
+    startToCloseTimeout: '20s',
+    // After half a minute, a retry by the caller is better than a longer wait.
+    scheduleToCloseTimeout: '40s',
+    retry: backoff,
+  },
+  // The number of refusals is limited by the activity (`CallTask.refusalsMax`).
+  submit: {
+    // A provider without notifications responds with the result, after the whole work.
+    local: ({ route }) => route.notifies,
+    queue: 'provider',
+    stopsWithJob: true,
+    // An attempt that is sending the call when the job is canceled ends by itself.
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    heartbeatTimeout: '15s',
+    retry: backoff,
+  },
+  // The activity reads the record of a submit and calls no provider; it waits while that submit is
+  // in progress.
+  adopt: { local: 'none', queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
   // The activity fails while the provider is paused, until the workflow cancels it: failed attempts
   // add no history events.
   awaitResume: {
+    local: 'none',
+    queue: 'studio',
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: '7 days',
     retry: { initialInterval: '1 minute', backoffCoefficient: 1 },
   },
   check: {
-    byProvider: true,
+    local: 'all',
+    queue: 'provider',
     startToCloseTimeout: '50s',
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  // 45 seconds for the result, two minutes to read each output, and the time to convert them.
+  // 45 seconds for the result, two minutes to read each output, and the time to convert them. A
+  // result has priority over the checks and submits that wait on the provider's queue.
   store: {
-    byProvider: true,
+    local: ({ call }) => call.output.medium !== 'video',
+    queue: 'provider',
     startToCloseTimeout: '5 minutes',
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
-    // Priority over the checks and submits that wait on the provider's queue.
     priority: { priorityKey: 2 },
   },
   cancel: {
-    byProvider: true,
+    local: 'all',
+    queue: 'provider',
     startToCloseTimeout: '50s',
     heartbeatTimeout: '15s',
-    retry: { maximumAttempts: 3 },
+    retry: { ...backoff, maximumAttempts: 6 },
   },
   assemble: {
+    local: 'all',
+    queue: 'studio',
     startToCloseTimeout: '5 minutes',
     scheduleToCloseTimeout: '15 minutes',
     heartbeatTimeout: '15s',
@@ -129,6 +129,9 @@ const policies: Record<Verb, Policy> = {
   markVerifying: settling,
 };
 
+/** Function that calls the activity of a step with its input. */
+type Attempt<Outcome> = (activities: JobActivities) => Promise<Outcome>;
+
 /**
  * Runs a step. If the first attempt of `submit` times out, the step fails, because the call may
  * have been sent.
@@ -137,107 +140,76 @@ const policies: Record<Verb, Policy> = {
 export async function run<Outcome>(
   job: RunningJob,
   step: Step,
-  attempt: (activities: JobActivities) => Promise<Outcome>,
+  attempt: Attempt<Outcome>,
 ): Promise<Outcome> {
-  if (startsLocally(job.plan, step)) {
+  if (startsLocally(job, step)) {
+    const options = {
+      scheduleToCloseTimeout: firstAttemptMaxMs,
+      retry: { maximumAttempts: 1 },
+      summary: step.summary,
+    };
     try {
-      return await attempt(
-        proxyLocalActivities<JobActivities>({
-          scheduleToCloseTimeout: firstAttemptMax,
-          retry: { maximumAttempts: 1 },
-          summary: step.summary,
-        }),
-      );
+      return await attempt(proxyLocalActivities<JobActivities>(options));
     } catch (error) {
       await beforeRetry(job, step, error);
     }
   }
-  return attempt(ordinaryActivities(job.plan, step));
+  return runAsActivity(job, step, attempt);
 }
 
 /**
- * Returns whether the first attempt is a local activity; false for steps that take longer than its
- * limit.
+ * Runs a step as an ordinary activity from its first attempt.
+ * @throws the failure of the last attempt (`failureOf`)
  */
-function startsLocally({ calls }: JobPlan, { verb, of }: Step): boolean {
-  if (verb === 'adopt' || verb === 'awaitResume') return false;
-  if (!of) return true;
+export function runAsActivity<Outcome>(
+  job: RunningJob,
+  step: Step,
+  attempt: Attempt<Outcome>,
+): Promise<Outcome> {
+  const { plan, signals } = job;
+  const { verb, summary, of } = step;
+  const { local: _, queue, stopsWithJob, priority, ...options } = policies[verb];
+  const activities = proxyActivities<JobActivities>({
+    scheduleToCloseTimeout: attemptsMaxMs(job, step),
+    ...(of && { startToCloseTimeout: of.route.submitTimeoutMs + afterSubmitMs }),
+    ...options,
+    ...(of && queue === 'provider' && { taskQueue: of.route.taskQueue }),
+    priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
+    summary,
+  });
+  if (!stopsWithJob) return attempt(activities);
+  const scope = new CancellationScope();
+  void signals.canceled.then(() => scope.cancel());
+  return scope.run(() => attempt(activities));
+}
+
+/** Returns whether the first attempt of a step is a local activity. */
+function startsLocally({ plan }: RunningJob, { verb, of }: Step): boolean {
   // In a replay, results of parallel local activities can be grouped differently than in the
   // original run.
-  if (calls.length > 1) return false;
-  // A provider without notifications responds to the submit with the result, after the whole work.
-  if (verb === 'submit') return of.route.notifies;
-  return verb !== 'store' || of.call.output.medium !== 'video';
+  if (of && plan.calls.length > 1) return false;
+  const { local } = policies[verb];
+  return typeof local === 'function' ? of !== undefined && local(of) : local === 'all';
+}
+
+/** Returns the time that all attempts of a step may take, in milliseconds from now. */
+function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { verb }: Step): number {
+  return policies[verb].stopsWithJob
+    ? Math.max(1, deadlineAtMs - Date.now())
+    : plan.deadlineMs + plan.outcomeWaitMs;
 }
 
 /** Returns if a step may continue after a failed first attempt; otherwise throws the failure. */
-async function beforeRetry(
-  { plan, signals, progress }: RunningJob,
-  step: Step,
-  error: unknown,
-): Promise<void> {
+async function beforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
+  const { signals, progress } = job;
   const failure = failureOf(error);
   const { type, isFinal, retryAfterMs } = failure;
   if (isFinal) throw error;
   if (type !== 'PROVIDER_BUSY') progress.failed(step, failure);
   if (type === null && step.verb === 'submit') throw error;
   if (retryAfterMs === null) return;
-  // As for ordinary activities in Temporal: if the retry delay is longer than the job, the step
-  // fails.
-  if (retryAfterMs > plan.deadlineMs) throw error;
-  const summary = 'the provider asks to wait';
+  // As for ordinary activities in Temporal: if the retry delay ends too late, the step fails.
+  if (retryAfterMs > attemptsMaxMs(job, step)) throw error;
+  const summary = 'Retry-After of the provider';
   if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
-}
-
-function ordinaryActivities(plan: JobPlan, { verb, summary, of }: Step): JobActivities {
-  const { byProvider, priority, ...options } = policies[verb];
-  return proxyActivities<JobActivities>({
-    scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
-    ...(of && { startToCloseTimeout: of.route.submitTimeoutMs + afterSubmitMs }),
-    ...options,
-    ...(byProvider && of && { taskQueue: of.route.taskQueue }),
-    priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
-    summary,
-  });
-}
-
-/** Failure of a step's last attempt. */
-export interface StepFailure {
-  /**
-   * Code of the error table, or failure type of an activity (activities/attempt.ts); null for a
-   * timeout.
-   */
-  type: string | null;
-  message: string;
-  /** True if another attempt would fail in the same way. */
-  isFinal: boolean;
-  /** Retry delay of the provider, if it sent one. */
-  retryAfterMs: number | null;
-}
-
-/** Reads the cause of an activity failure. */
-export function failureOf(error: unknown): StepFailure {
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (!(cause instanceof ApplicationFailure)) {
-    const said = error instanceof Error ? error.message : String(error);
-    const message = cause instanceof TimeoutFailure ? 'no response in time' : said;
-    return { type: null, message, isFinal: false, retryAfterMs: null };
-  }
-  const { type, message, nonRetryable, details } = cause;
-  return {
-    type: type ?? null,
-    message,
-    isFinal: nonRetryable ?? false,
-    retryAfterMs: retryAfterOf(details?.[0]),
-  };
-}
-
-function retryAfterOf(detail: unknown): number | null {
-  const isNamed = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
-  return isNamed && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
-}
-
-/** Makes a failure that ends a call or the job; `code` is of the error table. */
-export function failed(code: string, message: string): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(message, code);
 }

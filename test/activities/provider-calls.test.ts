@@ -17,8 +17,7 @@ import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createInbox } from '../../providers/notification-inbox.ts';
 import { createNotificationUrls } from '../../providers/notification-urls.ts';
 import type { ProviderCallDeps } from '../../activities/called-provider.ts';
-import { awaitResume } from '../../activities/await-resume.ts';
-import { createProviderActivities, type ProviderActivities } from '../../activities/index.ts';
+import { createCallActivities, type CallActivities } from '../../activities/index.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { Provider, Submission, Submitted } from '../../providers/provider.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
@@ -38,7 +37,7 @@ const secret = 'a secret of thirty-two characters or more';
 const publicBaseUrl = 'http://gateway.example';
 const logger = createLogger('test', 'silent');
 
-/** The way to the database, which can be cut. */
+/** Proxy to the database whose connections can be cut. */
 interface Way {
   url: string;
   cut: () => void;
@@ -115,7 +114,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A job of one call whose credits are reserved. */
+/** Makes the call of a job whose credits are reserved. */
 async function newTask(): Promise<CallTask> {
   const { organizationId, keyId } = owner;
   const jobId = newId('job');
@@ -149,13 +148,13 @@ async function newTask(): Promise<CallTask> {
 }
 
 interface Process {
-  calls: ProviderActivities;
+  calls: CallActivities;
   slots: Map<string, number>;
-  /** What was sent to the provider. */
+  /** Submissions that the provider received. */
   sent: Submission[];
 }
 
-/** A process with room for two calls of a provider that answers a submit like this. */
+/** Makes the activities of a process with two slots; `answer` responds to submits. */
 function processWith(answer: () => Promise<Submitted>): Process {
   const sent: Submission[] = [];
   const provider: Provider = {
@@ -176,11 +175,11 @@ function processWith(answer: () => Promise<Submitted>): Process {
   };
   const slots = new Map([['own', 2]]);
   const providers = new Map([[provider.name, provider]]);
-  return { calls: createProviderActivities({ ...deps, providers, slots }), slots, sent };
+  return { calls: createCallActivities({ ...deps, providers, slots }), slots, sent };
 }
 
 const taken: Submitted = { kind: 'operation', operation: { id: 'op-1' } };
-/** The SDK warns of each attempt that fails: here most are meant to. */
+/** Logger without the SDK's warnings of failed attempts, which are expected. */
 const quiet = { logger: new DefaultLogger('ERROR') };
 const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
 const fromQueue = (attempt = 1) => new MockActivityEnvironment({ isLocal: false, attempt }, quiet);
@@ -293,16 +292,14 @@ describe('a submit', () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => taken);
     await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
-    await expect(
-      fromQueue().run((routes: CallTask[]) => awaitResume(deps, routes), [task]),
-    ).rejects.toMatchObject({
+    await expect(fromQueue().run(calls.awaitResume, [task])).rejects.toMatchObject({
       type: 'PROVIDER_PAUSED',
       nonRetryable: false,
     });
     expect(await stateOf(task)).toBe('waiting');
     expect(await inTask().run(calls.submit, task)).toEqual({ kind: 'paused' });
     await database.query('DELETE FROM provider_pause');
-    await fromQueue().run((routes: CallTask[]) => awaitResume(deps, routes), [task]);
+    await fromQueue().run(calls.awaitResume, [task]);
     expect(await stateOf(task)).toBe('waiting');
     expect(sent).toEqual([]);
     expect(await inTask().run(calls.submit, task)).toEqual(taken);
@@ -327,7 +324,7 @@ describe('a submit', () => {
     });
     expect(sent).toEqual([]);
     expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
-    // Neither has kept its place.
+    // Both attempts have returned their slots.
     expect(slots.get('own')).toBe(0);
   });
 
@@ -337,7 +334,7 @@ describe('a submit', () => {
       throw new ProviderFailure('not_accepted', 'not now', { retryAfterMs: 40 });
     });
     const refused = (nonRetryable: boolean) => ({ type: 'PROVIDER_NOT_ACCEPTED', nonRetryable });
-    // In a workflow task there is one attempt, which is not of the queue's.
+    // The local attempt is not counted as an attempt of the task queue.
     await expect(inTask(task.refusalsMax).run(calls.submit, task)).rejects.toMatchObject({
       ...refused(false),
       details: [{ retryAfterMs: 40 }],

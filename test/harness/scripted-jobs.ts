@@ -62,6 +62,7 @@ export interface JobEnd {
   provider: string | undefined;
   requests: string[] | undefined;
   errorCode: string | undefined;
+  billingState: string | undefined;
 }
 
 /** A running job. */
@@ -126,6 +127,7 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
     createdAt: new Date().toISOString(),
     balance,
     paused: [],
+    settledBefore: null,
   }),
   submit: async ({ callIndex, route }) => ({
     kind: 'operation',
@@ -307,6 +309,7 @@ async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
     provider: shown.get(searchAttributes.provider),
     requests: shown.get(searchAttributes.providerRequestId),
     errorCode: shown.get(searchAttributes.errorCode),
+    billingState: shown.get(searchAttributes.billingState),
   };
 }
 

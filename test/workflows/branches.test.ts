@@ -10,7 +10,7 @@ import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CheckOutcome } from '../../activities/check.ts';
 import type { SubmitOutcome } from '../../activities/submit.ts';
-import type { ReserveOutcome } from '../../activities/reserve.ts';
+import type { ReserveOutcome, SettledBefore } from '../../activities/reserve.ts';
 import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure, type FailureKind } from '../../domain/provider-failure.ts';
 import { checkNow, progressQuery } from '../../jobs/contract.ts';
@@ -33,13 +33,13 @@ beforeAll(async () => {
 });
 afterAll(() => scripted.close());
 
-/** As an activity fails when its provider does. */
+/** Returns the failure of an activity whose provider has failed. */
 function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
   return toApplicationFailure(new ProviderFailure(kind, `it is ${kind}`, extras), false) as Error;
 }
-/** As the last attempt that a provider may refuse. */
+/** Failure of the last attempt that a provider may refuse. */
 const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), true);
-/** A fault of ours, tried again at once. */
+/** Failure inside the gateway, after which Temporal retries at once. */
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
 
@@ -54,28 +54,29 @@ const settledNow = {
   verdict: 'settled',
   balance: { posted: 0, reserved: 0, available: 0 },
 } as const;
-const reserved = (state: string) => ({
+const reserved = (settledBefore: SettledBefore | null = null) => ({
   verdict: 'reserved' as const,
-  repeated: state !== 'reserved',
-  state,
+  repeated: settledBefore !== null,
+  state: settledBefore ? 'released' : 'reserved',
   createdAt: new Date().toISOString(),
   balance: settledNow.balance,
   paused: [],
+  settledBefore,
 });
 
-const pausedFal = { ...reserved('reserved'), paused: ['fal'] };
-/** As the activity fails while the provider is paused. */
+const pausedFal = { ...reserved(), paused: ['fal'] };
+/** Failure of `awaitResume` while the provider is paused. */
 const paused = ApplicationFailure.create({ message: 'paused: fal', type: 'PROVIDER_PAUSED' });
 const stillPaused = inTurn<unknown, void>(paused);
 
-/** A door that an activity waits at until the test opens it. */
+/** Makes a gate at which an activity waits until the test opens it. */
 function gate(): { open: () => void; passed: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { open: resolve, passed: promise };
 }
 
-/** A provider that is asked so rarely that only a notification, or the test, has it asked. */
-const askedRarely = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall[] } => ({
+/** Calls whose first timer fires so late that only a notification or a signal causes a check. */
+const checkedRarely = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall[] } => ({
   calls: [scripted.call({ firstCheckMs: 50_000, ...changes })],
 });
 const twoRoutes = (): { calls: PlannedCall[] } => ({
@@ -101,7 +102,7 @@ describeJobs('a step', () => {
     expect(job.inputsOf('check')).toEqual([
       { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' } },
     ]);
-    // One of three was delivered.
+    // One of the three requested images was delivered.
     expect(job.inputsOf('charge')).toEqual([
       { jobId, organizationId, chargeMicro: 1_000_000, outputs: [outputsOf(0)] },
     ]);
@@ -130,7 +131,7 @@ describeJobs('a step', () => {
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal works on it/) }],
     });
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'adopt on fal', 'check', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'adopt on studio', 'check', 'store', 'charge']);
     expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
     expect(end.progress.failures).toEqual([expect.stringContaining('submit of call 1')]);
   });
@@ -143,7 +144,7 @@ describeJobs('a step', () => {
   });
 
   it('is retried until it works if it fails inside the gateway', async () => {
-    const { reserve, charge } = { reserve: reserved('reserved'), charge: settledNow };
+    const { reserve, charge } = { reserve: reserved(), charge: settledNow };
     const job = await scripted.start({
       reserve: inTurn(fault(), fault(), reserve),
       charge: inTurn(fault(), fault(), { ...charge, state: 'charged', charged: 7 }),
@@ -202,6 +203,7 @@ describeJobs('a cancellation', () => {
   const canceled = {
     failure: { type: 'CANCELED' },
     errorCode: 'CANCELED',
+    billingState: 'released',
     details: expect.stringMatching(/^\*\*released 1 credits: CANCELED, /),
   };
 
@@ -209,7 +211,7 @@ describeJobs('a cancellation', () => {
     const door = gate();
     const reserve = inTurn<unknown, ReserveOutcome>(fault(), async () => {
       await door.passed;
-      return reserved('reserved');
+      return reserved();
     });
     const job = await scripted.start({ reserve });
     await job.called('reserve', 2);
@@ -251,6 +253,35 @@ describeJobs('a cancellation', () => {
     expect(end).toMatchObject(canceled);
   });
 
+  it('between two attempts of a submit ends the job, and the call is not sent again', async () => {
+    const busy = failure('not_accepted', { retryAfterMs: 40_000 });
+    const submit = inTurn<unknown, SubmitOutcome>(failure('not_accepted'), busy, operation);
+    const job = await scripted.start({ submit });
+    await job.called('submit', 2);
+    await sleep(300);
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'adopt on studio', 'release']);
+    expect(end).toMatchObject(canceled);
+  });
+
+  it('during a queued submit waits for its response, then asks the provider to stop', async () => {
+    const door = gate();
+    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
+      await door.passed;
+      return operation;
+    });
+    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
+    const job = await scripted.start({ submit, check }, checkedRarely());
+    await job.called('submit', 2);
+    await job.handle.cancel();
+    await sleep(300);
+    door.open();
+    const end = await job.end();
+    expect(end.steps.slice(2)).toEqual(['submit on fal', 'check', 'cancel', 'check', 'release']);
+    expect(end).toMatchObject(canceled);
+  });
+
   it('during a submit waits for its response, then asks the provider to stop', async () => {
     const door = gate();
     const submit = inTurn(async () => {
@@ -258,7 +289,7 @@ describeJobs('a cancellation', () => {
       return operation;
     });
     const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ submit, check }, askedRarely());
+    const job = await scripted.start({ submit, check }, checkedRarely());
     await job.called('submit');
     await job.handle.cancel();
     door.open();
@@ -283,7 +314,7 @@ describeJobs('a cancellation', () => {
   it('that does not reach the provider changes nothing', async () => {
     const check = inTurn<unknown, CheckOutcome>(pending, ended);
     const cancel = inTurn<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
-    const job = await scripted.start({ check, cancel }, askedRarely());
+    const job = await scripted.start({ check, cancel }, checkedRarely());
     await job.called('submit');
     await job.handle.cancel();
     const end = await job.end();
@@ -298,7 +329,7 @@ describeJobs('a cancellation', () => {
     'during %s comes too late to change the result',
     async (verb) => {
       const door = gate();
-      /** The first attempt is over: the cancel is not hidden behind it. */
+      /** Fails the first attempt, so that the cancel arrives during an ordinary activity. */
       const slowly = <Outcome>(outcome: Outcome) =>
         inTurn<unknown, Outcome>(fault(), async () => {
           await door.passed;
@@ -359,7 +390,7 @@ describeJobs('after the deadline', () => {
   const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
 
   it('the provider receives a cancel, and the outcome is unknown if it does not confirm an end', async () => {
-    const job = await scripted.start({ check: inTurn(pending) }, { ...askedRarely(), ...soon });
+    const job = await scripted.start({ check: inTurn(pending) }, { ...checkedRarely(), ...soon });
     const end = await job.end();
     expect(end.steps).toEqual([
       'reserve',
@@ -383,10 +414,27 @@ describeJobs('after the deadline', () => {
     ]);
   });
 
+  it('no call is sent, although its provider accepts calls again', async () => {
+    const busy = failure('not_accepted', { retryAfterMs: 30_000 });
+    const submit = inTurn<unknown, SubmitOutcome>(failure('not_accepted'), busy, operation);
+    const job = await scripted.start({ submit }, { deadlineMs: 10_000 });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'release']);
+    expect(end.failure?.type).toBe('PROVIDER_ERROR');
+  });
+
+  it('a call that still waits for a worker of its provider is not sent', async () => {
+    const routes = [scripted.route('fal', { notifies: false, taskQueue: 'no-worker' })];
+    const calls = [scripted.call({ routes })];
+    const end = await (await scripted.start({}, { calls, deadlineMs: 1200 })).end();
+    expect(end.steps).toEqual(['reserve', 'adopt on studio', 'release']);
+    expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
+  });
+
   it('a late result is kept: delivered outputs are charged', async () => {
     const job = await scripted.start(
       { check: inTurn(pending) },
-      { ...askedRarely(), ...soon, outcomeWaitMs: 50_000 },
+      { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 },
     );
     await job.called('markVerifying');
     await job.notify();
@@ -397,7 +445,7 @@ describeJobs('after the deadline', () => {
 
   it('a call that the provider canceled fails with DEADLINE_EXCEEDED', async () => {
     const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ check }, { ...askedRarely(), ...soon });
+    const job = await scripted.start({ check }, { ...checkedRarely(), ...soon });
     const end = await job.end();
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
     expect(end.errorCode).toBe('DEADLINE_EXCEEDED');
@@ -517,6 +565,17 @@ describeJobs('a provider that does not accept the call', () => {
     expect(end.provider).toBe('openai');
   });
 
+  it('is called again through its queue if it refuses after more than three seconds', async () => {
+    const slowly = async (): Promise<SubmitOutcome> => {
+      await sleep(3300);
+      throw failure('not_accepted');
+    };
+    const submit = inTurn(slowly, lastRefusal as Error, operation);
+    const end = await (await scripted.start({ submit }, twoRoutes())).end();
+    expect(end.steps.slice(1, 5)).toEqual(['submit', 'adopt on studio', 'submit on fal', 'submit']);
+    expect(end.provider).toBe('openai');
+  });
+
   it('is called through its queue after its Retry-After', async () => {
     const submit = inTurn(failure('not_accepted', { retryAfterMs: 600 }), operation);
     const startedAt = performance.now();
@@ -548,12 +607,12 @@ describeJobs('a submit with an unknown outcome', () => {
       'reserve',
       'submit',
       'markVerifying',
-      'adopt on fal',
+      'adopt on studio',
       'store',
       'charge',
     ]);
     expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
-    // The notification told that it ended: it is asked for at once.
+    // The notification reports the end, so the result is read without a check.
     expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
     expect(end.requests).toEqual(['fal-0']);
   });
@@ -573,7 +632,7 @@ describeJobs('a submit with an unknown outcome', () => {
       'reserve',
       'submit',
       'submit on fal',
-      'adopt on fal',
+      'adopt on studio',
       'store',
       'charge',
     ]);
@@ -607,7 +666,7 @@ describeJobs('a provider notification', () => {
       await door.passed;
       return operation;
     });
-    const job = await scripted.start({ submit }, askedRarely());
+    const job = await scripted.start({ submit }, checkedRarely());
     await job.called('submit', 2);
     await job.notify('fal-0');
     door.open();
@@ -622,7 +681,7 @@ describeJobs('a provider notification', () => {
       await door.passed;
       return operation;
     });
-    const job = await scripted.start({ submit }, askedRarely());
+    const job = await scripted.start({ submit }, checkedRarely());
     await job.called('submit', 2);
     await job.notify('early');
     door.open();
@@ -646,13 +705,13 @@ describeJobs('a provider notification', () => {
       await door.passed;
       throw failure('unfinished');
     }, delivered);
-    const job = await scripted.start({ store }, askedRarely());
+    const job = await scripted.start({ store }, checkedRarely());
     await job.called('submit');
     await job.notify();
     await job.called('store');
     await job.notify();
     await job.notify();
-    // One that came with the end under way would have the last steps done twice, as it may.
+    // No notification is sent after this, because it could arrive during the last steps.
     door.open();
     const end = await job.end();
     expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'charge']);
@@ -672,7 +731,7 @@ describeJobs('a check', () => {
   });
 
   it('comes sooner after a signal', async () => {
-    const job = await scripted.start({}, askedRarely());
+    const job = await scripted.start({}, checkedRarely());
     await expect
       .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
       .toBe('fal-0');
@@ -685,7 +744,7 @@ describeJobs('a check', () => {
     ['rejected', 'PROVIDER_REJECTED_INPUT'],
     ['content_policy', 'CONTENT_POLICY'],
     ['failed', 'PROVIDER_ERROR'],
-    // Nobody asked for that.
+    // Canceled at the provider, without a cancel of the job.
     ['canceled', 'PROVIDER_ERROR'],
   ] as const)('that finds the call %s fails the job as %s', async (kind, type) => {
     const check = inTurn<unknown, CheckOutcome>(pending, failure(kind));
@@ -716,7 +775,7 @@ describeJobs('a job', () => {
         verdict === 'insufficient_credits'
           ? { verdict, required: 5, balance }
           : { verdict, required: 5, limit: 9, used: 7, resetAt: 'later', now: 'now', balance };
-      const webhook = { taskQueue: 'nobody' };
+      const webhook = { taskQueue: 'no-worker' };
       const job = await scripted.start(
         { reserve: inTurn<unknown, ReserveOutcome>(refusal) },
         { webhook },
@@ -740,7 +799,7 @@ describeJobs('a job', () => {
       charged: 4,
     } as const;
     const job = await scripted.start({
-      reserve: inTurn(reserved('charged')),
+      reserve: inTurn(reserved({ status: 'completed', errorCode: null })),
       charge: inTurn(charged),
     });
     const end = await job.end();
@@ -749,13 +808,30 @@ describeJobs('a job', () => {
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 4 });
   });
 
-  it('that was released before sends nothing and moves no credits', async () => {
-    const job = await scripted.start({ reserve: inTurn(reserved('released')) });
+  it('that was released before sends nothing, moves no credits and ends as before', async () => {
+    const before = { status: 'canceled', errorCode: 'CANCELED' } as const;
+    const job = await scripted.start({ reserve: inTurn(reserved(before)) });
     const end = await job.end();
     expect(end.steps).toEqual(['reserve']);
-    const lost = { status: 'failed', billing: 'released', reason: 'JOB_LOST' };
-    expect(end.outcome).toMatchObject({ ...lost, chargedMicro: 0 });
-    expect(end.errorCode).toBe('JOB_LOST');
+    expect(end.outcome).toMatchObject({
+      status: 'canceled',
+      billing: 'released',
+      reason: 'CANCELED',
+      chargedMicro: 0,
+    });
+    expect(end).toMatchObject({ errorCode: 'CANCELED', billingState: 'released' });
+  });
+
+  it('that an earlier run has charged ends as completed, although this run has failed', async () => {
+    const charged = { ...settledNow, verdict: 'already_settled', state: 'charged' } as const;
+    const job = await scripted.start({
+      check: inTurn<unknown, CheckOutcome>(failure('failed')),
+      release: inTurn({ ...charged, charged: 4 }),
+    });
+    const end = await job.end();
+    expect(end.steps.at(-1)).toBe('release');
+    expect(end.outcome).toMatchObject({ status: 'completed', billing: 'charged', chargedMicro: 4 });
+    expect(end.details).toContain('**charged');
   });
 
   it('that the sweeper released while it ran ends with JOB_LOST', async () => {
@@ -775,7 +851,7 @@ describeJobs('a job', () => {
   });
 
   it('without a reservation fails with “nothing was reserved”, and delivers no webhook', async () => {
-    const webhook = { taskQueue: 'nobody' };
+    const webhook = { taskQueue: 'no-worker' };
     const job = await scripted.start(
       {
         reserve: inTurn<unknown, ReserveOutcome>(ApplicationFailure.nonRetryable('no account')),
@@ -913,7 +989,7 @@ describeJobs('a job with several calls', () => {
     expect(end.steps.slice(-2)).toEqual(['assemble', 'charge']);
   });
 
-  // What runs side by side may come in any order and any grouping: on replay it is another.
+  // Results of parallel calls arrive in any order and grouping; a replay may have another one.
   it.each(Array.from({ length: 8 }, (_, seed) => seed))(
     'runs calls in parallel although some change provider, wait or fail (%i)',
     async (seed) => {
@@ -923,7 +999,7 @@ describeJobs('a job with several calls', () => {
         firstCheckMs: 1 + ((seed * 7 + index * 13) % 40),
       }));
       const asked = new Map<string, number>();
-      /** 0 to 6, another at each asking, the same in every run. */
+      /** Returns 0 to 6, by the key and the number of calls with it; the same in every run. */
       const chance = (key: string): number => {
         const times = (asked.get(key) ?? 0) + 1;
         asked.set(key, times);

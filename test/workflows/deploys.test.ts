@@ -14,7 +14,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 const namespace = 'default';
 let gateway: TestGateway;
 const connections: NativeConnection[] = [];
-/** As every process has one of its own. */
+/** Opens a connection for the workers of one version, as each process has its own. */
 async function connect(): Promise<NativeConnection> {
   const connection = await connectWorkers(gateway.config);
   connections.push(connection);
@@ -43,7 +43,7 @@ async function eventsOf(jobId: string) {
   return events ?? [];
 }
 
-/** The builds on which the tasks of a job were done, in order. */
+/** Returns the builds that ran the workflow tasks of a job, in order. */
 async function buildsOf(jobId: string): Promise<string[]> {
   await gateway.api.client.workflow.getHandle(jobId).result();
   const builds = (await eventsOf(jobId)).flatMap(
@@ -62,23 +62,23 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
   }
 }
 
-/** A step more between the reservation and the calls. */
+/** Additional step between the reservation and the calls. */
 const moreSteps = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
     from: '    outputs = await assemble(job,',
     to: `    if (${guard}) await run(job, { verb: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n    outputs = await assemble(job,`,
   },
-  { file: 'studio-job.ts', from: '  ApplicationFailure,', to: '  ApplicationFailure,\n  patched,' },
+  { file: 'studio-job.ts', from: '{ CancellationScope }', to: '{ CancellationScope, patched }' },
 ];
 
 describe('a deployment with a changed job workflow', () => {
   beforeAll(async () => {
-    // Builds of workers replace each other.
+    // The workers of the builds replace each other.
     gateway = await startGateway({
       worker: false,
       latencyMs: 20,
-      // Jobs stand still until the test has their webhooks sent, however long a deploy takes.
+      // Jobs wait until the test sends their webhooks, however long a deployment takes.
       env: { FIRST_CHECK_MAX_MS: '60000' },
     });
   });
@@ -94,7 +94,7 @@ describe('a deployment with a changed job workflow', () => {
 
   it.each([
     ['AUTO_UPGRADE', `patched('verify-first')`, ['A', 'B']],
-    // Where jobs end on the version that they began on, a change needs no guard.
+    // If jobs end on the version on which they began, a change needs no patch.
     ['PINNED', 'typeof patched', ['A']],
   ] as const)(
     '%s: finishes jobs that began before it, and charges each once',
@@ -114,7 +114,7 @@ describe('a deployment with a changed job workflow', () => {
           workflowBundle: await bundleChanged(changes),
         });
         running.push(workers);
-        // The server knows a version once its workers have polled.
+        // The server registers a version when its workers poll.
         await expect
           .poll(() =>
             connection.workflowService
@@ -130,8 +130,8 @@ describe('a deployment with a changed job workflow', () => {
               ),
           )
           .toBe('current');
-        // Until the queue has heard of it, tasks still go to the version before. What the server says of
-        // that (`routingConfigUpdateState`) was seen to stand still for minutes; a job tells.
+        // Tasks go to the previous version until the queue is updated. A job shows this, because the
+        // server's `routingConfigUpdateState` was seen unchanged for minutes.
         await expect
           .poll(async () => buildsOf(await start('a probe')), { timeout: 240_000, interval: 500 })
           .toEqual([buildId]);
@@ -158,13 +158,13 @@ describe('a deployment with a changed job workflow', () => {
 });
 
 describe('a job that is reset', () => {
-  // A queue that once had a current version serves no unversioned workers: this one never had.
+  // A queue that has had a current version serves no unversioned workers, so this one is new.
   beforeAll(async () => {
     gateway = await startGateway({ latencyMs: 20 });
   });
   afterAll(() => gateway.close());
 
-  /** Resets to each of its workflow tasks, one after the other; waits for the end of every new run. */
+  /** Resets a workflow to each of its workflow tasks in turn, and waits for the end of each run. */
   async function resetToEach(jobId: string): Promise<number> {
     const { workflow } = gateway.api.client;
     const first = (await workflow.getHandle(jobId).describe()).runId;
@@ -180,7 +180,7 @@ describe('a job that is reset', () => {
         workflowTaskFinishEventId: workflowTaskFinishEventId ?? null,
       });
       const handle = workflow.getHandle(jobId, runId);
-      // A run that waits for a provider would ask only in a minute.
+      // A run that waits for a provider would check only in a minute.
       await handle.signal(checkNow).catch(() => {});
       await handle.result().catch(() => {});
     }

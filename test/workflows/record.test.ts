@@ -15,7 +15,7 @@ let media: MediaServer;
 let receiver: WebhookReceiver;
 /** Workflows that have ended, by the name of their scenario. */
 const ended = new Map<string, WorkflowHandle>();
-/** Inputs that scenarios name by these words. */
+/** Inputs by the name that scenarios use. */
 const inputs: Record<string, string> = {};
 beforeAll(async () => {
   media = await startMediaServer();
@@ -34,7 +34,7 @@ beforeAll(async () => {
   inputs['picture'] = media.put('/picture.png', await discPicture(64, 64));
 });
 afterAll(async () => {
-  // Recording is a decision of its own; an ordinary run only proves that each ending is reached.
+  // Without this variable, the test only proves that each end is reached.
   if (process.env['RECORD_HISTORIES'] === '1') {
     const runs = [...ended].map(([name, handle]) => ({ name, handle }));
     await recordHistories(runs.toSorted((one, other) => one.name.localeCompare(other.name)));
@@ -45,14 +45,14 @@ afterAll(async () => {
 });
 
 interface Scenario {
-  /** `<workflow type>.<how it ended>` */
+  /** `<workflow type>.<end>` */
   name: string;
   path: string;
   body: Record<string, unknown> | (() => Record<string, unknown>);
   status: string;
-  /** When: once the provider has taken the work, or while it takes nothing. */
-  cancel?: 'taken' | 'refused';
-  /** Injected where no prompt can carry a marker. */
+  /** Time of a cancel: after the provider has accepted the call, or while it refuses it. */
+  cancel?: 'accepted' | 'refused';
+  /** Faults of the sandbox, for requests whose prompt cannot contain a marker. */
   faults?: { match?: string; faults: string; times?: number }[];
 }
 
@@ -112,7 +112,7 @@ const scenarios: Scenario[] = [
     path: image,
     body: { prompt: '[[slow:60s]] a tree' },
     status: 'canceled',
-    cancel: 'taken',
+    cancel: 'accepted',
   },
   {
     name: 'imageGenerate.completed-second-route',
@@ -216,15 +216,15 @@ scenarios.push({
 /** Runs a scenario to its end. `expect` is the test's own: several run at the same time. */
 async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
-  const accepted = await gateway.call(scenario.path, {
+  const response = await gateway.call(scenario.path, {
     body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
     headers: { prefer: 'respond-async' },
   });
-  expect(accepted.status).toBe(202);
-  const { jobId } = accepted.body.data;
+  expect(response.status).toBe(202);
+  const { jobId } = response.body.data;
   if (scenario.cancel) {
-    const taken = scenario.cancel === 'taken' ? 1 : 0;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
+    const accepted = scenario.cancel === 'accepted' ? 1 : 0;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(accepted);
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
   }
   const done = await gateway.untilDone(jobId);
@@ -236,14 +236,14 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
 
 const named = scenarios.map((scenario) => [scenario.name, scenario] as const);
 
-// Most of a scenario is waiting: they wait together, unless faults are injected for whoever comes next.
+// Scenarios run in parallel, except those whose faults apply to the next request of any scenario.
 describe.concurrent('each end of a job', () => {
   it.for(named.filter(([, { faults }]) => !faults))('%s', ([, scenario], { expect }) =>
     play(scenario, expect),
   );
 });
 
-/** What a receiver answers to the first attempt and to the second, and how the delivery ends. */
+/** Responses of a receiver to the attempts of a delivery, and the end of the delivery. */
 const deliveries = [
   { name: 'completed', statuses: [200] },
   { name: 'completed-retried', statuses: [500, 200] },
@@ -263,11 +263,11 @@ describe.concurrent('each end of a webhook delivery', () => {
     const { workflow } = gateway.api.client;
     await workflow.getHandle(jobId).result();
     const delivery = workflow.getHandle(`${jobId}-webhook`);
-    const way = delivery.result().then(
+    const end = delivery.result().then(
       () => 'completed',
       () => 'failed',
     );
-    expect(name).toMatch(new RegExp(`^${await way}`));
+    expect(name).toMatch(new RegExp(`^${await end}`));
     ended.set(`webhookDelivery.${name}`, delivery);
     ended.set('imageGenerate.completed-with-webhook', workflow.getHandle(jobId));
   });

@@ -16,7 +16,7 @@ import { readHistories } from '../harness/histories.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Runs the command as a process of its own. */
+/** Runs the command as a separate process. */
 async function replay(args: string[]): Promise<{ status: number; out: string }> {
   return new Promise((resolve) => {
     const script = `${root}dev/replay/replay.ts`;
@@ -106,17 +106,17 @@ describe('a change of the job workflow', () => {
   it.each([
     [
       'that comes before the reservation',
-      before('    const admitted = await run(', planted),
+      before('    const reserved = await run(', planted),
       { expected: 'local activity reserve', got: 'local activity markVerifying' },
     ],
     [
       'that comes before the charge',
-      before('  return finish(job, await charge(job, outputs));', planted),
+      before('  return charge(job, outputs);', planted),
       { expected: 'local activity charge', got: 'local activity markVerifying' },
     ],
     [
       'that throws',
-      before('  return finish(job, await charge(', `  throw new TypeError('planted');`),
+      before('  return charge(job, outputs);', `  throw new TypeError('planted');`),
       { expected: 'local activity charge', got: 'nothing', message: 'planted' },
     ],
   ])('%s fails the replay, and the message names the place', async (_name, change, expected) => {
@@ -127,7 +127,7 @@ describe('a change of the job workflow', () => {
     const found = await explain(bundle, run);
     expect(found).toMatchObject(expected);
     expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
-    // The first event of that kind in the recorded run.
+    // The first event of this type in the recorded run.
     const event = run.history.events?.find(({ eventId }) => Number(eventId) === found?.eventId);
     expect(event?.markerRecordedEventAttributes).toBeTruthy();
   });

@@ -8,8 +8,8 @@ import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { readHistories, shapeOf, type RecordedHistory } from '../harness/histories.ts';
 
 const recorded = await readHistories();
-/** What must be among the shapes; more may be. */
-const ways = [
+/** Ends of jobs that must be recorded. */
+const ends = [
   'completed',
   'completed-adopted',
   'completed-hung-submit',
@@ -22,18 +22,18 @@ const ways = [
   'failed-deadline',
   'failed-outcome-unknown',
   'failed-rejected',
-].map((way) => `imageGenerate.${way}`);
-const deliveries = ['completed', 'failed'].map((way) => `webhookDelivery.${way}`);
+].map((end) => `imageGenerate.${end}`);
+const deliveries = ['completed', 'failed'].map((end) => `webhookDelivery.${end}`);
 beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
 
-/** Replays all by one worker; what does not replay, with the reason. */
+/** Replays all histories by one worker; returns those that do not replay, with the error. */
 async function failuresOf(
   runs: readonly RecordedHistory[],
   workflowBundle: { code: string },
 ): Promise<{ name: string | undefined; error: Error }[]> {
   const failures = [];
   let replayed = 0;
-  // Told in the order of the runs.
+  // The results are in the order of the runs.
   for await (const { error } of Worker.runReplayHistories({ workflowBundle }, runs)) {
     if (error) failures.push({ name: runs[replayed]?.name, error });
     replayed += 1;
@@ -52,7 +52,7 @@ describe('every recorded history', () => {
     expect(new Set(shapes).size).toBe(shapes.length);
   });
 
-  it.each([...ways, ...deliveries])('includes %s', (name) => {
+  it.each([...ends, ...deliveries])('includes %s', (name) => {
     expect(recorded.map((run) => run.name)).toContain(name);
   });
 

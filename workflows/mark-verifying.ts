@@ -1,0 +1,11 @@
+/** Step `markVerifying` of a call. */
+import type { RunningCall } from './running-job.ts';
+import { stepOf } from './step.ts';
+import { run } from './steps.ts';
+
+/** Shows callers that the outcome of the job is being verified. */
+export function markVerifying(running: RunningCall): Promise<void> {
+  return run(running, stepOf(running, 'markVerifying'), (activities) =>
+    activities.markVerifying(running.plan.jobId),
+  );
+}

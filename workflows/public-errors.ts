@@ -1,0 +1,24 @@
+/** Errors that callers receive. */
+import type { ErrorCode } from '../domain/errors.ts';
+import { failureOf } from './failures.ts';
+
+/** Failure types that are codes of the error table; any other failure is an internal error. */
+const publicCodes: readonly ErrorCode[] = [
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'CANCELED',
+  'JOB_LOST',
+];
+
+/** Returns the error that the caller of a failed job or call receives. */
+export function publicErrorOf(error: unknown): { code: ErrorCode; message: string } {
+  const { type, message } = failureOf(error);
+  const code = publicCodes.find((known) => known === type);
+  return code
+    ? { code, message }
+    : { code: 'Internal server error', message: 'The job failed on our side.' };
+}

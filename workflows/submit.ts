@@ -1,0 +1,107 @@
+/**
+ * Submit of a call by one route. A call is sent again only if the provider certainly did not accept
+ * it; if the outcome of a submit is unknown, a notification that names the call decides (design
+ * §3.6).
+ */
+import { condition, upsertSearchAttributes } from '@temporalio/workflow';
+import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';
+import type { SubmitOutcome } from '../activities/submit.ts';
+import { searchAttributes } from '../jobs/contract.ts';
+import { failed, failureOf } from './failures.ts';
+import { markVerifying } from './mark-verifying.ts';
+import { callPrefix } from './row-texts.ts';
+import type { RunningCall } from './running-job.ts';
+import { stepOf } from './step.ts';
+import { run, runAsActivity } from './steps.ts';
+
+/** Submits the call. If its outcome is unknown, waits for a notification that names it. */
+export async function submit(
+  running: RunningCall,
+): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
+  const { call, route, progress } = running;
+  progress.call(call.index, `submitting to ${route.provider}`);
+  try {
+    const submitted = await send(running);
+    if (submitted.kind !== 'paused') showAccepted(running, submitted);
+    return submitted;
+  } catch (error) {
+    const { type, message } = failureOf(error);
+    if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
+    // A timeout leaves the outcome unknown, as a broken connection does.
+    if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
+    if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
+    await awaitNotification(running);
+    const adopted = await adopt(running);
+    if (adopted.kind === 'not_sent') throw failed('OUTCOME_UNKNOWN', message);
+    showAccepted(running, adopted);
+    return adopted;
+  }
+}
+
+/**
+ * Sends the call. After a timeout or a cancel the submit may still be in progress, so its outcome
+ * is read; only a call that was certainly not accepted is sent again.
+ */
+async function send(running: RunningCall): Promise<SubmitOutcome> {
+  const step = stepOf(running, 'submit');
+  for (const start of [run, runAsActivity]) {
+    try {
+      return await start(running, step, (activities) => activities.submit(running.task));
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure.isFinal) running.progress.failed(step, failure);
+      if (failure.type !== null) throw error;
+    }
+    const adopted = await adopt(running);
+    if (adopted.kind !== 'not_sent') return adopted;
+    if (running.signals.cancelRequested) {
+      throw failed('CANCELED', 'canceled before a provider accepted it');
+    }
+    if (Date.now() >= running.deadlineAtMs) break;
+  }
+  throw failed('DEADLINE_EXCEEDED', 'the call could not be sent in time');
+}
+
+/** Reads the outcome of an earlier submit of the call. */
+async function adopt(running: RunningCall): Promise<AdoptOutcome> {
+  const step = stepOf(running, 'adopt');
+  try {
+    return await run(running, step, (activities) => activities.adopt(running.task));
+  } catch (error) {
+    running.progress.failed(step, failureOf(error));
+    throw error;
+  }
+}
+
+/** Waits for a notification that names the operation of a submit without a response. */
+async function awaitNotification(running: RunningCall): Promise<void> {
+  const { plan, call, signals, progress } = running;
+  progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');
+  if (signals.isNotified(call.index)) return;
+  await markVerifying(running);
+  const isNotified = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
+    summary: `${callPrefix(running)}notification that names the call`,
+  });
+  if (!isNotified) {
+    throw failed('OUTCOME_UNKNOWN', 'the provider did not report whether it accepted the call');
+  }
+}
+
+/**
+ * Shows the provider request id of an accepted call, and its provider if that is not the first
+ * choice.
+ */
+function showAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
+  const { call, route, progress, providerRequestIds } = running;
+  const isFirstChoice = call.routes[0] === route;
+  const id = accepted.kind === 'operation' ? accepted.operation.id : accepted.providerRequestId;
+  if (id) {
+    progress.call(call.index, `accepted by ${route.provider}`, id);
+    providerRequestIds.push(id);
+  }
+  if (isFirstChoice && !id) return;
+  upsertSearchAttributes([
+    ...(isFirstChoice ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
+    ...(id ? [{ key: searchAttributes.providerRequestId, value: providerRequestIds }] : []),
+  ]);
+}
