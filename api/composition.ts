@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls } from '../jobs/records/job-calls.ts';
 import { createJobOverview } from '../jobs/records/job-reads.ts';
-import { ownerOf } from '../jobs/records/job-owner.ts';
+import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
 import { createStuckJobs } from '../jobs/records/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
@@ -104,7 +104,7 @@ function operatorsServices({ config, services, client }: AppDeps) {
       runAudit({
         databaseUrl: config.DATABASE_URL,
         pool,
-        isOwned: async (jobId) => (await ownerOf(client, jobId)) === 'running',
+        isOwned: (jobId) => hasRunningWorkflow(client, jobId),
         ...(results && { storage }),
       }),
   };

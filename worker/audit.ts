@@ -7,7 +7,7 @@
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { ownerOf } from '../jobs/records/job-owner.ts';
+import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
 import {
   runAudit,
   subjectsShownMax,
@@ -83,7 +83,7 @@ async function openSources(): Promise<AuditSources> {
     const connection = await connectTemporal(config, logger);
     closing.push(() => connection.close());
     const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
-    sources.isOwned = async (jobId) => (await ownerOf(client, jobId)) === 'running';
+    sources.isOwned = (jobId) => hasRunningWorkflow(client, jobId);
   }
   if (options.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
   const { submits } = options;

@@ -5,7 +5,7 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { ownerOf } from '../jobs/records/job-owner.ts';
+import { workflowOf } from '../jobs/records/job-owner.ts';
 import { releaseLostJob } from '../activities/release.ts';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../activities/services.ts';
@@ -152,8 +152,8 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const owner = await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
-    ownerOf(deps.client, entry.id),
+  const { state: owner } = await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
+    workflowOf(deps.client, entry.id),
   );
   if (owner === 'running') {
     const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;

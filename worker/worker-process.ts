@@ -1,7 +1,7 @@
 /** The worker process: all Temporal workers, the sweeper, the state gauges and the auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
-import { ownerOf } from '../jobs/records/job-owner.ts';
+import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
 import { providerDefinitions } from '../providers/registry.ts';
 import { createRelays, openProcess, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -92,7 +92,7 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
   return {
     databaseUrl: config.DATABASE_URL,
     pool,
-    isOwned: async (jobId) => (await ownerOf(client, jobId)) === 'running',
+    isOwned: (jobId) => hasRunningWorkflow(client, jobId),
   };
 }
 

@@ -7,7 +7,7 @@
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { CallFinding } from '../../jobs/records/status-checks.ts';
-import { ownerOf } from '../../jobs/records/job-owner.ts';
+import { workflowOf } from '../../jobs/records/job-owner.ts';
 import { releaseLostJob } from '../../activities/release.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
@@ -40,7 +40,7 @@ export async function resettle(
 ): Promise<Resettlement> {
   const { client, ledger, statusChecks, oversight } = services;
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  const owner = await ownerOf(client, job.id);
+  const { state: owner } = await workflowOf(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
   const findings = await statusChecks.ofJob(job.id);
   if (findings.every(({ verdict }) => final.has(verdict))) {

@@ -2,12 +2,10 @@
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { checkNow, workflowIdOf } from '../contract.ts';
 
-/** `closed`: the workflow has ended; `missing`: the server does not know it. */
-export type JobOwner = 'running' | 'closed' | 'missing';
-
 /** Workflow of a job. */
 export interface JobWorkflow {
-  state: JobOwner;
+  /** `closed`: the workflow has ended; `missing`: the server does not know it. */
+  state: 'running' | 'closed' | 'missing';
   /** Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
   status: string | null;
 }
@@ -28,15 +26,15 @@ export async function workflowOf(client: Client, jobId: string): Promise<JobWork
 }
 
 /**
- * Returns the state of a job's workflow.
+ * Returns whether the workflow of a job is running.
  * @throws ServiceError when the server cannot be reached
  */
-export async function ownerOf(client: Client, jobId: string): Promise<JobOwner> {
-  return (await workflowOf(client, jobId)).state;
+export async function hasRunningWorkflow(client: Client, jobId: string): Promise<boolean> {
+  return (await workflowOf(client, jobId)).state === 'running';
 }
 
 /** Signals a job's workflow to check its calls now. Returns false if no workflow is running. */
-export async function askToCheck(client: Client, jobId: string): Promise<boolean> {
+export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
   try {
     await client.workflow.getHandle(workflowIdOf(jobId)).signal(checkNow);
     return true;

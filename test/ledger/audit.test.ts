@@ -8,7 +8,7 @@ import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { runAudit, type AuditReport } from '../../ledger/audit.ts';
 import { invariantNames } from '../../ledger/invariants.ts';
-import { ownerOf } from '../../jobs/records/job-owner.ts';
+import { hasRunningWorkflow } from '../../jobs/records/job-owner.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateMetrics } from '../../platform/metrics.ts';
 import { startAuditor } from '../../worker/auditor.ts';
@@ -55,7 +55,7 @@ const sources = () => {
   return {
     databaseUrl: gateway.database.url,
     pool: services.pool,
-    isOwned: async (id: string) => (await ownerOf(client, id)) === 'running',
+    isOwned: (id: string) => hasRunningWorkflow(client, id),
   };
 };
 const audit = (): Promise<AuditReport> => runAudit(sources());

@@ -1,7 +1,7 @@
 /** Operators: cancel a job, check it with its provider, and settle it without its workflow. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
+import { requestCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { resettle } from '../../studio/resettlement.ts';
@@ -69,7 +69,7 @@ export const jobActions = section('Jobs', {
       const job = await findAnyJob(write, { oversight });
       await recordAction(pool, write, { ...actionSubject(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
-      const workflowSignaled = job.status === 'open' && (await askToCheck(client, job.id));
+      const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
       const now = await findAnyJob(write, { oversight });
       const workflow = await workflowOf(client, job.id);
       return toData({ ...showState(now), workflow, workflowSignaled, findings });

@@ -1,6 +1,6 @@
 /** Operators: providers with recent figures; pause and resume. */
 import { z } from 'zod';
-import { askToCheck } from '../../../jobs/records/job-owner.ts';
+import { requestCheck } from '../../../jobs/records/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
@@ -50,7 +50,7 @@ async function signalWaitingJobs(
     const batch = jobIds.slice(next, next + signalsAtOnce);
     await Promise.all(
       batch.map((jobId) =>
-        askToCheck(client, jobId).catch((error: unknown) => {
+        requestCheck(client, jobId).catch((error: unknown) => {
           logger.warn({ error, jobId }, 'provider.resume_not_told');
         }),
       ),
