@@ -46,7 +46,7 @@ const publish: RequestListener = (_request, response) =>
   void response.end(JSON.stringify({ keys: [published] }));
 const fail: RequestListener = (_request, response) => void response.writeHead(500).end('down');
 const hang: RequestListener = () => {};
-/** The head of an answer, and no end of it. */
+/** Sends the beginning of a response, and never ends it. */
 const dribble: RequestListener = (_request, response) => void response.write('{"keys":');
 
 function notification(by = key) {
@@ -65,9 +65,9 @@ function notification(by = key) {
   };
 }
 
-/** The time after a failed fetch until the keys are fetched again. */
+/** Time between a failed fetch of the keys and the next one, in milliseconds. */
 const retryIntervalMs = 2000;
-/** The age at which keys expire. */
+/** Age at which keys expire, in milliseconds. */
 const dayMs = 24 * 3_600_000;
 /** Makes a verifier whose keys expire by a clock that only the test moves. */
 function verifierWithClock() {
@@ -101,7 +101,7 @@ describe('the signature keys of fal', () => {
     const both = [verify(notification()), verify(notification(forger))];
     for (const one of both) await expect(one).rejects.toMatchObject(unavailable);
     expect(Date.now() - startedAtMs).toBeLessThan(20_000);
-    // It is asked again soon: the provider sends it once more.
+    // The provider sends it again soon, and the keys are fetched again.
     answer = publish;
     vi.advanceTimersByTime(retryIntervalMs);
     await expect(verify(notification())).resolves.toEqual({ operationId: 'r1' });
@@ -113,7 +113,7 @@ describe('the signature keys of fal', () => {
     answer = fail;
     await expect(verify(notification())).resolves.toEqual({ operationId: 'r1' });
     vi.advanceTimersByTime(dayMs);
-    // The first look tries; those after it must not find the old keys young again.
+    // The first check fetches keys; a failed fetch must not extend the life of the old keys.
     for (let count = 0; count < 3; count += 1) {
       await expect(verify(notification())).rejects.toMatchObject(unavailable);
     }

@@ -1,4 +1,4 @@
-/** The comparison of outputs with their plan, and what is charged for them. */
+/** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
 import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
 import { chargeMicroOf } from '../../jobs/job-plan.ts';

@@ -36,12 +36,12 @@ const read = async (output: ProviderOutput | undefined): Promise<Buffer> => {
   return buffer(output.stream);
 };
 
-/** Reads all outputs at the same time, as storing them does; null for one that fails. */
+/** Reads all outputs at the same time, as `storeResult` does; null for a failed output. */
 const readAll = (outputs: ProviderOutput[]): Promise<(Buffer | null)[]> =>
   Promise.all(outputs.map((output) => read(output).catch(() => null)));
 
 describe('the images of a streamed Images API response', () => {
-  // One that is empty is none.
+  // An empty picture counts as missing.
   const expected = [pictures[0], pictures[1], null, pictures[3]];
 
   it('are complete, however the response is split into chunks', async () => {

@@ -3,7 +3,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A request to make until it has an answer that stays. */
+/** Request that is repeated until its job has ended. */
 export interface PatientRequest {
   urls: readonly string[];
   path: string;
@@ -14,13 +14,13 @@ export interface PatientRequest {
   timeoutMs: number;
 }
 
-/** How it ended for the caller. */
+/** Final response, as the caller sees it. */
 export interface PatientAnswer {
   outcome: 'completed' | 'failed' | 'refused' | 'no answer';
   jobId: string | null;
-  /** The error's code, if there was one. */
+  /** Error code; null if there is none. */
   code: string | null;
-  /** Every status on the way, in order; 0 = the connection broke. */
+  /** Statuses of all responses in order; 0 for a lost connection. */
   statuses: number[];
 }
 
@@ -30,17 +30,17 @@ interface ReplyBody {
   data?: { jobId?: string; done?: boolean; status?: string; error?: { code: string } | null };
 }
 
-/** Status, body and Retry-After in seconds. */
+/** Status, body, and Retry-After in seconds. */
 type Reply = [number, ReplyBody, number];
 
-/** Asks until the job has ended, whatever dies on the way. */
+/** Repeats the request, and then polls the job, until the job has ended. */
 export async function askPatiently(request: PatientRequest): Promise<PatientAnswer> {
   const { urls, path, key, tag, body, timeoutMs } = request;
   const deadlineAt = Date.now() + timeoutMs;
   const statuses: number[] = [];
   const headers = {
     authorization: `Bearer ${key}`,
-    // Plain: where a process is stopped before its answer, the answer is looked at (points.ts).
+    // No compression, because the point `not-answered` reads the body of the response (points.ts).
     'accept-encoding': 'identity',
     'content-type': 'application/json',
     'idempotency-key': tag,

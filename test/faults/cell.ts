@@ -15,32 +15,32 @@ import type { Kind } from './kinds.ts';
 import type { Point } from './points.ts';
 import type { FaultStack, Part } from './stack.ts';
 
-/** Who is killed. */
+/** Processes that can be killed. */
 export const victims = ['api', 'worker', 'postgres', 'temporal', 'sandbox'] as const;
 /** A process that a cell kills. */
 export type Victim = (typeof victims)[number];
 
-/** Which jobs, when, and who dies. */
+/** Jobs of a column, the point that they reach, and the process that is killed there. */
 export interface Column {
   victim: Victim;
   point: Point;
   kinds: readonly Kind[];
-  /** How long the victim stays away, milliseconds. */
+  /** Time before the victim is started again, in milliseconds. */
   downMs: number;
 }
 
-/** What became of one job. */
+/** Result of one job. */
 export interface CellResult {
   victim: Victim;
   point: Point;
   kind: string;
-  /** `completed` and `released` are both right, each where it may be; `violated` is never. */
+  /** `completed` or `released`, if the point and the victim allow it; otherwise `violated`. */
   verdict: 'completed' | 'released' | 'violated';
-  /** From the victim's return to the caller's answer. */
+  /** Time from the restart of the victim to the caller's response. */
   recoveryMs: number;
-  /** The code of a failed job. */
+  /** Error code of a failed job. */
   code: string | null;
-  /** What is wrong; for `violated` only. */
+  /** Violations; empty unless the verdict is `violated`. */
   violations: string[];
 }
 
@@ -48,12 +48,12 @@ interface Running {
   kind: Kind;
   tag: string;
   answer: Promise<PatientAnswer>;
-  /** performance.now() of the answer. */
+  /** performance.now() of the response. */
   answeredAt: number;
 }
 
 const arrivalTimeoutMs = 30_000;
-/** Longer than a worker's heartbeat timeout, a claim that went stale and a sweep together. */
+/** Longer than the heartbeat timeout of a worker, the age of a stale claim and a sweep together. */
 const answerTimeoutMs = 120_000;
 
 /** Runs a column. */
@@ -141,7 +141,7 @@ async function arrivedTags(
 ): Promise<Set<string>> {
   const { arrived } = stack.control;
   if (point === 'not-answered') return new Set(arrived());
-  // Before the start a job has no row that could tell whose it is: it counts, whoever it is.
+  // Before its start a job has no row with a tag, so only the number of jobs is known.
   if (point === 'before-start') return new Set(tags.slice(0, arrived().size));
   const jobs = await jobsOf(stack, tags);
   const here = await Promise.all(
@@ -153,18 +153,18 @@ async function arrivedTags(
   return new Set(here.filter((tag) => tag !== null));
 }
 
-/** A job as the checks see it. */
+/** Row of a job, as the checks read it. */
 export interface JobRow {
   id: string;
   tag: string;
   status: string;
   state: string;
-  /** No call is on its way whose provider would answer with an operation. */
+  /** True if no call to fal waits for the response to its submit. */
   accepted: boolean;
   entries: string[];
 }
 
-/** The jobs of requests, by their tags. */
+/** Returns the jobs of requests with these tags. */
 export async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
   return stack.query<JobRow>(
     `SELECT j.id, j.request_id AS tag, j.status, r.state,
@@ -177,7 +177,7 @@ export async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[
   );
 }
 
-/** What is wrong with the one job of a request, by its row, its ledger entries and its caller's answer. */
+/** Compares a request's only job with its ledger entries and its caller's response. */
 export async function checkJob(
   stack: FaultStack,
   { tag, answer }: { tag: string; answer: PatientAnswer },
@@ -199,12 +199,12 @@ export async function checkJob(
   return violations;
 }
 
-/** Whether jobs of a kind come to a point at all. */
+/** Returns whether jobs of a kind reach a point. */
 export function comesTo(kind: Kind, point: Point): boolean {
   return !kind.storesNothing || (point !== 'result-known' && point !== 'mid-store');
 }
 
-/** Points between the sending of a call and its result's place in the storage. */
+/** Points between the submit of a call and the storing of its result. */
 const inTheAir: readonly Point[] = [
   'before-submit',
   'accepted',
@@ -213,10 +213,13 @@ const inTheAir: readonly Point[] = [
   'mid-store',
 ];
 
-/** Processes that hold the only copy of a provider's response while it is on its way. */
+/** Processes that have the only copy of a response while it is sent. */
 const holders: readonly Victim[] = ['worker', 'sandbox'];
 
-/** What the provider did is delivered, unless its one answer died with the process that held it. */
+/**
+ * Checks that a call which the provider accepted is delivered, unless its only response was lost
+ * with a process.
+ */
 function checkLiveness(
   { victim, point }: Column,
   seen: { kind: Kind; answer: PatientAnswer; submits: number },
@@ -227,7 +230,7 @@ function checkLiveness(
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
 }
 
-/** Waits until nothing is reserved any more; says what never was. */
+/** Waits until no reservation is open; returns a violation if one stays open. */
 export async function settle(stack: FaultStack): Promise<string[]> {
   const deadlineAt = Date.now() + 30_000;
   for (;;) {
@@ -240,14 +243,14 @@ export async function settle(stack: FaultStack): Promise<string[]> {
   }
 }
 
-/** A process that ends because another one died is a fault of its own. */
+/** Restarts processes that ended by themselves; each is a violation. */
 async function reviveLost(stack: FaultStack): Promise<string[]> {
   const lost = stack.takeLost();
   for (const part of lost) await stack.start(part);
   return lost.map((part: Part) => `${part} ended by itself`);
 }
 
-/** Every invariant, with the bytes of all results and the provider's own log; says what is broken. */
+/** Audits all promises, with the bytes of all results and the sandbox's log of submits. */
 export async function audit(stack: FaultStack): Promise<string[]> {
   const config = loadConfig(knownProviders, { ...stack.env });
   const logger = createLogger('faults', 'silent');
@@ -289,7 +292,7 @@ async function acceptedSubmits(stack: FaultStack, jobId: string): Promise<number
   return (Array.isArray(body) ? body : body.submits).length;
 }
 
-/** Makes every generation misbehave, or none. */
+/** Sets the faults of every generation; null removes them. */
 export async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
   await (faults === null
     ? askSandbox(stack, 'faults', { method: 'DELETE' })

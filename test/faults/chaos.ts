@@ -1,4 +1,4 @@
-/** `npm run dev -- chaos`: random kills under load for minutes, then the audit and a table (nemesis.ts). */
+/** `npm run dev -- chaos`: random kills under load, then the audit and a table (nemesis.ts). */
 import { parseArgs } from 'node:util';
 import { runNemesis } from './nemesis.ts';
 import { startStack } from './stack.ts';

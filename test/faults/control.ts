@@ -11,16 +11,16 @@ import type { Arrival, Point } from './points.ts';
 /** The control server of one stack. */
 export interface Control {
   url: string;
-  /** From now on whoever comes to this point waits. */
+  /** Makes every job that reaches this point wait. */
   arm: (point: Point) => void;
-  /** Who has come to the armed point so far. */
+  /** Returns the subjects that have reached the armed point. */
   arrived: () => ReadonlySet<string>;
-  /** Lets everybody go, now and from now on. */
+  /** Lets all waiting jobs continue; no further job waits. */
   release: () => void;
   close: () => void;
 }
 
-/** Starts it on a free port. */
+/** Starts a control server on a free port. */
 export async function startControl(): Promise<Control> {
   let armed: Point | null = null;
   const arrived = new Set<string>();

@@ -1,20 +1,20 @@
 /** One request of each Studio kind, with inputs that the sandbox can read. */
 
-/** Addresses of inputs. */
+/** URLs of inputs. */
 export interface Inputs {
   picture: string;
   film: string;
   speech: string;
 }
 
-/** A request, and how its providers answer. */
+/** Request of a kind, and properties of its providers' responses. */
 export interface Kind {
   name: string;
   path: string;
   body: (inputs: Inputs, words: string) => Record<string, unknown>;
-  /** A provider of this kind answers once, with the result itself: what dies with the answer is lost. */
+  /** True if the result is only in the response to the submit, and is lost with it. */
   answersOnce: boolean;
-  /** Its result is data alone: there is nothing to store. */
+  /** True if the result is data only, so that nothing is stored. */
   storesNothing?: true;
 }
 

@@ -78,7 +78,7 @@ const lost = {
 };
 const paid = { status: 'completed', state: 'charged', code: null, entries: ['reserve', 'charge'] };
 
-/** Starts a workflow again from one of its first tasks (the first one that ended is number 1). */
+/** Resets a workflow to one of its completed workflow tasks; the first has number 1. */
 async function reset(jobId: string, task: 'first' | 'last'): Promise<void> {
   const { events } = await client.workflow.getHandle(jobId).fetchHistory();
   const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
@@ -107,7 +107,7 @@ describe('a workflow that ends without a settlement', () => {
     await taken(terminated.data.jobId);
     await client.workflow.getHandle(terminated.data.jobId).terminate('test');
 
-    // Nothing here starts a workflow with a timeout; an operator might.
+    // The gateway starts no workflow with a timeout, but an operator may.
     const { events } = await client.workflow.getHandle(running.data.jobId).fetchHistory();
     const input = events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads?.[0]?.data;
     const plan = JSON.parse(Buffer.from(input ?? '').toString('utf8')) as JobPlan;
@@ -122,7 +122,7 @@ describe('a workflow that ends without a settlement', () => {
 
     await expect.poll(() => stateOf(terminated.data.jobId)).toEqual(lost);
     await expect.poll(() => stateOf(timedOutId)).toEqual(lost);
-    // Twice its reservation's time has passed by now, and its workflow still runs.
+    // Twice the time of its reservation has passed, and its workflow still runs.
     await expect.poll(() => stateOf(running.data.jobId)).toEqual(paid);
   });
 });
@@ -146,7 +146,7 @@ describe('a workflow that is reset', () => {
     const { data } = await submit('[[submit:422x1]] a fox that nobody took');
     await expect.poll(() => stateOf(data.jobId)).toMatchObject({ state: 'released' });
     await untilClosed(data.jobId);
-    // From now on the provider would take it.
+    // The provider accepts calls again.
     await reset(data.jobId, 'first');
     const outcome = await client.workflow.getHandle(data.jobId).result();
     expect(outcome).toMatchObject({ status: 'failed', billing: 'released' });

@@ -42,7 +42,7 @@ function readRecord(): Record_ | null {
   return JSON.parse(readFileSync(recordPath, 'utf8')) as Record_;
 }
 
-/** Whether `--cells` names this cell. */
+/** Returns whether `--cells` names this cell. */
 function isWanted(cell: readonly string[]): boolean {
   return options.cells.split(',').some((pattern) => {
     const words = pattern.split('/');
@@ -69,7 +69,7 @@ function print(line: string): void {
   if (!options.json) process.stdout.write(`${line}\n`);
 }
 
-/** One line per victim and point: how many jobs were completed and released, and how long it took. */
+/** Formats a line per victim and point: numbers of completed and released jobs, and times. */
 function table(results: readonly CellResult[]): string {
   const rows = victims.flatMap((victim) =>
     points.map((point) => {

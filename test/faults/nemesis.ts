@@ -11,27 +11,27 @@ import { kinds, type Kind } from './kinds.ts';
 import { randomOf } from './shuffle.ts';
 import type { FaultStack, Part } from './stack.ts';
 
-/** How long, how hard, and in which order. */
+/** Duration, load and seed of a run. */
 export interface NemesisOptions {
   seed: number;
   seconds: number;
-  /** Jobs asked for in a second. */
+  /** Requested jobs per second. */
   rate: number;
-  /** Told of every blow. */
+  /** Receives a line for each kill or freeze. */
   report: (line: string) => void;
 }
 
-/** What came of it. */
+/** Result of a run. */
 export interface NemesisReport {
   blows: number;
   asked: number;
-  /** Jobs that callers were told of; each was charged or released once. */
+  /** Jobs with a row or an id that a caller received; each was charged or released once. */
   accepted: number;
   completed: number;
   released: number;
-  /** Requests that were refused or never answered, by what was told last. */
+  /** Requests without a job, each with its last status or error code. */
   unserved: string[];
-  /** Broken promises. */
+  /** Violations of promises. */
   violations: string[];
 }
 
@@ -44,7 +44,7 @@ const parts: readonly Part[] = [
   'temporal',
   'sandbox',
 ];
-/** Longer than everything that waits for a claim, a heartbeat, a sweep and an unknown outcome. */
+/** Longer than the age of a stale claim, a heartbeat, a sweep and an unknown outcome together. */
 const answerTimeoutMs = 240_000;
 
 interface Asked {
@@ -115,7 +115,7 @@ async function ask(stack: FaultStack, kind: Kind): Promise<Asked> {
   return { kind, tag, answer };
 }
 
-/** Kills or freezes one part after the other until the time is up; every part is back when it returns. */
+/** Kills or freezes one part after the other until the end; then restarts all parts. */
 async function strike(
   stack: FaultStack,
   { seed, endsAtMs, report }: NemesisOptions & { endsAtMs: number },

@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 afterAll(() => stack.close());
 
-/** A caller who repeats what failed, until it has an answer that stays. */
+/** Makes a request that is repeated until its job has ended. */
 function ask(prompt: string, urls: readonly string[] = [stack.url]): Promise<PatientAnswer> {
   return askPatiently({
     urls,
@@ -80,7 +80,7 @@ async function once(target: string, body?: object): Promise<Plain> {
 const readiness = async (): Promise<number> => (await once('/readyz')).status;
 const away = { status: 503, error: 'SERVICE_UNAVAILABLE', retryAfter: expect.any(String) };
 
-/** Asks again and again until told to stop; every job has to be done in the end. */
+/** Sends requests until `stop` is called; every job must be completed. */
 function load(count: number): { answered: () => number; stop: () => Promise<PatientAnswer[]> } {
   const stopping = new AbortController();
   const answers: PatientAnswer[] = [];
@@ -98,7 +98,7 @@ function load(count: number): { answered: () => number; stop: () => Promise<Pati
   };
 }
 
-/** The statuses that callers saw on the way to their answers. */
+/** Returns the statuses of all responses that callers received. */
 const statusesOf = (answers: readonly PatientAnswer[]): number[] =>
   [...new Set(answers.flatMap(({ statuses }) => statuses))].toSorted((a, b) => a - b);
 
@@ -142,7 +142,7 @@ describe('Postgres', () => {
       const events = async () => (await handle.fetchHistory()).events?.length ?? 0;
       const before = await events();
       await sleep(60_000);
-      // Sixty an hour are one a minute.
+      // One attempt a minute.
       expect((await events()) - before).toBeLessThanOrEqual(1);
       await stack.start('postgres');
       await expect
@@ -215,7 +215,7 @@ describe('Postgres', () => {
       try {
         writeFileSync(filler, Buffer.alloc(9e6));
       } catch {
-        // Full.
+        // Written until the disk is full.
       }
       const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
       await sleep(6000);
@@ -241,7 +241,7 @@ describe('Temporal', () => {
       stack.query<{ job_id: string }>(`SELECT c.job_id FROM provider_call c
         JOIN job j ON j.id = c.job_id WHERE c.state = 'accepted' AND j.status = 'open'`);
     await expect.poll(async () => (await acceptedCalls()).length).toBe(4);
-    // A notification of an earlier test may still wait for its turn.
+    // A notification of an earlier test may still be in progress.
     const jobs = (await acceptedCalls()).map(({ job_id: id }) => `'${id}'`).join(',');
     await stack.kill('temporal');
     const checks = async (): Promise<unknown> => (await fetch(`${stack.url}/readyz`)).json();
@@ -249,7 +249,7 @@ describe('Temporal', () => {
       status: 'degraded',
       checks: { postgres: true, temporal: false, serving: true },
     });
-    // Who balances the load goes on sending what needs no Temporal.
+    // A load balancer continues to send requests that need no Temporal.
     expect(await readiness()).toBe(200);
     const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
     expect(await once('/api/v1/chat', chat)).toMatchObject({ status: 200 });
@@ -278,7 +278,7 @@ describe('Temporal', () => {
     const answers = await Promise.all(running);
     expect(answers.map(({ outcome }) => outcome)).toEqual(answers.map(() => 'completed'));
     await expect.poll(() => notified('received')).toBe(0);
-    // Late: the workflow's own look was quicker than the notification that had waited.
+    // `late`: the workflow's own check was earlier than the repeated notification.
     expect((await notified('delivered')) + (await notified('late'))).toBe(4);
     expect(await stack.end('api2')).toBe(0);
   });
@@ -289,7 +289,7 @@ describe('an object storage', () => {
     const objects = join(stack.directory, 'storage', 'objects');
     const aside = `${objects}.aside`;
     await rename(objects, aside);
-    // A file where the directory should be: no object can be made, whoever runs this.
+    // A file instead of the directory, so that no user can write an object.
     await writeFile(objects, '');
     const running = ask('a picture that waits for its wall');
     const accepted = async () =>
@@ -312,7 +312,7 @@ function residentBytes(pid: number): number {
   return Number(kilobytes.trim()) * 1024;
 }
 
-/** A tmpfs of its own is what makes a full disk without filling anybody's. */
+/** Creates a tmpfs, which can be filled without filling a real disk. */
 function canMount(): boolean {
   try {
     execFileSync('unshare', ['--mount', 'true'], { stdio: 'ignore' });
@@ -322,7 +322,7 @@ function canMount(): boolean {
   }
 }
 
-/** Words that no compression makes small. */
+/** Makes text that cannot be compressed. */
 function noiseOf(length: number): string {
   let words = '';
   while (words.length < length) words += randomUUID();

@@ -7,7 +7,7 @@ import { ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';
 import type { Services } from '../../activities/services.ts';
 
-/** In the order of a job's life. */
+/** Points in the order in which a job reaches them. */
 export const points = [
   'before-start',
   'reserved',
@@ -21,17 +21,17 @@ export const points = [
   'not-answered',
 ] as const;
 
-/** A moment of a job. `waiting` is seen from outside, by the provider's log; the others stop here. */
+/** Point of a job. `waiting` is read from the sandbox's log; at the others, the process waits. */
 export type Point = (typeof points)[number];
 
-/** What a process tells the control server when it comes to a point. */
+/** Message of a process that has reached a point. */
 export interface Arrival {
   point: Point;
-  /** The job, or the request where no job is known. */
+  /** Id of the job, or of the request if no job is known. */
   subject: string;
 }
 
-/** Tells of the arrival and goes on when the control server answers, or is gone. */
+/** Reports the point, and returns when the control server has responded or cannot be reached. */
 async function reach(point: Point, subject: string): Promise<void> {
   const controlUrl = process.env['FAULT_CONTROL_URL'];
   if (controlUrl === undefined) throw new Error('FAULT_CONTROL_URL is not set');
@@ -60,7 +60,7 @@ function stopping<Args extends unknown[], Out>(
 
 const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? text;
 
-/** Stops at the points of activities. */
+/** Wraps the services so that activities wait at their points. */
 export function stopActivities(services: Services): void {
   const { ledger, providers, artifacts, storage } = services;
   ledger.reserve = stopping(ledger.reserve, {
@@ -76,7 +76,7 @@ export function stopActivities(services: Services): void {
     before: (_, { place }) => reach('result-known', place.jobId),
   });
   storage.put = stopping(storage.put, {
-    // Inputs are stored before there is a job.
+    // Inputs are stored before a job exists.
     before: async (key) => {
       if (key.includes('/job_')) await reach('mid-store', jobIn(key));
     },
@@ -91,7 +91,7 @@ export function stopActivities(services: Services): void {
   });
 }
 
-/** Stops before a workflow is started. */
+/** Wraps the client so that it waits before it starts a workflow. */
 export function stopStarts(client: Client): void {
   const { workflowService } = client.connection;
   const start = workflowService.startWorkflowExecution.bind(workflowService);
@@ -102,7 +102,7 @@ export function stopStarts(client: Client): void {
   Object.assign(workflowService, { startWorkflowExecution: stopped });
 }
 
-/** Stops before the answer that tells a caller of a job's end. */
+/** Wraps responses so that the API waits before it sends the end of a job. */
 export function stopAnswers(): void {
   const { prototype } = ServerResponse;
   // oxlint-disable-next-line typescript/unbound-method -- bound again at each call

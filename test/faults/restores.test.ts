@@ -13,7 +13,7 @@ import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 let stack: FaultStack;
-/** What the case at hand sets otherwise. */
+/** Starts a stack with these settings before each test of a `describe`. */
 const startWith = (env: Record<string, string> = {}) =>
   beforeEach(async () => {
     stack = await startStack({ env });
@@ -65,13 +65,13 @@ async function acceptedOf(jobId: string): Promise<number> {
   const parsed = (await answer.json()) as unknown[] | { submits: unknown[] };
   return (Array.isArray(parsed) ? parsed : parsed.submits).length;
 }
-/** The provider has it, and its id is written down. */
+/** Waits until the provider has accepted the call, and its operation is recorded. */
 async function taken(jobId: string): Promise<void> {
   await expect.poll(() => acceptedOf(jobId)).toBe(1);
   const states = () => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]);
   await expect.poll(states).toEqual([{ state: 'accepted' }]);
 }
-/** Each look opens connections to servers that come and go. */
+/** Interval of polls; each opens new connections, because the servers are restarted. */
 const lookMs = 500;
 const ends = (jobId: string, state: JobState | null) =>
   expect.poll(() => stateOf(jobId), { timeout: 120_000, interval: lookMs }).toEqual(state);
@@ -98,7 +98,7 @@ describe('Postgres restored to an earlier time while Temporal keeps its state', 
     await ends(forgotten, paid);
     const forgottenOpen = await start('[[slow:40s]] an otter since, still open');
     await taken(forgottenOpen);
-    // Longer than a workflow task: Temporal knows that it was reserved and sent.
+    // Longer than a workflow task, so that Temporal has recorded the reservation and the submit.
     await sleep(5000);
     const justSent = await start('[[slow:5s]] an otter that was sent a moment ago');
     await expect.poll(() => acceptedOf(justSent)).toBe(1);
@@ -106,7 +106,7 @@ describe('Postgres restored to an earlier time while Temporal keeps its state', 
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
     await stack.copyData('postgres', 'put back');
     for (const jobId of [left, saved, stillOpen]) expect(await stateOf(jobId)).toEqual(open);
-    // What the page says to do first, for one of the two.
+    // First step of docs/backup.md, for one of the two jobs.
     await stack.query(
       `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`,
       [saved],
@@ -129,12 +129,12 @@ describe('Postgres restored to an earlier time while Temporal keeps its state', 
     const outcome = await new Client({ connection }).workflow.getHandle(forgottenOpen).result();
     expect(outcome).toMatchObject({ status: 'failed', billing: 'released' });
     await connection.close();
-    // Where Temporal had not heard of its first steps they are done again, and it is sent again; else it is forgotten.
+    // If Temporal has not recorded the first steps, they run and send again; otherwise the job is lost.
     await expect
       .poll(async () => [null, 'completed'].includes((await stateOf(justSent))?.status ?? null))
       .toBe(true);
     expect(await acceptedOf(justSent)).toBeLessThanOrEqual((await stateOf(justSent)) ? 2 : 1);
-    // Of the others nothing was sent to the provider a second time.
+    // No other call was sent a second time.
     for (const jobId of [ended, left, saved, stillOpen, forgotten, forgottenOpen]) {
       expect(await acceptedOf(jobId)).toBe(1);
     }
@@ -160,7 +160,7 @@ describe('Temporal restored to an earlier time while Postgres keeps its state', 
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
     await stack.copyData('temporal', 'put back');
     await Promise.all([stack.start('api'), stack.start('worker')]);
-    // Its workflow runs again, and finds the settlement.
+    // The workflow runs again, and its job is already settled.
     const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
     const { workflow } = new Client({ connection });
     const outcome = await workflow.getHandle(endedSince).result();
@@ -179,7 +179,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
   const deadlineMs = 45_000;
   const checkMs = 2000;
   const waitMs = 6000;
-  // As docs/backup.md says: its time, that time again, and thirty checks; the rest is for a busy machine.
+  // Twice the job's time and thirty checks (docs/backup.md), and 45 s for a busy machine.
   const endsWithinMs = 2 * (deadlineMs + waitMs) + 30 * checkMs + 45_000;
   startWith({
     IMAGE_DEADLINE_MS: String(deadlineMs),
@@ -193,7 +193,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
     );
     const bornAtMs = Date.now();
     await Promise.all(jobs.map(taken));
-    /** Until the last of the jobs has been looked at so often. */
+    /** Waits until each job has had more than this number of timers. */
     const checked = (times: number) =>
       expect
         .poll(() => Promise.all(jobs.map(timersOf)).then((all) => Math.min(...all)), {
@@ -205,7 +205,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
     await checked(4);
     await stack.copyData('temporal', 'put back');
 
-    // Its tasks fail, the first of them or a later one: what the worker's cache added does not fit what was restored.
+    // Workflow tasks fail, because events of the worker's cache are not in the restored history.
     const failing = async () => {
       const attempts = await Promise.all(jobs.map(failedTasksOf));
       return jobs.filter((_, index) => (attempts[index] ?? 0) > 2);
@@ -234,7 +234,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
   });
 });
 
-/** Asks Temporal something, by a connection of its own: the server comes and goes. */
+/** Sends a request to Temporal by a new connection, because the server is restarted. */
 async function askTemporal<Answer>(
   question: (connection: Connection) => Promise<Answer>,
 ): Promise<Answer> {
@@ -246,21 +246,21 @@ async function askTemporal<Answer>(
   }
 }
 
-/** How many timers a job's workflow has started: one before each look at the provider. */
+/** Returns the number of timers that a job's workflow has started: one before each check. */
 const timersOf = (jobId: string): Promise<number> =>
   askTemporal(async (connection) => {
     const { events } = await new Client({ connection }).workflow.getHandle(jobId).fetchHistory();
     return (events ?? []).filter((event) => event.timerStartedEventAttributes).length;
   });
 
-/** How often the workflow task under way was tried; 0 when none is. */
+/** Returns the attempt of the pending workflow task; 0 if there is none. */
 const failedTasksOf = (jobId: string): Promise<number> =>
   askTemporal(async (connection) => {
     const { raw } = await new Client({ connection }).workflow.getHandle(jobId).describe();
     return raw.pendingWorkflowTask?.attempt ?? 0;
   });
 
-/** With the command of docs/backup.md, for one of them. */
+/** Resets a workflow with the command of docs/backup.md. */
 async function resetToStart(jobId: string): Promise<void> {
   const server = ['--address', stack.env['TEMPORAL_ADDRESS'] ?? ''];
   const which = ['--query', `WorkflowId="${jobId}"`, '--type', 'FirstWorkflowTask'];

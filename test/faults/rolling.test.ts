@@ -9,7 +9,7 @@ import { findViolations } from '../../ledger/invariants.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const isWhole = process.env['FAULTS'] === 'all';
-/** A load balancer that looks every 100 ms needs less. */
+/** Longer than the interval of 100 ms at which the load balancer probes. */
 const drainDelayMs = 1000;
 
 describe.runIf(isWhole)('a rolling restart under load', () => {

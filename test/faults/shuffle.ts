@@ -1,6 +1,6 @@
-/** Random order and random numbers that are the same for the same seed. */
+/** Random order and random numbers from a seed. */
 
-/** Mulberry32: a small generator of numbers in [0, 1) that a seed repeats. */
+/** Makes a generator of numbers in [0, 1): Mulberry32. */
 export function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
@@ -11,7 +11,7 @@ export function randomOf(seed: number): () => number {
   };
 }
 
-/** A copy in an order that the seed decides. */
+/** Returns a copy in a random order that depends on the seed. */
 export function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
   const random = randomOf(seed);
   return items

@@ -13,7 +13,7 @@ import { startStack, type FaultStack } from './stack.ts';
 
 const day = Number(process.env['FAULT_DAY'] ?? Math.floor(Date.now() / 86_400_000));
 
-/** Ten days see every point of the worker, forty every point of the others. */
+/** Ten days cover every point of the worker, forty days every point of the other processes. */
 function columnsOfDay(): { victim: Victim; point: Point }[] {
   const others = victims.filter((victim) => victim !== 'worker');
   const rest = shuffled(
@@ -28,7 +28,7 @@ function columnsOfDay(): { victim: Victim; point: Point }[] {
 let stack: FaultStack;
 beforeAll(async () => {
   stack = await startStack();
-  // Whatever dies, no transaction leaves a job charged and not completed, or the other way round.
+  // No transaction may leave a charged job that is not completed, or a completed one not charged.
   await guardSettlements((text) => stack.query(text));
 });
 afterAll(() => stack.close());

@@ -29,20 +29,20 @@ import { startMediaServer } from '../harness/media-server.ts';
 import { startControl, type Control } from './control.ts';
 import type { Inputs } from './kinds.ts';
 
-/** What can be killed. `api2` and `worker2` run only where they are asked for. */
+/** Processes that can be killed. `api2` and `worker2` run only if `run` names them. */
 const parts = ['postgres', 'temporal', 'sandbox', 'api', 'worker', 'api2', 'worker2'] as const;
 /** A process of the stack. */
 export type Part = (typeof parts)[number];
 
 interface StackOptions {
-  /** Parts to run beside Postgres, Temporal and the sandbox. Default: one API, one worker. */
+  /** Parts to run in addition to Postgres, Temporal and the sandbox. Default: one API, one worker. */
   run?: readonly Part[];
   env?: Record<string, string>;
-  /** How far a part's clock is ahead, milliseconds. */
+  /** Shift of a part's clock, in milliseconds. */
   clockShiftMs?: Partial<Record<Part, number>>;
   /** Settings of Postgres, such as the directory of a tablespace. */
   postgres?: Record<string, string>;
-  /** Runs api/main.ts and worker/main.ts themselves, with metrics, not those that stop at the points of `control`. */
+  /** True to run api/main.ts and worker/main.ts with metrics; they do not wait at points. */
   asDeployed?: boolean;
 }
 
@@ -56,30 +56,30 @@ export interface FaultStack {
   databaseUrl: string;
   sandboxUrl: string;
   directory: string;
-  /** Where a part listens. */
+  /** Returns the URL of an API. */
   urlOf: (part: 'api' | 'api2') => string;
   pidOf: (part: Part) => number;
-  /** Parts that ended although nobody had asked for it, since the last time this was asked. */
+  /** Returns the parts that ended by themselves since the last call. */
   takeLost: () => Part[];
-  /** SIGKILL; returns when the process is gone. */
+  /** Sends SIGKILL; returns when the process has ended. */
   kill: (part: Part) => Promise<void>;
-  /** SIGTERM; returns when the process is gone, with its exit code. */
+  /** Sends SIGTERM; returns the exit code when the process has ended. */
   end: (part: Part) => Promise<number | null>;
-  /** Starts a part that is not running; an API or a worker also from another folder, as another build. */
+  /** Starts a part that is not running; `build` is the folder of another version. */
   start: (part: Part, build?: string) => Promise<void>;
-  /** Adds environment variables for processes that start from now on. */
+  /** Adds environment variables for processes that start later. */
   configure: (env: Record<string, string>) => void;
-  /** Where a process that runs as deployed shows its metrics; null while it is not running. */
+  /** Returns the URL of the metrics of a part with `asDeployed`; null while it is not running. */
   metricsUrlOf: (part: Part) => string | null;
-  /** Takes a copy of the data of Postgres or Temporal, or puts it back; the server is killed for that moment. */
+  /** Copies the data of Postgres or Temporal, or restores the copy; the server is restarted. */
   copyData: (part: 'postgres' | 'temporal', way: 'take' | 'put back') => Promise<void>;
   /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
   freeze: (part: Part, frozen: boolean) => void;
-  /** Ends Temporal and starts it again without anything it knew. */
+  /** Restarts Temporal with an empty database. */
   wipeTemporal: () => Promise<void>;
   newCaller: (credits: number, windowCredits?: number) => Promise<TestCaller>;
   query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
-  /** The end of a part's log, for messages. */
+  /** Returns the log of a part. */
   logOf: (part: Part) => string;
   close: () => Promise<void>;
 }
@@ -156,7 +156,7 @@ function shifted(shiftMs: number | undefined): Record<string, string> {
   return { NODE_OPTIONS: `--import=${shiftedClock}`, CLOCK_SHIFT_MS: String(shiftMs) };
 }
 
-/** Starts a stack with an organization that can pay, and the inputs of every kind. */
+/** Starts a stack with an organization that has credits, and the inputs of every kind. */
 export async function startStack(options: StackOptions = {}): Promise<FaultStack> {
   const directory = makeTemporaryDirectory('faults');
   const ports: Ports = { postgres: 0, temporal: 0, sandbox: 0, api: 0, api2: 0 };
@@ -205,7 +205,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         port: ports.postgres,
         password,
         logPath: logPath('postgres'),
-        // A killed process loses nothing that it gave to the system: no test here cuts the power.
+        // A killed process loses no data that the kernel has received, and no test cuts the power.
         settings: { fsync: 'off', ...options.postgres },
       }),
     temporal: () =>
@@ -232,7 +232,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
 
   async function noteLoss(part: Part, started: Running): Promise<void> {
     await started.exited;
-    // Whoever ends a part takes it off the list first.
+    // `kill` and `end` remove the part from `running` first.
     if (running.get(part) !== started) return;
     running.delete(part);
     lost.push(part);
@@ -240,7 +240,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
 
   async function start(part: Part, build?: string): Promise<void> {
     if (running.has(part)) throw new Error(`${part} is running`);
-    // Processes of a killed Postgres may hold its memory for a moment longer.
+    // Processes of a killed Postgres may keep its shared memory for a moment.
     for (let attempt = 0; ; attempt += 1) {
       try {
         const started = await starts[part](build);
@@ -347,18 +347,18 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       async copyData(part, way) {
         const data = join(directory, part);
         await kill(part);
-        // Its children go after it.
+        // The child processes end after their parent.
         await sleep(1000);
         const [from, to] = way === 'take' ? [data, `${data}-copy`] : [`${data}-copy`, data];
         rmSync(to, { recursive: true, force: true });
-        // Owners and all.
+        // With owners and modes.
         execFileSync('cp', ['-a', from, to]);
         await start(part);
       },
       freeze(part, frozen) {
         const { pid } = runningPart(part);
         const signal = frozen ? 'SIGSTOP' : 'SIGCONT';
-        // Postgres puts each of its processes into a group of its own.
+        // Each Postgres process has its own process group.
         for (const one of [pid, ...childrenOf(pid)]) process.kill(one, signal);
       },
       async wipeTemporal() {

@@ -12,15 +12,36 @@ const fresh: Waiting = {
 const canceled = { ...fresh, cancelSent: true, waitMs: 1000 };
 const overdue = { ...canceled, overdue: true };
 
-describe('the step after a check that found the call pending', () => {
+describe('a check that found the call pending', () => {
   it.each<[string, Waiting, number, boolean, Action[], Partial<Waiting>]>([
-    ['ever more rarely', fresh, 24_000, false, [], { waitMs: 48_000 }],
-    ['a wish to cancel', fresh, 24_000, true, ['cancel'], { waitMs: 1000, cancelSent: true }],
-    ['a short wait stays', { ...fresh, waitMs: 300 }, 1, true, ['cancel'], { cancelSent: true }],
-    ['a cancel is sent once', canceled, 25_000, true, [], { waitMs: 2000 }],
-    ['half a minute at most', { ...canceled, waitMs: 20_000 }, 1, true, [], { waitMs: 30_000 }],
+    ['waits twice as long for the next check', fresh, 24_000, false, [], { waitMs: 48_000 }],
     [
-      'the deadline',
+      'sends a requested cancel',
+      fresh,
+      24_000,
+      true,
+      ['cancel'],
+      { waitMs: 1000, cancelSent: true },
+    ],
+    [
+      'keeps a wait that is shorter than the wait after a cancel',
+      { ...fresh, waitMs: 300 },
+      1,
+      true,
+      ['cancel'],
+      { cancelSent: true },
+    ],
+    ['sends a cancel once', canceled, 25_000, true, [], { waitMs: 2000 }],
+    [
+      'waits at most half a minute after a cancel',
+      { ...canceled, waitMs: 20_000 },
+      1,
+      true,
+      [],
+      { waitMs: 30_000 },
+    ],
+    [
+      'sends a cancel at the deadline',
       fresh,
       600_000,
       false,
@@ -28,15 +49,15 @@ describe('the step after a check that found the call pending', () => {
       { overdue: true, cancelSent: true, waitMs: 1000 },
     ],
     [
-      'the deadline after a cancel',
+      'sends no second cancel at the deadline',
       canceled,
       600_000,
       true,
       ['mark_verifying'],
       { overdue: true, waitMs: 2000 },
     ],
-    ['the verdict is waited for', overdue, 899_999, false, [], { waitMs: 2000 }],
-    ['and then no more', overdue, 900_000, false, ['give_up'], {}],
+    ['waits for the outcome after the deadline', overdue, 899_999, false, [], { waitMs: 2000 }],
+    ['gives up when the outcome is not known in time', overdue, 900_000, false, ['give_up'], {}],
   ])('%s', (_case, waiting, nowMs, cancelRequested, actions, changes) => {
     const followed = next(waiting, { nowMs, cancelRequested });
     expect(followed).toEqual({ waiting: { ...waiting, ...changes }, actions });

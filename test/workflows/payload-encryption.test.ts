@@ -16,13 +16,13 @@ const key = (id: string): string => `${id}:${randomBytes(32).toString('base64url
 const [old, young] = [key('old'), key('young')];
 const uiOrigin = 'http://ui.example:8233';
 const codecPath = '/api/admin/v1/temporal/codec';
-/** Part of every prompt: what must not be found. */
+/** Text in every prompt, which must not be found. */
 const canary = `canary-${randomBytes(6).toString('hex')}`;
 
 let gateway: TestGateway;
 let worker: SpawnedProcess;
 beforeAll(async () => {
-  // As in the first step of a rotation: the next key is known everywhere, and seals nowhere yet.
+  // First step of a rotation: all processes have the next key, and none encrypts with it yet.
   gateway = await startGateway({
     worker: false,
     env: {
@@ -43,7 +43,7 @@ async function run(path: string, body: object): Promise<string> {
   return started.body.data.jobId;
 }
 
-/** Another worker takes over, as in a deployment. */
+/** Replaces the worker, as a deployment does. */
 async function replaceWorker(env: Record<string, string>): Promise<void> {
   const { child } = worker;
   worker = await gateway.spawn('worker', env);
@@ -54,7 +54,7 @@ async function replaceWorker(env: Record<string, string>): Promise<void> {
 type History = Parameters<typeof historyToJSON>[0];
 type ServicePayload = Parameters<typeof payloadToJSON>[0];
 
-/** As the server has it: nothing is decoded on the way. */
+/** Reads the history as the server stores it, without decoding. */
 async function rawHistory(jobId: string): Promise<History> {
   const { history } = await gateway.api.client.workflowService.getWorkflowExecutionHistory({
     namespace: 'default',
@@ -64,7 +64,7 @@ async function rawHistory(jobId: string): Promise<History> {
   return history;
 }
 
-/** Every payload of a history, with where it stands. */
+/** Returns every payload of a history with its path. */
 function payloadsOf(node: unknown, path = ''): [string, ServicePayload][] {
   if (typeof node !== 'object' || node === null || ArrayBuffer.isView(node)) return [];
   if ('metadata' in node && 'data' in node) return [[path, node as ServicePayload]];
@@ -80,7 +80,7 @@ const keyIdsOf = (history: History): Set<string> =>
     ),
   );
 
-/** The JSON of a history with every base64 in it decoded: nothing hides in a spelling. */
+/** Returns the JSON of a history with all base64 decoded. */
 function legible(text: string): string {
   const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
     Buffer.from(word, 'base64').toString('latin1'),
@@ -128,7 +128,7 @@ describe('Temporal with payload keys', () => {
       ).toEqual([]);
       expect(payloadsOf(history).length).toBeGreaterThan(clear.length + 3);
     }
-    // The failed one: its message is not in the clear, nor are the stacks of its activities.
+    // Neither the message nor the stack traces of the failed job are readable.
     const failed = legible(historyToJSON(await rawHistory(jobs[1] ?? '')));
     expect(failed).toContain('Encoded failure');
     expect(/ {4}at \S+ /.test(failed)).toBe(false);
@@ -217,7 +217,7 @@ describe('the codec endpoint', () => {
       expect(answer.status).toBe(401);
       expect(await answer.text()).toBe('{"error":"Unauthorized"}');
     }
-    // The word opens; it does not seal.
+    // The token allows decryption, but not encryption.
     expect((await ask(`/read/${word}/encode`)).status).toBeOneOf([404, 405]);
   });
 
