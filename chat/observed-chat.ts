@@ -170,10 +170,14 @@ export class ObservedChat extends OpenChat {
     span.setAttribute('gen_ai.provider.name', labels.gen_ai_provider_name);
     const { bill } = this;
     if (!bill) return;
-    const { inputTokens, outputTokens } = bill.usage;
+    const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } =
+      bill.usage;
     span.setAttributes({
       'gen_ai.usage.input_tokens': inputTokens,
       'gen_ai.usage.output_tokens': outputTokens,
+      ...(cachedInputTokens && { 'gen_ai.usage.cache_read.input_tokens': cachedInputTokens }),
+      ...(cacheWriteTokens && { 'gen_ai.usage.cache_creation.input_tokens': cacheWriteTokens }),
+      ...(reasoningTokens && { 'gen_ai.usage.reasoning.output_tokens': reasoningTokens }),
       // No convention has an attribute for the price; Langfuse reads this one, in USD.
       'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
       'gateway.credits.charged': bill.creditsConsumed,

@@ -79,6 +79,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'takes the screenshots of docs/ on a running stack',
     script: ['dev/docs/screenshots.ts'],
   },
+  'trace-viewer': {
+    about: 'shows traces in a browser (docs/telemetry.md)',
+    script: ['dev/docs/trace-viewer.ts'],
+  },
 };
 
 const [name = '', ...rest] = process.argv.slice(2);

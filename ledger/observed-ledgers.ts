@@ -140,6 +140,15 @@ function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
   if (type === null || status === null) return;
   metrics.jobsEnded.inc({ type, status, reason: row.reason ?? 'none' });
   metrics.jobSeconds.observe({ type, status }, row.seconds);
+  metrics.genAiSeconds.observe(
+    {
+      gen_ai_operation_name: 'generate_content',
+      gen_ai_provider_name: provider,
+      gen_ai_request_model: model,
+      error_type: row.reason ?? '',
+    },
+    row.seconds,
+  );
   if (row.overheadSeconds === null) return;
   // A notification may come later than the check that found the outputs.
   metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));

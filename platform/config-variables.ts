@@ -274,6 +274,7 @@ export const gatewayVariables = {
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   /** OTLP/HTTP collector; absent: no traces. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: z.enum(['http/protobuf', 'http/json']).default('http/protobuf'),
   OTEL_EXPORTER_OTLP_HEADERS: pairList,
   /** Service name in traces; the kind of process is appended: `-api`, `-worker`. */
   OTEL_SERVICE_NAME: z.string().min(1).default('studio-gateway'),

@@ -1,6 +1,7 @@
 /**
  * Metrics of a process: names, labels and buckets. Label values are from closed lists (routes,
- * providers, workflow types, error codes), never ids. Amounts are in credits, times in seconds.
+ * providers, workflow types, error codes), never ids except those of ten organizations. Amounts are
+ * in credits, times in seconds.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -156,7 +157,7 @@ function genAiMetrics(registry: Registry) {
     }),
     genAiSeconds: new Histogram({
       name: 'gen_ai_client_operation_duration_seconds',
-      help: 'Time from the request to a provider to the end of its response.',
+      help: 'Time of a chat from its first request to a provider to its settlement, and of a Studio job from its reservation to its settlement.',
       labelNames: [...labels, 'error_type'],
       buckets: genAiSeconds,
       registers: [registry],
@@ -205,6 +206,10 @@ export function createStateMetrics({ registry }: Metrics) {
     reservationAgeSeconds: gauge(registry, 'reservation_oldest_age_seconds', [
       'Age of the oldest open reservation.',
       'kind',
+    ]),
+    organizationSpend: gauge(registry, 'organization_spend_credits', [
+      'Credits reserved and charged since midnight UTC, of the ten organizations with the most.',
+      'organization',
     ]),
     jobsOverdue: gauge(registry, 'jobs_overdue', [
       'Jobs that are not settled although their deadline has passed.',

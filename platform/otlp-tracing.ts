@@ -7,7 +7,8 @@ import { hostname } from 'node:os';
 import { context, propagation, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import {
   BatchSpanProcessor,
@@ -19,6 +20,7 @@ import { z } from 'zod';
 interface OtlpOptions {
   /** Trace endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
   url: string;
+  protocol: 'http/protobuf' | 'http/json';
   headers: Record<string, string>;
   serviceName: string;
   /** Further attributes of the process, e.g. `deployment.environment.name`. */
@@ -45,6 +47,8 @@ const closeTimeoutMs = 3000;
  * @returns the function that exports the remaining spans
  */
 export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
+  const { url, protocol, headers } = options;
+  const Exporter = protocol === 'http/json' ? JsonExporter : ProtobufExporter;
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
       ...options.resource,
@@ -58,7 +62,7 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
     sampler: new TraceIdRatioBasedSampler(options.ratio),
     spanProcessors: [
       new BatchSpanProcessor({
-        exporter: new OTLPTraceExporter({ url: options.url, headers: options.headers }),
+        exporter: new Exporter({ url, headers }),
         scheduledDelayMillis: options.flushIntervalMs,
       }),
     ],

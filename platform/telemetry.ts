@@ -97,6 +97,7 @@ async function openTracing(config: Config, kind: ProcessKind): Promise<Telemetry
   const { startOtlpTracing } = await import('./otlp-tracing.ts');
   return startOtlpTracing({
     url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
+    protocol: config.OTEL_EXPORTER_OTLP_PROTOCOL,
     headers: config.OTEL_EXPORTER_OTLP_HEADERS,
     serviceName: `${config.OTEL_SERVICE_NAME}-${kind}`,
     resource: config.OTEL_RESOURCE_ATTRIBUTES,

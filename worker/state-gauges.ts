@@ -25,6 +25,7 @@ const reservations = z.object({
   amount: z.number(),
   age_seconds: z.number(),
 });
+const spends = z.object({ organization: z.string(), spent: z.number() });
 /** Numbers by gauge. */
 const counts = z.object({
   jobsOverdue: z.number(),
@@ -36,6 +37,8 @@ const countNames = keysOf(counts.shape);
 
 /** Time in milliseconds for which later scrapes use the result of a read. */
 const readAgeMaxMs = 4000;
+/** The spend by organization reads a row of each key, so it is read less often. */
+const spendAgeMaxMs = 15_000;
 
 /** Reads the state before each scrape. A gauge that cannot be read is left out. */
 export function showState(options: StateGaugesOptions): void {
@@ -54,7 +57,9 @@ export function showState(options: StateGaugesOptions): void {
   const forgetQueues = (): void => {
     for (const gauge of byQueue) gauge.reset();
   };
+  const forgetSpends = (): void => state.organizationSpend.reset();
   const readings = [
+    { read: remembered(() => readSpends(options), spendAgeMaxMs), forget: forgetSpends },
     { read: remembered(() => readDatabase(options), readAgeMaxMs), forget },
     { read: remembered(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
   ];
@@ -94,6 +99,19 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
       WHERE w.state IN ('waiting', 'delivering')
         AND (j.status <> 'open' OR n.id IS NOT NULL)) AS webhooks`);
   for (const name of countNames) state[name].set(found[name]);
+}
+
+/** Reads which organizations have spent the most since midnight UTC. */
+async function readSpends({ services, state }: StateGaugesOptions): Promise<void> {
+  const most = await services.pool.any(sql.type(spends)`
+    SELECT k.organization_id AS organization, sum(b.spent)::bigint AS spent
+    FROM api_key k JOIN budget_spend b ON b.budget_id = k.id
+      AND b.day = (clock_timestamp() AT TIME ZONE 'UTC')::date
+    GROUP BY 1 ORDER BY 2 DESC LIMIT 10`);
+  state.organizationSpend.reset();
+  for (const { organization, spent } of most) {
+    state.organizationSpend.set({ organization }, creditsFromMicro(spent));
+  }
 }
 
 async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {

@@ -1,11 +1,14 @@
 /**
  * `npm run dev -- screenshots`: creates jobs on the running stack of `npm start` and writes
  * screenshots of the Temporal UI and the console to docs/screenshots/; arguments name the
- * screenshots to take. The browser is CHROMIUM_PATH, else a Chromium on the PATH.
+ * screenshots to take. `trace-chat` and `trace-image`, which are taken only if they are named, need
+ * `npm run dev -- trace-viewer` and a stack that sends its traces there. The browser is
+ * CHROMIUM_PATH, else a Chromium on the PATH.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium, type Page } from 'playwright-core';
 import { z } from 'zod';
@@ -173,34 +176,111 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
   await take(page, { name: 'console-usage', url: `${apiUrl}/console/usage`, texts: ['Records'] });
 }
 
+const spanList = z.object({
+  data: z.array(
+    z.object({
+      name: z.string(),
+      context: z.object({ span_id: z.string() }),
+      attributes: z.json(),
+    }),
+  ),
+});
+
+/** Waits until the trace viewer has the span of a request, and returns the URL of its page. */
+async function findSpan(name: string, requestId: string): Promise<string> {
+  const viewer = `http://127.0.0.1:${process.env['TRACE_VIEWER_PORT'] ?? '6006'}`;
+  const deadlineMs = Date.now() + 60_000;
+  while (Date.now() < deadlineMs) {
+    const response = await fetch(`${viewer}/v1/projects/default/spans?limit=100`).catch(() =>
+      fail('No trace viewer: `npm run dev -- trace-viewer` in another terminal first.'),
+    );
+    const { data } = spanList.parse(await response.json());
+    const span = data.find(
+      (each) => each.name === name && JSON.stringify(each.attributes).includes(requestId),
+    );
+    if (span) return `${viewer}/redirects/spans/${span.context.span_id}`;
+    await sleep(500);
+  }
+  return fail(`The viewer has no span ${name}: set OTEL_EXPORTER_OTLP_ENDPOINT of \`npm start\`.`);
+}
+
+/** Takes the screenshots of a chat and of an image in the trace viewer. */
+async function takeTraces(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
+  const messages = [
+    { role: 'system', content: 'Answer as a keeper of a lighthouse. '.repeat(300) },
+    { role: 'user', content: 'What lights a harbour?' },
+  ];
+  const chat = { model: 'gpt-5-mini', reasoning_effort: 'low', stream: true, messages };
+  for (const [name, path, body, span] of [
+    ['trace-chat', '/api/v1/chat', chat, 'chat gpt-5-mini'],
+    [
+      'trace-image',
+      '/api/v1/studio/image/generate',
+      { prompt: 'a lighthouse at dawn' },
+      'generate_content nano-banana',
+    ],
+  ] as const) {
+    // The second request reads its prompt from the provider's cache.
+    for (const attempt of ['first', 'second']) {
+      const requestId = `${name}-${attempt}-${Date.now()}`;
+      const headers = {
+        authorization: `Bearer ${apiKey}`,
+        'content-type': 'application/json',
+        'x-request-id': requestId,
+      };
+      const response = await fetch(apiUrl + path, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(body),
+      });
+      await response.text();
+      const url = await findSpan(span, requestId);
+      if (attempt === 'first') continue;
+      const act = () => page.getByRole('tab', { name: 'Attributes' }).click();
+      await take(page, { name, url, texts: [span, 'Total Cost'], act });
+    }
+  }
+}
+
 const stack =
   readStack(dataDir) ?? fail('No running stack: `npm start` in another terminal first.');
 const executablePath =
   findChromium() ??
   fail('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
-const demoPage = join(dataDir, 'demo', 'index.html');
-if (!existsSync(demoPage)) {
-  spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });
-}
 // Chromium refuses to run its sandbox as root.
 const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
 const browser = await chromium.launch({ executablePath, args });
-try {
+const openPage = async (): Promise<Page> => {
   const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' });
   // Time limits in milliseconds, long enough for a busy machine; the Temporal UI is the slowest.
   page.setDefaultTimeout(180_000);
+  return page;
+};
+try {
+  if (requestedNames.some((name) => name.startsWith('trace-'))) {
+    await takeTraces(await openPage(), stack);
+  } else await takeGateway(stack);
+} finally {
+  await browser.close();
+}
+
+/** Takes the screenshots of the Temporal UI and of the gateway's own pages. */
+async function takeGateway(running: Stack): Promise<void> {
+  const demoPage = join(dataDir, 'demo', 'index.html');
+  if (!existsSync(demoPage)) {
+    spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });
+  }
+  const page = await openPage();
   await prepare(page);
-  await takeJobs(page, stack);
+  await takeJobs(page, running);
   // Requests of the Temporal UI that wait for events are still open.
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   // The event stream never ends, so the proxy passes it on without buffering.
-  await takeConsole(await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' }), stack);
+  await takeConsole(await openPage(), running);
   await take(page, {
     name: 'api-reference',
-    url: `${stack.apiUrl}/docs`,
+    url: `${running.apiUrl}/docs`,
     texts: ['/api/v1/studio/image/generate'],
   });
   await take(page, { name: 'demo-page', url: pathToFileURL(demoPage).href, texts: ['credits'] });
-} finally {
-  await browser.close();
 }

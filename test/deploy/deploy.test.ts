@@ -31,6 +31,7 @@ import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { codecAccessWord, readPayloadKeys } from '../../platform/payload-codec.ts';
 import { variablesInCode } from '../harness/variables.ts';
+import { readDashboard, selectorsOf } from './expressions.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
@@ -416,6 +417,26 @@ describe('the Dockerfiles', () => {
     };
     expect(dockerfile).toContain(`NODE_VERSION=${dependencies['node']}\n`);
     expect(dockerfile.match(/^USER 1000:1000$/gm)).toHaveLength(2);
+  });
+});
+
+describe('the dashboard', () => {
+  it('selects by its variables, and by no data source of its own', async () => {
+    const { panels, templating } = await readDashboard();
+    expect(templating.list.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['datasource', 'namespace', 'provider', 'model']),
+    );
+    const targets = panels.flatMap((panel) => panel.targets);
+    for (const { datasource } of [...panels, ...templating.list, ...targets]) {
+      if (datasource) expect(datasource.uid).toBe('${datasource}');
+    }
+    for (const { expr } of targets) {
+      for (const { name, labels } of selectorsOf(expr)) expect(labels, name).toContain('namespace');
+    }
+    const used = [...JSON.stringify(targets).matchAll(/\$(\w+)/g)].map(([, name = '']) => name);
+    const variables = [...templating.list.map(({ name }) => name), '__rate_interval'];
+    expect(used.filter((name) => !variables.includes(name))).toEqual([]);
+    expect(variables.filter((name) => name !== 'datasource' && !used.includes(name))).toEqual([]);
   });
 });
 

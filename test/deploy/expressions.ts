@@ -1,33 +1,63 @@
 /** The PromQL expressions of the dashboard and of the alert rules, and the metrics they name. */
 import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
+import { z } from 'zod';
 
 const deploy = new URL('../../deploy/', import.meta.url);
 
-interface Dashboard {
-  panels: { targets?: { expr: string }[] }[];
-}
-interface Rules {
-  groups: { rules: { alert: string; expr: string }[] }[];
+const source = z.object({ type: z.literal('prometheus'), uid: z.string() });
+const dashboardFile = z.object({
+  templating: z.object({
+    list: z.array(
+      z.object({
+        name: z.string(),
+        query: z.union([z.string(), z.object({ query: z.string() })]),
+        datasource: source.optional(),
+      }),
+    ),
+  }),
+  panels: z.array(
+    z.object({
+      title: z.string(),
+      datasource: source.optional(),
+      targets: z.array(z.object({ expr: z.string(), datasource: source })).default([]),
+    }),
+  ),
+});
+const ruleFile = z.object({
+  groups: z.array(z.object({ rules: z.array(z.object({ expr: z.string() })) })),
+});
+
+/** Reads the dashboard. */
+export async function readDashboard(): Promise<z.infer<typeof dashboardFile>> {
+  const file = new URL('grafana/dashboards/studio-gateway.json', deploy);
+  return dashboardFile.parse(JSON.parse(await readFile(file, 'utf8')));
 }
 
-/** Every expression, by where it stands. */
+/** Reads all expressions of the dashboard and of the alert rules. */
 export async function readExpressions(): Promise<string[]> {
-  const dashboard = JSON.parse(
-    await readFile(new URL('grafana/dashboards/studio-gateway.json', deploy), 'utf8'),
-  ) as Dashboard;
-  const rules = parse(await readFile(new URL('prometheus/alerts.yml', deploy), 'utf8')) as Rules;
-  return [
-    ...dashboard.panels.flatMap((panel) => (panel.targets ?? []).map(({ expr }) => expr)),
-    ...rules.groups.flatMap((group) => group.rules.map(({ expr }) => expr)),
-  ];
+  const { panels } = await readDashboard();
+  const text = await readFile(new URL('prometheus/alerts.yml', deploy), 'utf8');
+  const { groups } = ruleFile.parse(parse(text));
+  return [...panels.flatMap(({ targets }) => targets), ...groups.flatMap(({ rules }) => rules)].map(
+    ({ expr }) => expr,
+  );
 }
 
-/** Metrics in an expression, with the labels that it selects by. */
+const grouping = /\b(?:by|on|without) \(([^)]*)\)/g;
+
+/** Returns the metrics in an expression, with the labels that it selects by. */
 export function selectorsOf(expression: string): { name: string; labels: string[] }[] {
-  const found = expression.matchAll(/\b((?:gateway|temporal|nodejs|process)_\w+)(?:\{([^}]*)\})?/g);
+  const found = expression
+    .replaceAll(grouping, '')
+    .matchAll(/\b((?:gateway|gen_ai|temporal|nodejs|process)_\w+)(?:\{([^}]*)\})?/g);
   return [...found].map(([, name = '', matchers = '']) => ({
     name,
     labels: [...matchers.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label = '']) => label),
   }));
+}
+
+/** Returns the labels that an expression groups by. */
+export function groupsOf(expression: string): string[] {
+  return [...expression.matchAll(grouping)].flatMap(([, labels = '']) => labels.split(/,\s*/));
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
-import { readExpressions, selectorsOf } from '../deploy/expressions.ts';
+import { groupsOf, readDashboard, readExpressions, selectorsOf } from '../deploy/expressions.ts';
 import { readPage, sumOf, type Page } from './page.ts';
 
 const generate = '/api/v1/studio/image/generate';
@@ -147,6 +147,8 @@ describe('metrics', () => {
         reason: 'none',
       }),
     ).toBe(1);
+    const generated = { gen_ai_operation_name: 'generate_content', gen_ai_provider_name: 'fal' };
+    expect(sumOf(work, 'gen_ai_client_operation_duration_seconds_count', generated)).toBe(1);
     const pictures = { type: 'imageGenerate' };
     expect(sumOf(work, 'gateway_job_overhead_seconds_count', pictures)).toBe(1);
     expect(sumOf(work, 'gateway_job_overhead_seconds_sum', pictures)).toBeLessThan(
@@ -186,6 +188,12 @@ describe('metrics', () => {
       .toBeGreaterThan(1e9);
     const page = await scrape(worker);
     expect(sumOf(page, 'gateway_reservations_open', { kind: 'studio' })).toBe(0);
+    const { organizationId: organization } = gateway.caller;
+    await expect
+      .poll(async () =>
+        sumOf(await scrape(worker), 'gateway_organization_spend_credits', { organization }),
+      )
+      .toBeGreaterThan(0);
     expect(sumOf(page, 'gateway_task_queue_backlog', queued)).toBe(0);
     expect(sumOf(page, 'gateway_ledger_audit_rows')).toBe(0);
     expect(sumOf(page, 'gateway_sweeper_success_timestamp_seconds')).toBeGreaterThan(1e9);
@@ -205,18 +213,37 @@ describe('the dashboard and the alert rules', () => {
     const speech = { text: 'a mole', title: 'Mole' };
     expect((await call('/api/v1/studio/voiceover/generate', speech)).status).toBe(200);
     const page: Page = new Map([...(await scrape(api)), ...(await scrape(worker))]);
-    const selectors = (await readExpressions()).flatMap(selectorsOf);
+    const expressions = await readExpressions();
+    const selectors = expressions.flatMap(selectorsOf);
     expect(selectors.length).toBeGreaterThan(60);
     // The SDK makes it with the first task that fails; docs/runbooks/replay-failure.md has seen it.
     const onFailure = 'temporal_workflow_task_execution_failed_total';
     const names = new Set(selectors.map(({ name }) => name).filter((name) => name !== onFailure));
     expect([...names].filter((name) => !page.has(name))).toEqual([]);
-    // Labels of Prometheus itself, and metrics that nothing has happened to yet.
-    const wrong = selectors.filter(({ name, labels }) => {
-      const sample = page.get(name)?.[0];
-      return sample && labels.some((label) => label !== 'job' && !(label in sample.labels));
-    });
+    // A metric that nothing has happened to has no labels yet; Prometheus adds labels of its own.
+    const ofPrometheus = ['job', 'instance', 'namespace'];
+    const has = (name: string, label: string) => {
+      const [sample] = page.get(name) ?? [];
+      return !sample || ofPrometheus.includes(label) || label in sample.labels;
+    };
+    const wrong = selectors.filter(({ name, labels }) => !labels.every((each) => has(name, each)));
     expect(wrong).toEqual([]);
+    for (const expression of expressions) {
+      const measured = selectorsOf(expression);
+      const unknown = groupsOf(expression).filter(
+        (label) => !measured.some(({ name }) => has(name, label)),
+      );
+      expect(unknown, expression).toEqual([]);
+    }
+    const { templating } = await readDashboard();
+    const variables = templating.list.flatMap(({ query }) =>
+      typeof query === 'string' ? [] : [query.query],
+    );
+    expect(variables).toHaveLength(3);
+    for (const variable of variables) {
+      const [, name = '', label = ''] = /^label_values\((\w+), (\w+)\)$/.exec(variable) ?? [];
+      expect(page.has(name) && has(name, label), variable).toBe(true);
+    }
   });
 
   it('include every gauge of the gateway', async () => {

@@ -1,4 +1,4 @@
-/** A small OTLP/HTTP receiver that keeps the spans of the JSON encoding. */
+/** A small OTLP/HTTP receiver that keeps the spans of the JSON encoding, and the bodies of others. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -25,6 +25,8 @@ export interface OtlpReceiver {
   spans: ReceivedSpan[];
   /** Headers of the exports. */
   headers: Record<string, unknown>[];
+  /** Bodies of exports in another encoding than JSON, as Latin-1 text. */
+  encoded: string[];
   close: () => Promise<void>;
 }
 
@@ -53,11 +55,17 @@ function valueOf(value: Record<string, unknown>): unknown {
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   const headers: Record<string, unknown>[] = [];
+  const encoded: string[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       headers.push(request.headers);
+      if (request.headers['content-type'] !== 'application/json') {
+        encoded.push(Buffer.concat(chunks).toString('latin1'));
+        response.writeHead(200).end();
+        return;
+      }
       const sent = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Export;
       for (const { resource, scopeSpans } of sent.resourceSpans) {
         const about = plain(resource.attributes);
@@ -82,6 +90,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     url: `http://127.0.0.1:${port}`,
     spans,
     headers,
+    encoded,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

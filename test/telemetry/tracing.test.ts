@@ -38,6 +38,7 @@ beforeAll(async () => {
   });
   const env = {
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Basic%20c2VjcmV0',
     OTEL_BSP_SCHEDULE_DELAY: '100',
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test%20env',
@@ -263,6 +264,34 @@ describe('the trace of a chat', () => {
     },
   );
 
+  it('counts the cached and the reasoning tokens', async () => {
+    const request = {
+      model: 'gpt-5-mini',
+      reasoning_effort: 'low',
+      messages: [
+        { role: 'system', content: 'Answer as a keeper of a lighthouse. '.repeat(400) },
+        { role: 'user', content: 'What lights a harbour?' },
+      ],
+    };
+    await call('/api/v1/chat', request);
+    const response = await call('/api/v1/chat', request);
+    const text = await response.text();
+    const read = (field: string) => Number(new RegExp(`"${field}":(\\d+)`).exec(text)?.[1]);
+    const [cached, reasoning] = [read('cachedInputTokens'), read('reasoningTokens')];
+    expect(Math.min(cached, reasoning)).toBeGreaterThan(0);
+    const id = response.headers.get('x-request-id');
+    const span = (): ReceivedSpan | undefined =>
+      receiver.spans.find(
+        ({ name, attributes }) => name.startsWith('chat ') && attributes['request.id'] === id,
+      );
+    await expect.poll(span).toMatchObject({
+      attributes: {
+        'gen_ai.usage.cache_read.input_tokens': cached,
+        'gen_ai.usage.reasoning.output_tokens': reasoning,
+      },
+    });
+  });
+
   it('contains the error code of a failed chat', async () => {
     await gateway.sandbox.inject({ match: 'a broken lens', faults: 'fail:400' });
     const response = await call('/api/v1/chat', {
@@ -282,8 +311,8 @@ describe('the trace of a chat', () => {
   });
 });
 
-describe('without a collector', () => {
-  it('no tracing code is loaded', async () => {
+describe('the exporter', () => {
+  it('is loaded only with a collector, and sends protobuf', async () => {
     const root = fileURLToPath(new URL('../../', import.meta.url));
     const script = `
       import { registerHooks } from 'node:module';
@@ -292,8 +321,12 @@ describe('without a collector', () => {
       const { openTelemetry } = await import('${root}platform/telemetry.ts');
       await import('${root}activities/services.ts');
       const config = process.argv[1] ? { OTEL_EXPORTER_OTLP_ENDPOINT: process.argv[1],
-        OTEL_TRACES_SAMPLER_ARG: 1, OTEL_BSP_SCHEDULE_DELAY: 100 } : {};
-      await (await openTelemetry(config, 'api')).closeTracing();
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf', OTEL_TRACES_SAMPLER_ARG: 1,
+        OTEL_BSP_SCHEDULE_DELAY: 100 } : {};
+      const { closeTracing } = await openTelemetry(config, 'api');
+      const { inSpan } = await import('${root}platform/telemetry.ts');
+      await inSpan({ name: 'in protobuf' }, async () => {});
+      await closeTracing();
       console.log(loaded.filter((url) => /opentelemetry.(sdk-trace|exporter)/.test(url)).length);`;
     const count = async (...endpoint: string[]): Promise<number> => {
       const args = ['--input-type=module', '-e', script, ...endpoint];
@@ -301,5 +334,6 @@ describe('without a collector', () => {
     };
     expect(await count()).toBe(0);
     expect(await count(receiver.url)).toBeGreaterThan(0);
+    expect(receiver.encoded.join()).toContain('in protobuf');
   });
 });
