@@ -171,7 +171,6 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     FAULT_CONTROL_URL: control.url,
     ...options.env,
   };
-  const databaseUrl = env['DATABASE_URL'] ?? '';
   const logPath = (part: Part): string => join(directory, 'logs', `${part}.log`);
 
   const node =
@@ -262,7 +261,10 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
   }
 
   async function query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]> {
-    const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5000 });
+    const client = new Client({
+      connectionString: env['DATABASE_URL'],
+      connectionTimeoutMillis: 5000,
+    });
     client.on('error', () => {});
     await client.connect();
     try {
@@ -273,7 +275,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
   }
 
   async function newCaller(credits: number, windowCredits?: number): Promise<TestCaller> {
-    const pool = await openDatabase({ url: databaseUrl, poolMax: 2, logger });
+    const pool = await openDatabase({ url: env['DATABASE_URL'] ?? '', poolMax: 2, logger });
     try {
       const made = await createOrganization(pool, {
         name: 'Faults',
@@ -304,7 +306,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
   const urlOf = (part: 'api' | 'api2'): string => `http://127.0.0.1:${ports[part]}`;
   try {
     await Promise.all([start('postgres'), start('temporal'), start('sandbox')]);
-    await migrate(databaseUrl);
+    await migrate(env['DATABASE_URL'] ?? '');
     await Promise.all((options.run ?? ['api', 'worker']).map((part) => start(part)));
     const caller = await newCaller(1_000_000);
     const inputs: Inputs = { picture: '', film: '', speech: '' };
@@ -325,7 +327,9 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       control,
       caller,
       inputs,
-      databaseUrl,
+      get databaseUrl() {
+        return env['DATABASE_URL'] ?? '';
+      },
       sandboxUrl: `http://127.0.0.1:${ports.sandbox}`,
       directory,
       urlOf,

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
@@ -26,6 +27,11 @@ beforeAll(async () => {
 afterAll(() => gateway.stack.close());
 
 const newSecret = (): string => randomBytes(32).toString('hex');
+/** Starts the API and the worker again, with other settings. */
+async function restartWith(env: Record<string, string>): Promise<void> {
+  gateway.stack.configure(env);
+  await Promise.all((['api', 'worker'] as const).map((part) => gateway.restart(part)));
+}
 const studioPath = '/api/v1/studio/image/generate';
 
 describe('audit-row.md', () => {
@@ -373,14 +379,19 @@ describe('webhook-secrets.md', () => {
     const { stack, scrape, ask, start } = gateway;
     const receiver = await startWebhookReceiver();
     const origins = stack.env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
-    const restartWith = async (env: Record<string, string>): Promise<void> => {
-      stack.configure(env);
-      for (const part of ['api', 'worker'] as const) await gateway.restart(part);
-    };
+    const onSchedule = await start('[[no-webhook]] [[slow:300ms]] a stork on schedule');
+    await gateway.untilTaken(onSchedule);
+    await restartWith({
+      WEBHOOK_SECRET: newSecret(),
+      WEBHOOK_SECRET_PREVIOUS: stack.env['WEBHOOK_SECRET'] ?? '',
+    });
+    expect(await gateway.notify(onSchedule)).toBe(200);
+    await gateway.untilEnded(onSchedule, ends.paid);
     const before = await start('[[no-webhook]] [[slow:300ms]] a stork under way');
     await gateway.untilTaken(before);
     await restartWith({
       WEBHOOK_SECRET: newSecret(),
+      WEBHOOK_SECRET_PREVIOUS: '',
       ALLOW_PRIVATE_NETWORK_ORIGINS: `${origins},${receiver.origin}`,
     });
     const since = await scrape();
@@ -436,5 +447,88 @@ describe('webhook-secrets.md', () => {
     await gateway.untilEnded(await start('a stork as always'), ends.paid);
     await gateway.untilQuiet(healed, 'NotificationsLost', 'NotificationsRefused');
     receiver.close();
+  });
+});
+
+describe('secrets.md', () => {
+  it('jobs survive new payload keys, passwords and provider keys, and old values are refused', async () => {
+    const { stack, ask, start, notify } = gateway;
+    const payloadKey = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
+    const [first, second] = [payloadKey('first'), payloadKey('second')];
+    const login = (user: string, password: string): string =>
+      Object.assign(new URL(stack.databaseUrl), { username: user, password }).href;
+    const connects = async (connectionString: string): Promise<boolean> => {
+      const client = new Client({ connectionString });
+      const connected = await client.connect().then(
+        () => true,
+        () => false,
+      );
+      await client.end();
+      return connected;
+    };
+    const waiting = async (prompt: string): Promise<string> => {
+      const jobId = await start(`[[no-webhook]] [[slow:300ms]] ${prompt}`);
+      await gateway.untilTaken(jobId);
+      return jobId;
+    };
+    const fileOf = async (jobId: string): Promise<number> => {
+      const { body } = await ask(`/api/v1/studio/jobs/${jobId}`);
+      return (await fetch(body.data.result.images[0]?.url ?? '')).status;
+    };
+    const operators = (key: string) => ask('/api/admin/v1/providers', { key });
+
+    await gateway.follow('secrets', async (page) => {
+      // The provider's key leaked; Postgres' password and payload encryption change too.
+      await page.run('npm run studio -- admin pause fal');
+      await stack.end('sandbox');
+      const falKey = newSecret();
+      stack.configure({ SANDBOX_FAL_KEY: falKey });
+      await stack.start('sandbox');
+      const paused = await start('a newt that waits for a key');
+      await gateway.untilPhase(paused, 'waiting_for_provider');
+      const [initial, password] = [stack.databaseUrl, newSecret()];
+      await page.sql('ALTER ROLE gateway PASSWORD', {
+        'ROLE gateway': 'ROLE postgres',
+        'new-password': password,
+      });
+      const renewed = login('postgres', password);
+      await restartWith({ FAL_KEY: falKey, DATABASE_URL: renewed, PAYLOAD_KEYS: first });
+      await page.run('npm run studio -- admin resume fal');
+      await gateway.untilEnded(paused, ends.paid);
+      expect([await connects(initial), await connects(renewed)]).toEqual([false, true]);
+
+      const underFirst = await waiting('a newt under the first key');
+      const [adminKey, before] = [stack.env['ADMIN_API_KEY'] ?? '', await fileOf(paused)];
+      const signed = (await ask(`/api/v1/studio/jobs/${paused}`)).body.data.result.images[0]?.url;
+      await page.sql('CREATE ROLE gateway_2', {
+        'ROLE gateway;': 'ROLE postgres;',
+        'new-password': password,
+      });
+      await restartWith({
+        PAYLOAD_KEYS: `${first},${second}`,
+        DATABASE_URL: login('gateway_2', password),
+        ADMIN_API_KEY: newSecret(),
+        STORAGE_SECRET: newSecret(),
+      });
+      await page.sql('ALTER ROLE gateway NOLOGIN', { 'ROLE gateway': 'ROLE postgres' });
+      expect(await connects(renewed)).toBe(false);
+      expect((await operators(adminKey)).status).toBe(401);
+      expect((await operators(stack.env['ADMIN_API_KEY'] ?? '')).status).toBe(200);
+      expect([before, (await fetch(signed ?? '')).status, await fileOf(paused)]).toEqual([
+        200, 404, 200,
+      ]);
+
+      await restartWith({ PAYLOAD_KEYS: `${second},${first}` });
+      const underSecond = await waiting('a newt under the second key');
+      expect(await notify(underFirst)).toBe(200);
+      await gateway.untilEnded(underFirst, ends.paid);
+      await restartWith({ PAYLOAD_KEYS: second });
+      expect(await notify(underSecond)).toBe(200);
+      await gateway.untilEnded(underSecond, ends.paid);
+      expect((await page.run('npm run studio -- admin providers')).stdout).not.toContain(
+        'key leaked',
+      );
+      expect((await page.run('npm run studio -- admin stuck')).stdout).toBe('(none)\n');
+    });
   });
 });

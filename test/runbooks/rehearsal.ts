@@ -58,7 +58,14 @@ interface Answer {
   status: number;
   body: {
     error?: string;
-    data: { jobId: string; status: string; phase: string; error: object | null; key: string };
+    data: {
+      jobId: string;
+      status: string;
+      phase: string;
+      error: object | null;
+      key: string;
+      result: { images: { url: string }[] };
+    };
     /** Of /api/v1/webhooks/secret. */
     secret: string;
   };
