@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the first organization, with credits and a key, unless the file of the argument names one, and prints the
-# addresses of the gateway. The key is printed once and not kept. Runs in the gateway's image as a service of
+# Makes the first organization, with credits and a key, unless the file of the argument says that it exists, and prints
+# the addresses of the gateway. The key is printed once and not kept. Runs in the gateway's image as a service of
 # docker-compose.yml, with ADMIN_API_KEY and PUBLIC_BASE_URL.
 set -eu
 file=$1
@@ -10,12 +10,15 @@ admin() {
 }
 field() { node -p "JSON.parse(fs.readFileSync(0, 'utf8')).data.$1"; }
 key="printed at the first start; another: docker compose exec api-1 studio admin key create"
+# If a step fails, the next start continues after the last one that succeeded.
 if [ ! -s "$file" ]; then
-  made=$(admin org create First)
-  organization=$(echo "$made" | field organizationId)
-  admin grant "$organization" "${FIRST_CREDITS:-1000}" --id first-credits >/dev/null
-  key=$(admin key create "$(echo "$made" | field ownerId)" first | field key)
-  echo "$organization" >"$file"
+  admin org create First >"$file.new"
+  mv "$file.new" "$file"
+fi
+if [ ! -e "$file.printed" ]; then
+  admin grant "$(field organizationId <"$file")" "${FIRST_CREDITS:-1000}" --id first-credits >/dev/null
+  key=$(admin key create "$(field ownerId <"$file")" first | field key)
+  touch "$file.printed"
 fi
 cat <<END
 

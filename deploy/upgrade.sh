@@ -4,6 +4,9 @@
 # and APIs one after the other. Stops at the first process that does not become healthy; the others run on unchanged.
 set -eu
 cd "$(dirname "$0")/.."
+fail() { echo "upgrade: $1" >&2; exit 1; }
+[ -f .env ] || fail 'there is no .env; run sh deploy/secrets.sh first'
+docker compose version >/dev/null 2>&1 || fail 'docker compose is not installed'
 if grep -q '^GATEWAY_IMAGE=.' .env; then
   docker compose pull --quiet api-1
 else

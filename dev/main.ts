@@ -105,6 +105,7 @@ if (command) {
   });
 } else {
   const rows = Object.entries(commands).map(([each, { about }]) => `  ${each.padEnd(18)}${about}`);
+  if (name !== '') console.error(`unknown command: ${name}\n`);
   console.error(`npm run dev -- <command> [arguments]\n\n${rows.join('\n')}`);
   process.exitCode = name === '' ? 0 : 2;
 }

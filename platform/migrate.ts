@@ -1,7 +1,7 @@
 /**
  * `npm run migrate`: migrates the database of DATABASE_URL to the newest schema. With `-- --plan`
  * it lists the pending migrations instead. Exit status: 0 success, 1 rejected or failed, 64 unknown
- * option, 78 without DATABASE_URL.
+ * option, 78 without a valid DATABASE_URL.
  */
 import { migrate, pendingMigrations } from './migrations.ts';
 
@@ -11,6 +11,9 @@ const [option, ...others] = process.argv.slice(2);
 if ((option !== undefined && option !== '--plan') || others.length > 0) {
   process.stderr.write('migrate: the only option is --plan\n');
   process.exitCode = 64;
+} else if (databaseUrl && !URL.canParse(databaseUrl)) {
+  process.stderr.write('configuration: DATABASE_URL is wrong: not a URL\n');
+  process.exitCode = 78;
 } else if (databaseUrl) {
   try {
     const names = await (option ? pendingMigrations : migrate)(databaseUrl);

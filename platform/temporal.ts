@@ -63,7 +63,20 @@ const channelArgs = {
   'grpc.max_reconnect_backoff_ms': 1000,
 };
 
-/** Connects to the Temporal server; retries while the server is unreachable. */
+/**
+ * Connects a command to the Temporal server.
+ * @throws Error with the address if the server is unreachable for ten seconds
+ */
+export async function openTemporal(config: TemporalConfig): Promise<Connection> {
+  const options = { ...(await connectionOptions(config)), channelArgs };
+  try {
+    return await Connection.connect(options);
+  } catch (cause) {
+    throw new Error(`Temporal at ${config.TEMPORAL_ADDRESS} cannot be reached`, { cause });
+  }
+}
+
+/** Connects a process to the Temporal server; retries while the server is unreachable. */
 export async function connectTemporal(config: TemporalConfig, logger: Logger): Promise<Connection> {
   const options = { ...(await connectionOptions(config)), channelArgs };
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {

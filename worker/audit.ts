@@ -18,7 +18,7 @@ import {
 import { loadConfig } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
 import { createLogger } from '../platform/logger.ts';
-import { connectTemporal } from '../platform/temporal.ts';
+import { openTemporal } from '../platform/temporal.ts';
 import { knownProviders } from '../providers/registry.ts';
 import { openStorage } from '../storage/open-storage.ts';
 
@@ -80,7 +80,7 @@ async function openSources(): Promise<AuditSources> {
   closing.push(() => pool.end());
   const sources: AuditSources = { databaseUrl, pool };
   if (options.owners) {
-    const connection = await connectTemporal(config, logger);
+    const connection = await openTemporal(config);
     closing.push(() => connection.close());
     const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
     sources.isOwned = (jobId) => hasRunningWorkflow(client, jobId);

@@ -13,10 +13,15 @@ const temporalSchema = z.object(temporalVariables);
  */
 export function loadTemporalConfig(): TemporalConfig {
   const present = presentIn(process.env);
-  const parsed = temporalSchema.safeParse({ ...localTemporal(present['DATA_DIR']), ...present });
+  const dataDir = present['DATA_DIR'] ?? '.data';
+  const local = localTemporal(dataDir);
+  if (local === null && present['TEMPORAL_ADDRESS'] === undefined) {
+    throw new ConfigError(`no stack runs in ${dataDir}, and TEMPORAL_ADDRESS is not set`);
+  }
+  const parsed = temporalSchema.safeParse({ ...local, ...present });
   if (parsed.success) return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data) };
   const names = parsed.error.issues.map((issue) => issue.path.map(String).join('.'));
-  throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
+  throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} is wrong`);
 }
 
 /**
@@ -28,8 +33,8 @@ export function loadPayloadSettings(): PayloadSettings {
   return { ...parsed, PAYLOAD_ENCRYPTION: seals(parsed) };
 }
 
-function localTemporal(dataDir = '.data'): Record<string, string> {
+function localTemporal(dataDir: string): Record<string, string> | null {
   const stack = readStack(dataDir);
-  if (stack === null) return {};
+  if (stack === null) return null;
   return { TEMPORAL_ADDRESS: stack.temporalAddress, TEMPORAL_NAMESPACE: stack.temporalNamespace };
 }

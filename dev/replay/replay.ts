@@ -6,9 +6,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { createLogger } from '../../platform/logger.ts';
 import { dataConverterOf, sealedEncoding } from '../../platform/payload-codec.ts';
-import { connectTemporal } from '../../platform/temporal.ts';
+import { openTemporal } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   bundleWithRecorder,
@@ -29,9 +28,6 @@ interface Options {
   limit: number;
   save?: string;
 }
-
-/** Error with a message for the terminal. */
-class ReplayRefused extends Error {}
 
 /** Encoding of an encrypted payload (platform/payload-codec.ts). */
 const sealed = Buffer.from(sealedEncoding).toString('base64');
@@ -58,8 +54,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else {
-    const known = error instanceof ReplayRefused;
-    process.stderr.write(`replay: ${known ? error.message : String(error)}\n`);
+    process.stderr.write(`replay: ${error instanceof Error ? error.message : String(error)}\n`);
     // A runtime that is installed and never used would keep the process alive.
     process.exit(2);
   }
@@ -68,10 +63,10 @@ try {
 async function run(named: string | undefined, options: Options): Promise<number> {
   const query = options.query ?? queryOf(options);
   if (named === undefined && options.save !== undefined) {
-    throw new ReplayRefused('--save takes one run: name it');
+    throw new Error('--save takes one run: name it');
   }
   if (named === undefined && query === '') {
-    throw new ReplayRefused('name a run, or say --since, --type, --failed or --query');
+    throw new Error('name a run, or set --since, --type, --failed or --query');
   }
   // Installed as late as possible, because an installed runtime keeps the process alive until it is
   // used.
@@ -174,14 +169,14 @@ async function ofServer(workflowId: string): Promise<NamedHistory> {
       return { workflowId, history: await handle.fetchHistory() };
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
-      throw new ReplayRefused(`the server knows no workflow ${workflowId}`);
+      throw new Error(`the server knows no workflow ${workflowId}`, { cause: error });
     }
   });
 }
 
 async function withClient<Answer>(use: (client: Client) => Promise<Answer>): Promise<Answer> {
   const config = loadTemporalConfig();
-  const connection = await connectTemporal(config, createLogger('replay', 'warn'));
+  const connection = await openTemporal(config);
   try {
     return await use(
       new Client({
@@ -197,12 +192,12 @@ async function withClient<Answer>(use: (client: Client) => Promise<Answer>): Pro
 
 async function save({ history }: NamedHistory, name: string): Promise<void> {
   const json = historyToJSON(history);
-  if (json.includes(sealed)) throw new ReplayRefused('its payloads are sealed: not saved');
+  if (json.includes(sealed)) throw new Error('its payloads are sealed: not saved');
   const scrubbed = scrubHistory(JSON.parse(json));
   const workflowId = scrubbedIdOf(scrubbed) ?? 'replayed';
   const again = { workflowId, history: historyFromJSON(scrubbed) };
   if (!(await replays(await codeOf(loadWorkflowBundle), again))) {
-    throw new ReplayRefused('without what is private the run does not replay: not saved');
+    throw new Error('without what is private the run does not replay: not saved');
   }
   const file = new URL(`${name}.json`, histories);
   await writeFile(file, `${JSON.stringify({ workflowId, history: scrubbed }, null, 1)}\n`);

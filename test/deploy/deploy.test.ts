@@ -346,7 +346,8 @@ describe('deploy/upgrade.sh', () => {
     });
     const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` };
     execFileSync('sh', [join(directory, 'deploy', 'upgrade.sh')], { env });
-    const calls = readFileSync(join(directory, 'calls'), 'utf8').trim().split('\n');
+    const [version, ...calls] = readFileSync(join(directory, 'calls'), 'utf8').trim().split('\n');
+    expect(version).toBe('compose version');
     expect(calls[0]).toBe('compose pull --quiet api-1');
     expect(calls[1]).toBe('compose run --rm --no-deps migrations');
     const names = ['worker-1', 'worker-2', 'api-1', 'api-2'];
