@@ -106,7 +106,7 @@ function composeWith(env: Record<string, string>): Compose {
 const compose = composeWith({});
 /** Services with programs of the gateway; the command line makes the first key. */
 const gateways = Object.entries(compose.services).filter(
-  ([name, { build }]) => build && name !== 'first-key',
+  ([name, { build, profiles = [] }]) => build && name !== 'first-key' && profiles[0] !== 'tools',
 );
 /** Variables that the code reads: the configuration, and the providers of chat by their names. */
 const known = new Set([
@@ -366,7 +366,13 @@ describe('the Dockerfiles', () => {
     ),
   ];
   const copied = copiedIn(dockerfile);
-  const [gateway = '', sandbox = ''] = dockerfile.split(/^FROM .*\n/m).slice(1);
+  const stages = new Map(
+    dockerfile
+      .split(/^FROM /m)
+      .slice(1)
+      .map((stage) => [/ AS (\w+)/.exec(stage)?.[1], stage]),
+  );
+  const [gateway = '', sandbox = ''] = ['build', 'sandbox'].map((name) => stages.get(name));
 
   it.each([
     // Workflows are bundled by their path, not imported.
@@ -393,6 +399,21 @@ describe('the Dockerfiles', () => {
     expect([...held].toSorted()).toEqual([...folders].toSorted());
   });
 
+  it('copy every file that the replay imports', () => {
+    const held = ['build', 'replay'].flatMap((name) => copiedIn(stages.get(name) ?? ''));
+    const files = new Set(readdirSync(`${root}dev/replay`).map((name) => `dev/replay/${name}`));
+    for (const file of files) {
+      expect(
+        held.some((path) => file === path || file.startsWith(`${path}/`)),
+        file,
+      ).toBe(true);
+      for (const [, other = ''] of read(file).matchAll(/(?:from|import) '(\.[^']+\.ts)'/g)) {
+        files.add(join(file, '..', other));
+      }
+    }
+    expect(files.size).toBeGreaterThan(10);
+  });
+
   it('use only files that .dockerignore includes, and variables that exist', () => {
     const admitted = read(`${deploy}/Dockerfile.dockerignore`)
       .split('\n')
@@ -417,7 +438,7 @@ describe('the Dockerfiles', () => {
       dependencies: Record<string, string>;
     };
     expect(dockerfile).toContain(`NODE_VERSION=${dependencies['node']}\n`);
-    expect(dockerfile.match(/^USER 1000:1000$/gm)).toHaveLength(2);
+    expect(dockerfile.match(/^USER 1000:1000$/gm)).toHaveLength(3);
   });
 });
 
