@@ -187,11 +187,11 @@ async function check(directory: string): Promise<void> {
     checkConfiguration(manifests, directory);
   }
   for (const [values, word] of refused) {
-    const told = await render(executable, sets([values])).then(
+    const message = await render(executable, sets([values])).then(
       () => '',
       ({ stderr }: { stderr: string }) => stderr,
     );
-    if (!told.includes(word)) throw new Error(`--set ${values} is not refused: ${told}`);
+    if (!message.includes(word)) throw new Error(`--set ${values} is not refused: ${message}`);
   }
   report(`${refused.length} wrong values are rejected`);
   await checkSettings(executable, directory);

@@ -12,7 +12,7 @@ export interface Target {
 }
 
 /** Time during which a caller retries, in milliseconds. */
-const askAgainMs = 120_000;
+const retryMs = 120_000;
 /** Time limit of a request, longer than a synchronous response takes. */
 const answerTimeoutMs = 70_000;
 /** Statuses that are retried: those of docs/errors.md, and those of a proxy. */
@@ -25,20 +25,20 @@ const passing = new Set([0, 409, 429, 502, 503, 504]);
 export async function runLoad(target: Target, load: OpenLoad) {
   const agent = new Agent({ connections: 256 });
   /** Number of retried responses by status; 0: the connection failed. */
-  const askedAgain: Record<string, number> = {};
+  const retried: Record<string, number> = {};
   try {
-    const { accepted, ...asked } = await runOpenLoop(load, async (turn) => {
-      const givenUpAt = Date.now() + askAgainMs;
+    const { accepted, ...rest } = await runOpenLoop(load, async (turn) => {
+      const givenUpAt = Date.now() + retryMs;
       for (;;) {
         const { status, text } = await ask(target, agent, turn);
         if (status === 200 || status === 202) return tagOf(turn);
         if (!passing.has(status) || Date.now() > givenUpAt) throw new Error(`${status} ${text}`);
-        askedAgain[status] = (askedAgain[status] ?? 0) + 1;
+        retried[status] = (retried[status] ?? 0) + 1;
         await sleep(500);
       }
     });
     const outcome = await outcomeOf(target, load, accepted);
-    return { asked: Math.round(load.rate * load.seconds), ...outcome, askedAgain, ...asked };
+    return { requested: Math.round(load.rate * load.seconds), ...outcome, retried, ...rest };
   } finally {
     await agent.close();
   }

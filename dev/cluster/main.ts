@@ -27,9 +27,9 @@ interface Options extends OpenLoad {
 }
 const given = new Command('check:cluster')
   .description('Runs the processes of docker-compose.yml natively, and breaks them under load.')
-  .option('--rate <n>', 'jobs asked for in a second', number, 2)
-  .option('--seconds <n>', 'how long; what is broken is spread over it', number, 240)
-  .option('--provider-seconds <n>', 'what the provider takes for a job', number, 4)
+  .option('--rate <n>', 'jobs requested per second', number, 2)
+  .option('--seconds <n>', 'duration, over which the faults are spread', number, 240)
+  .option('--provider-seconds <n>', 'seconds that the provider takes for a job', number, 4)
   .option(
     '--before <folder>',
     'the checkout of the old build (default: this one, under another id)',
@@ -106,9 +106,9 @@ async function breakThings(cluster: Cluster): Promise<void> {
 }
 
 function print(outcome: LoadOutcome): void {
-  const { asked, accepted, charged, released, lost, twice, askedAgain } = outcome;
+  const { requested, accepted, charged, released, lost, twice, retried } = outcome;
   const cells = {
-    asked,
+    requested,
     'given up': outcome.refused,
     accepted,
     charged,
@@ -118,13 +118,13 @@ function print(outcome: LoadOutcome): void {
     'p50 s': outcome.middleSeconds.toFixed(1),
     'slowest s': outcome.slowestSeconds.toFixed(1),
   };
-  const again = Object.entries(askedAgain).map(([status, times]) => `${times} × ${status}`);
+  const again = Object.entries(retried).map(([status, times]) => `${times} × ${status}`);
   const lines = [
     '',
     `| ${Object.keys(cells).join(' | ')} |`,
     `|${' --: |'.repeat(Object.keys(cells).length)}`,
     `| ${Object.values(cells).join(' | ')} |`,
-    `asked again after: ${again.join(', ') || 'nothing'} (0 = the connection broke)`,
+    `retried after: ${again.join(', ') || 'nothing'} (0 = the connection broke)`,
     ...(outcome.firstFailure === null ? [] : [`given up first: ${outcome.firstFailure}`]),
     ...lost.map((tag) => `lost: ${tag}`),
     ...twice.map((tag) => `charged twice: ${tag}`),
@@ -139,7 +139,7 @@ function print(outcome: LoadOutcome): void {
 async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
   const script = join(project, 'dev', 'stack', 'audit.ts');
   const args = [script, '--results', '--submits', sandboxUrl];
-  const told = await promisify(execFile)(process.execPath, args, {
+  const printed = await promisify(execFile)(process.execPath, args, {
     env: { ...env, WORKER_BUILD_ID: after.id },
   }).then(
     ({ stdout }) => ({ stdout, clean: true }),
@@ -148,8 +148,8 @@ async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
       clean: false,
     }),
   );
-  process.stdout.write(`\n${told.stdout}`);
-  return told.clean;
+  process.stdout.write(`\n${printed.stdout}`);
+  return printed.clean;
 }
 
 async function run(started: Stops): Promise<void> {

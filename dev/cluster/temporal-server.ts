@@ -80,12 +80,12 @@ export async function createNamespace(programs: TemporalPrograms, port: number):
 /** Routes new and running jobs to the workers of a build (docs/deploys.md). */
 export async function setCurrentVersion(
   { cli }: TemporalPrograms,
-  told: { port: number; deployment: string; build: string },
+  target: { port: number; deployment: string; build: string },
 ): Promise<void> {
-  const chosen = ['--deployment-name', told.deployment, '--build-id', told.build];
+  const chosen = ['--deployment-name', target.deployment, '--build-id', target.build];
   const command = ['worker', 'deployment', 'set-current-version', ...chosen, '--yes'];
   await retried(() =>
-    promisify(execFile)(cli, [...command, '--address', `127.0.0.1:${told.port}`]),
+    promisify(execFile)(cli, [...command, '--address', `127.0.0.1:${target.port}`]),
   );
 }
 

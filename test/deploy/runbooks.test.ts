@@ -37,7 +37,9 @@ async function read(path: string): Promise<string> {
 
 const { groups } = ruleFile.parse(parse(await read('deploy/prometheus/alerts.yml')));
 const rules = groups.flatMap((group) => group.rules);
-const runbookOf = new Map(rules.map(({ alert, annotations: told }) => [alert, told.runbook_url]));
+const runbookOf = new Map(
+  rules.map(({ alert, annotations: { runbook_url } }) => [alert, runbook_url]),
+);
 
 /** Address of the repository, so that a link in a message leads somewhere. */
 const repository = 'https://git.example.com/studio-gateway/blob/main/';
