@@ -295,6 +295,24 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
     ]);
   });
 
+  it.each([false, true])(
+    'is a field of its own if the provider puts it into the content (streamed: %s)',
+    async (stream) => {
+      const request = {
+        model: 'mistral-medium-latest',
+        messages: say('thoughts in content'),
+        reasoning_effort: 'high' as const,
+      };
+      const message = stream
+        ? await openai.chat.completions.stream(request).finalMessage()
+        : (await openai.chat.completions.create(request)).choices[0]?.message;
+      expect(message).toMatchObject({
+        content: 'You said: thoughts in content',
+        reasoning_content: 'I think about: thoughts in content',
+      });
+    },
+  );
+
   it('counts in usage when its text is hidden', async () => {
     const completion = await openai.chat.completions.create({
       model: 'gpt-5-mini',

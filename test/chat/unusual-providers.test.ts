@@ -89,32 +89,6 @@ describe('a stream of OpenAI’s protocol', () => {
   });
 });
 
-describe('thoughts of Mistral', () => {
-  const content = [
-    { type: 'thinking', thinking: [{ type: 'text', text: 'I think' }] },
-    { type: 'text', text: 'hello' },
-  ];
-
-  it('are the reasoning of a whole answer', async () => {
-    whole({
-      choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
-    });
-    const { caller, text } = await send({});
-    expect(JSON.parse(text)).toMatchObject({
-      content: 'hello',
-      choices: [{ message: { content: 'hello', reasoning_content: 'I think' } }],
-    });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
-  });
-
-  it('are the reasoning of a stream', async () => {
-    stream([delta({ content: content.slice(0, 1) }), delta({ content: 'hello' }, 0, 'stop')]);
-    const { caller, text } = await send({ stream: true });
-    expect(text).toContain('"delta":{"content":"","reasoning_content":"I think"}');
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
-  });
-});
-
 describe('a stream of Anthropic’s protocol', () => {
   const model = 'MiniMax-M3';
   const start = { type: 'message_start', message: { id: 'm', model, usage: { input_tokens: 5 } } };

@@ -172,14 +172,14 @@ const chat: Fault[] = [
   },
   {
     name: 'a chat that failed before it delivered anything is charged',
-    file: 'chat/chat-price.ts',
+    file: 'chat/chat-bill.ts',
     original: "(end === 'broken' && !delivered)",
     planted: 'false',
     tests: ['test/chat/endings.test.ts'],
   },
   {
     name: 'a caller who disconnects early pays nothing',
-    file: 'chat/chat-price.ts',
+    file: 'chat/chat-bill.ts',
     original: "(end === 'left' && !accepted)",
     planted: "end === 'left'",
     tests: ['test/chat/disconnects.test.ts'],

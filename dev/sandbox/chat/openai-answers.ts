@@ -10,6 +10,8 @@ export interface OpenaiTalk {
   choices: number;
   /** Whether tool calls carry Google's thought signature. */
   signs: boolean;
+  /** Whether reasoning is a part of the content, as from Mistral, and not a field of its own. */
+  thinksInContent: boolean;
 }
 
 const finishReasons = {
@@ -43,26 +45,37 @@ function toolCallsOf({ toolCalls }: Script, signs: boolean) {
   }));
 }
 
+/** Reasoning as a part of the content. */
+function thoughtPart(reasoning: string) {
+  return { type: 'thinking', thinking: [{ type: 'text', text: reasoning }] };
+}
+
 function head(model: string, object: string) {
   const created = Math.floor(Date.now() / 1000);
   return { id: `chatcmpl-${randomUUID()}`, object, created, model };
 }
 
 /** Makes the whole answer. */
-export function responseSchema({ talk, choices, signs }: OpenaiTalk, script: Script) {
+export function responseSchema(
+  { talk, choices, signs, thinksInContent }: OpenaiTalk,
+  script: Script,
+) {
   const toolCalls = toolCallsOf(script, signs);
   const usage = usageOf(script, choices);
   const text = script.pieces.join('');
+  const { reasoning } = script;
+  const parts =
+    thinksInContent && reasoning !== '' ? [thoughtPart(reasoning), { type: 'text', text }] : null;
   return {
     ...head(talk.model, 'chat.completion'),
     choices: Array.from({ length: choices }, (_, index) => ({
       index,
       message: {
         role: 'assistant',
-        content: toolCalls && text === '' ? null : text,
+        content: parts ?? (toolCalls && text === '' ? null : text),
         refusal: null,
         annotations: [],
-        ...(script.reasoning !== '' && { reasoning_content: script.reasoning }),
+        ...(!parts && reasoning !== '' && { reasoning_content: reasoning }),
         ...(toolCalls && { tool_calls: toolCalls }),
       },
       logprobs: null,
@@ -78,7 +91,7 @@ function event(data: unknown): string {
 
 /** Makes the events of the answer as a stream. */
 export function wordingOf(
-  { talk, usage: where, choices, signs }: OpenaiTalk,
+  { talk, usage: where, choices, signs, thinksInContent }: OpenaiTalk,
   script: Script,
 ): Wording {
   const names = head(talk.model, 'chat.completion.chunk');
@@ -99,7 +112,11 @@ export function wordingOf(
   return {
     start: chunk({ role: 'assistant', content: '' }),
     chunks: [
-      ...(reasoning === '' ? [] : [chunk({ reasoning_content: reasoning })]),
+      ...(reasoning === ''
+        ? []
+        : thinksInContent
+          ? [chunk({ content: [thoughtPart(reasoning)] })]
+          : [chunk({ reasoning_content: reasoning })]),
       ...script.pieces.map((content) => chunk({ content })),
       ...calls.map((call, index) => chunk({ tool_calls: [{ index, ...call }] })),
     ],

@@ -89,6 +89,7 @@ type CompletionRequest = z.infer<typeof completionRequest>;
 type Message = z.infer<typeof message>;
 
 const isGoogle = (model: string): boolean => model.startsWith('gemini');
+const isMistral = (model: string): boolean => /^(mistral|ministral|codestral)/.test(model);
 /** Makers whose models return their reasoning as `reasoning_content`, and require it back with tool calls. */
 const returnsReasoning = (model: string): boolean => /^(deepseek|kimi|mimo)/.test(model);
 
@@ -146,7 +147,9 @@ function reasonsOf({
   reasoning_effort: effort,
 }: CompletionRequest): Conversation['reasons'] {
   if (returnsReasoning(model)) return 'shown';
-  return effort != null && effort !== 'none' && model.startsWith('gpt-5') ? 'hidden' : 'no';
+  if (effort == null || effort === 'none') return 'no';
+  if (isMistral(model)) return 'shown';
+  return model.startsWith('gpt-5') ? 'hidden' : 'no';
 }
 
 /** Fewest tokens of a system message that OpenAI keeps in its cache of prompts. */
@@ -189,7 +192,7 @@ export function readOpenai(body: unknown, cache: PromptCache): Told | string {
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
   if (request.stream_options && !request.stream) return 'stream_options needs stream';
-  const mistral = /^(mistral|ministral|codestral)/.test(request.model);
+  const mistral = isMistral(request.model);
   if (mistral && request.stream_options) return 'stream_options: Extra inputs are not permitted';
   const fault = faultOf(request);
   if (fault !== null) return fault;
@@ -197,6 +200,7 @@ export function readOpenai(body: unknown, cache: PromptCache): Told | string {
     usage: mistral ? 'last chunk' : request.stream_options?.include_usage ? 'own chunk' : 'none',
     choices: request.n ?? 1,
     signs: isGoogle(request.model),
+    thinksInContent: mistral,
     talk: talkOf(request, cache),
   };
   return {
