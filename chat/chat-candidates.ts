@@ -108,18 +108,11 @@ export function draftCandidates(
   };
 }
 
-interface CandidateDraft {
-  model: ChatModel;
-  amountMinMicro: number;
-  amountMaxMicro: number;
-  grant: (payableMicro: number) => ChatCandidate;
-}
-
 function draftOf(
   model: ChatModel,
   { body, maxTokens, stream, input }: RequestFacts,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
-): CandidateDraft {
+) {
   const upstream = upstreams.of(model);
   const fields = upstream.protocol.encode({ model, body, stream });
   const tokens = tokensOf(model, { input, maxTokens, answers: body.n ?? 1 }, answerTokensExpected);
@@ -129,7 +122,7 @@ function draftOf(
     model,
     amountMinMicro: priceOf(tokens.outputMin),
     amountMaxMicro: priceOf(tokens.outputExpected),
-    grant: (payableMicro) => ({
+    grant: (payableMicro: number): ChatCandidate => ({
       model,
       upstream,
       tokens,

@@ -101,6 +101,7 @@ function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort
   if (!model.reasoning) throw unsupported('thinking', 'this model does not reason');
   return { reasoning_effort: effortOf(thinking.budget_tokens) };
 }
+
 function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
   const sent: unknown[] = [];
   let pictures: unknown[] = [];
@@ -149,14 +150,15 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
   const { reasoning, signatures } = dialectOf(model);
   const thoughts = message.reasoning_content ?? (reasoning === 'required' ? '' : undefined);
   const isReasoningSent = role === 'assistant' && model.reasoning && reasoning !== 'dropped';
+  // Undefined fields are not sent.
   return {
     role,
-    ...(content !== undefined && { content }),
-    ...(name !== undefined && { name }),
-    ...(refusal !== undefined && { refusal }),
-    ...(calls && { tool_calls: calls.map((call, index) => callFor(model, call, index)) }),
-    ...(signatures && extra && { extra_content: extra }),
-    ...(isReasoningSent && thoughts !== undefined && { reasoning_content: thoughts }),
+    content,
+    name,
+    refusal,
+    tool_calls: calls?.map((call, index) => callFor(model, call, index)),
+    extra_content: signatures ? extra : undefined,
+    reasoning_content: isReasoningSent ? thoughts : undefined,
   };
 }
 
