@@ -50,18 +50,15 @@ export function billOf(end: ChatEnd, counts: ChatCounts): Billing {
   if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
     return released;
   }
-  const { outputTokens, final, ...reported } = reportedUsage(counts);
+  const { final, ...reported } = reportedUsage(counts);
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = reported;
-  const isFinal = final && outputTokens !== undefined;
-  const counted = countedUsage(counts);
   return {
     to: 'charged',
-    inputTokens: counted.inputTokens,
-    outputTokens: isFinal ? outputTokens : counted.outputTokens,
+    ...usageToCharge(counts),
     ...(cachedInputTokens && { cachedInputTokens }),
     ...(cacheWriteTokens && { cacheWriteTokens }),
-    ...(isFinal && reasoningTokens && { reasoningTokens }),
-    countedBy: isFinal ? 'provider' : 'gateway',
+    ...(final && reasoningTokens && { reasoningTokens }),
+    countedBy: final ? 'provider' : 'gateway',
   };
 }
 
@@ -87,11 +84,17 @@ export function reportedUsage(counts: ChatCounts): ReportedUsage {
   };
 }
 
-/** Returns the input, as far as possible by the provider's count, and the output by our count. */
-export function countedUsage(counts: ChatCounts): TokenUsage {
+/**
+ * Returns the tokens to charge now: the provider's final count. Before it, the output that was
+ * delivered by the gateway's count, and the input by the provider's count unless that is still 0.
+ */
+export function usageToCharge(counts: ChatCounts): TokenUsage {
   const { candidate, sent, outputTokens } = counts;
+  const reported = reportedUsage(counts);
+  const { inputTokens = 0, outputTokens: reportedOutput = 0 } = reported;
+  if (reported.final) return { inputTokens, outputTokens: reportedOutput };
   return {
-    inputTokens: reportedUsage(counts).inputTokens ?? candidate.tokens.input,
+    inputTokens: inputTokens || candidate.tokens.input,
     outputTokens: Math.min(outputTokens, sent?.usageMax.outputTokens ?? 0),
   };
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
   billOf,
-  countedUsage,
+  usageToCharge,
   isPossible,
   reportedUsage,
   usagePriceMicro,
@@ -103,11 +103,11 @@ export class OpenChat implements RunningChat {
   /** Usage so far: the usage that the provider reported, otherwise the gateway's own count. */
   get usage(): TokenUsage {
     const { final: _, ...reported } = reportedUsage(this.#counts);
-    return { ...reported, ...countedUsage(this.#counts) };
+    return { ...reported, ...usageToCharge(this.#counts) };
   }
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
-    const usage = countedUsage(this.#counts);
+    const usage = usageToCharge(this.#counts);
     const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
     return { id: this.id, served: this.served, ...usage, amountMicro };
   }

@@ -136,10 +136,11 @@ export class AnthropicReader implements StreamReader {
   }
 
   #end(delta: Fields, usage: Fields): StreamStep {
-    // A provider may repeat the input here, with or without the tokens of its cache.
+    // A provider may repeat the input here without the tokens of its cache, or may have reported 0
+    // tokens at the start. The larger count is right.
     const { outputTokens, ...input } = usageOf(usage);
-    const known = this.usage.inputTokens === undefined ? input : {};
-    this.usage = { ...this.usage, ...known };
+    const { inputTokens: known = 0 } = this.usage;
+    if ((input.inputTokens ?? -1) >= known) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
     // The last count of output covers the whole message; the first one, in its start, does not.
     this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;

@@ -80,6 +80,29 @@ describe('a stream of OpenAI’s protocol', () => {
     });
   });
 
+  it('that breaks is charged for reasoning, text, refusals and tool calls', async () => {
+    const call = {
+      index: 0,
+      id: 'c',
+      function: { name: 'n'.repeat(8), arguments: 'a'.repeat(32) },
+    };
+    stream(
+      [
+        delta({ reasoning_content: 'x'.repeat(40) }),
+        delta({ reasoning: 'x'.repeat(40) }),
+        delta({ content: 'x'.repeat(40) }),
+        delta({ refusal: 'x'.repeat(40) }),
+        delta({ tool_calls: [call] }),
+      ],
+      true,
+    );
+    const { caller } = await send({ stream: true });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      output_tokens: 200 / 4,
+    });
+  });
+
   it('that breaks before its second choice has begun ends with an error', async () => {
     stream([delta({ content: 'one' }), delta({}, 0, 'stop')], true);
     const { caller, text } = await send({ stream: true, n: 2 });
@@ -101,6 +124,69 @@ describe('a stream of Anthropic’s protocol', () => {
     { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage },
     { type: 'message_stop' },
   ];
+
+  it.each([
+    ['0 at its start', { input_tokens: 0 }, { input_tokens: 900 }],
+    ['nothing at its start', {}, { input_tokens: 900 }],
+    [
+      'less at its end, without its cache',
+      { input_tokens: 100, cache_read_input_tokens: 800 },
+      { input_tokens: 100 },
+    ],
+  ])('that reports %s is charged for the larger input', async (_name, first, last) => {
+    const message = { id: 'm', model, usage: first };
+    stream([
+      { type: 'message_start', message },
+      text('hello'),
+      ...end({ ...last, output_tokens: 9 }),
+    ]);
+    const { caller } = await send({
+      stream: true,
+      model,
+      messages: [{ role: 'user', content: 'x'.repeat(2000) }],
+    });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      input_tokens: 900,
+      output_tokens: 9,
+      counted_by: 'provider',
+    });
+  });
+
+  it('that has only reported an input of 0 when it breaks is charged for the estimated input', async () => {
+    const message = { id: 'm', model, usage: { input_tokens: 0, output_tokens: 0 } };
+    stream([{ type: 'message_start', message }, text('hello')], true);
+    const { caller } = await send({ stream: true, model });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      // Two tokens of text, and four of the message.
+      input_tokens: 6,
+      output_tokens: 2,
+      counted_by: 'gateway',
+    });
+  });
+
+  it('that breaks is charged for thoughts, text and tool calls', async () => {
+    const block = { type: 'tool_use', id: 'c', name: 'n'.repeat(8) };
+    stream(
+      [
+        start,
+        { ...text(''), delta: { type: 'thinking_delta', thinking: 'x'.repeat(40) } },
+        text('x'.repeat(40)),
+        { type: 'content_block_start', index: 1, content_block: block },
+        {
+          type: 'content_block_delta',
+          index: 1,
+          delta: { type: 'input_json_delta', partial_json: 'a'.repeat(32) },
+        },
+      ],
+      true,
+    );
+    const { caller } = await send({ stream: true, model });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      input_tokens: 5,
+      output_tokens: 120 / 4,
+    });
+  });
 
   it.each([5, null, {}])('with a text of %o is charged for its other texts', async (value) => {
     stream([start, text('hello'), text(value)], true);
