@@ -4,7 +4,7 @@
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
-import { StorageFailure } from '../storage/artifacts.ts';
+import { StorageFailure } from '../storage/storage-failure.ts';
 
 interface FailureRow {
   /** `ApplicationFailure.type`: a code of the error table, or a type that only retries use. */

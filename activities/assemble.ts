@@ -14,7 +14,8 @@ import {
 import type { CallOutputs, JobPlan, StoredArtifact } from '../jobs/job-plan.ts';
 import { attempt } from './attempt.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { StorageFailure, type ArtifactStore } from '../storage/artifacts.ts';
+import { StorageFailure } from '../storage/storage-failure.ts';
+import type { ArtifactStore } from '../storage/artifacts.ts';
 import { mediaSource, storedSource } from '../storage/byte-source.ts';
 import type { Storage } from '../storage/storage.ts';
 

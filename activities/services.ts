@@ -14,7 +14,7 @@ import { searchAttributes } from '../jobs/contract.ts';
 import { openChatCatalog } from '../chat/chat-models.ts';
 import { createChat } from './chat.ts';
 import { createChatLedger } from '../chat/chat-ledger.ts';
-import { createInputCopies } from '../storage/inputs/measured-inputs.ts';
+import { createInputCopies } from '../storage/inputs/input-copies.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
 import { createNotificationRelay } from '../providers/notification-relay.ts';
 import { createInbox } from '../providers/notification-inbox.ts';
@@ -28,7 +28,8 @@ import { observeProviders } from '../providers/observed-providers.ts';
 import { createStatusChecks } from '../jobs/records/status-checks.ts';
 import { createUnknownOutcomes } from '../jobs/records/unknown-outcomes.ts';
 import { createProviders, providerConcurrency } from '../providers/registry.ts';
-import { createRequestFiles, createRecordings } from '../storage/inputs/carried-files.ts';
+import { createRequestFiles } from '../storage/inputs/request-files.ts';
+import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createKeptFiles } from '../storage/kept-files.ts';
 import { openStorage } from '../storage/open-storage.ts';
@@ -57,7 +58,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   const settlements = createSettlements(pool, { metrics, logger });
   const observers = { metrics, settlements };
   const ownUrl = publicBaseUrl(config);
-  const { storage, signedUrls } = await openStorage(config, ownUrl);
+  const { storage, ...served } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({
     pool,
@@ -83,8 +84,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,
-    /** Null if the store itself serves its URLs. */
-    signedUrls,
+    ...served,
     uploads,
     keptFiles: createKeptFiles({ pool, storage }),
     inputs,

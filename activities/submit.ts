@@ -5,11 +5,11 @@
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallTask } from '../jobs/job-plan.ts';
-import { isDatabaseAway } from '../platform/database.ts';
+import { isDatabaseAway } from '../platform/database-errors.ts';
 import type { CallName } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { Submitted } from '../providers/provider.ts';
-import { storageReference } from '../storage/inputs/inputs.ts';
+import { storageReference } from '../storage/inputs/storage-references.ts';
 import { decided, recorded, type AcceptedOutcome } from './adopt.ts';
 import { jobSettledBefore } from './activity-failures.ts';
 import { callOf, providerOf, stored, type ProviderCallDeps } from './called-provider.ts';

@@ -66,7 +66,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
     // Temporal is not required, because chat works without it: in an outage, the process must stay
     // in the load balancer.
-    wished: jobChecks({
+    optional: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
       queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),

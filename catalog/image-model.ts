@@ -1,10 +1,6 @@
 /** Types of the table of image models, and values that its rows share. */
-import {
-  seedRule,
-  type CatalogRow,
-  type FieldMap,
-  type ParameterRules,
-} from './model-parameters.ts';
+import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
+import type { FieldMap } from './provider-fields.ts';
 
 /** Route of a model: the provider that serves it, with its endpoints and limits. */
 export interface ImageRoute extends FieldMap {

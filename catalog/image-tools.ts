@@ -3,7 +3,8 @@
  * this project, because no two sources agree on a price per megapixel or per call of these
  * providers (docs/providers.md).
  */
-import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts';
+import type { FieldMap } from './provider-fields.ts';
+import type { CatalogRow, ParameterRules } from './model-parameters.ts';
 
 interface ToolRoute extends FieldMap {
   provider: string;

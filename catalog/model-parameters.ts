@@ -1,12 +1,10 @@
 /**
  * Parameters of models: the supported fields with their limits, as data. Requests are checked with
  * these rules before credits are reserved (design §7), and GET /studio/models publishes them, so
- * the check and the publication agree. This file also contains the maps from request fields to the
- * fields of a provider, which only `providerInput` reads.
+ * the check and the publication agree.
  */
 import { charactersOf, notOneOf, received } from '../domain/field-messages.ts';
 import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
-import type { Json, JsonObject } from '../domain/json.ts';
 
 /** Rule for the values of one request field; all bounds are inclusive. */
 interface ParameterRule {
@@ -81,7 +79,13 @@ export function defaultsFor(
 }
 
 /** Fields that control the gateway and are not sent to the provider. */
-const gatewayFields = new Set(['model', 'service', 'operation', 'async', 'persistToStorage']);
+export const gatewayFields = new Set([
+  'model',
+  'service',
+  'operation',
+  'async',
+  'persistToStorage',
+]);
 /** Fields that are allowed without a rule of the model; a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
@@ -149,7 +153,8 @@ function violatedRequirement(rule: ParameterRule, value: unknown): string | unde
   return rule.size && isSize(value) ? violatedSizeRequirement(rule.size, value) : undefined;
 }
 
-function isSize(value: unknown): value is { width: number; height: number } {
+/** Returns whether a value is a size `{width, height}`. */
+export function isSize(value: unknown): value is { width: number; height: number } {
   return typeof value === 'object' && value !== null && 'width' in value && 'height' in value;
 }
 
@@ -184,54 +189,4 @@ export function refuseTogether(
   throw new GatewayError('CONFLICTING_FIELDS', `${fields.join(' and ')}: ${reason}`, {
     details: fields.map((path) => ({ path, message: reason })),
   });
-}
-
-/** Fields of a request, with or without the defaults of a model. */
-export type Fields = Readonly<Record<string, Json | undefined>>;
-
-/**
- * Maps from request fields to the fields of a provider; every map is keyed by the request field.
- */
-export interface FieldMap {
-  /** Provider's field names; a field without an entry has the same name in snake_case. */
-  rename?: Readonly<Record<string, string>>;
-  /** Provider's values, by request value. */
-  values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Values for which the field is not sent to the provider. */
-  omit?: Readonly<Record<string, readonly string[]>>;
-  /**
-   * Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent.
-   */
-  drop?: readonly string[];
-  /** Numbers that are sent as text, with the suffix after the digits: `s` for `'8s'`. */
-  asText?: Readonly<Record<string, string>>;
-  /** True if `{width, height}` is sent as text, e.g. `'1536x1024'`. */
-  sizeAsText?: true;
-  /** Provider's fields that every request contains. */
-  fixed?: Readonly<Record<string, string | number | boolean>>;
-}
-
-/**
- * Returns the provider's input: request fields with the provider's names and values, without
- * undefined fields.
- */
-export function providerInput(map: FieldMap, fields: Fields): JsonObject {
-  const input: JsonObject = { ...map.fixed };
-  for (const [field, value] of Object.entries(fields)) {
-    if (value === undefined || gatewayFields.has(field) || map.drop?.includes(field)) continue;
-    if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
-    input[map.rename?.[field] ?? inSnakeCase(field)] = providerValue(map, field, value);
-  }
-  return input;
-}
-
-function inSnakeCase(field: string): string {
-  return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-function providerValue(map: FieldMap, field: string, value: Json): Json {
-  const suffix = map.asText?.[field];
-  if (suffix !== undefined && typeof value === 'number') return `${value}${suffix}`;
-  if (typeof value === 'string') return map.values?.[field]?.[value] ?? value;
-  return map.sizeAsText && isSize(value) ? `${value.width}x${value.height}` : value;
 }

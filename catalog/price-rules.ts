@@ -6,8 +6,10 @@ import type { AudioModel } from './audio-models.ts';
 import { assert } from '../domain/errors.ts';
 import type { ImagePrice } from './image-model.ts';
 import { enlargementsOf, type BackgroundRemover, type Upscaler } from './image-tools.ts';
-import type { Fields, ParameterRules } from './model-parameters.ts';
-import type { VideoModel, VideoTool } from './video-models.ts';
+import type { Fields } from './provider-fields.ts';
+import type { ParameterRules } from './model-parameters.ts';
+import type { VideoModel } from './video-models.ts';
+import type { VideoTool } from './video-tools.ts';
 
 type Value = string | number | boolean;
 

@@ -1,15 +1,11 @@
 /**
- * Video models and video tools: public id → limits, price and routes. Adding a model is one row.
+ * Video models: public id → limits, price and routes. Adding a model is one row.
  *
  * Public ids and lengths: spec §4.10. Upstream endpoints, enums and prices: the providers' own
  * documentation, summarized in docs/providers.md.
  */
-import {
-  type FieldMap,
-  seedRule,
-  type CatalogRow,
-  type ParameterRules,
-} from './model-parameters.ts';
+import type { FieldMap } from './provider-fields.ts';
+import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
 
 /**
  * Route of a video model: the provider endpoints for requests with a prompt, a first frame or
@@ -168,59 +164,3 @@ export const videoModels: readonly VideoModel[] = [
     usd: { '480p': 0.1346, '720p': 0.3034 },
   }),
 ];
-
-/** Tool that processes a video; its price depends on the duration of the input. */
-export interface VideoTool extends CatalogRow {
-  route: FieldMap & { provider: string; providerEndpoint: string };
-  /** Factor by which the edges of the input are multiplied. */
-  scale: number;
-  inputSecondsMax: number;
-  /** Maximum length of the longer edge of the result in pixels. */
-  outputEdgeMax: number;
-  /**
-   * Prices per input second in USD, by pixels of a result frame; the first sufficient `pixelsMax`
-   * applies.
-   */
-  usdPerSecond: readonly { pixelsMax: number; usd: number }[];
-}
-
-/** Tool of video/upscale. */
-export const videoUpscaler: VideoTool = {
-  id: 'video-upscale',
-  displayName: 'Video upscale',
-  servedBy: 'Topaz Video',
-  typicalSeconds: 180,
-  route: {
-    provider: 'fal',
-    providerEndpoint: 'fal-ai/topaz/upscale/video',
-    fixed: { upscale_factor: 2, H264_output: true },
-  },
-  scale: 2,
-  inputSecondsMax: 120,
-  outputEdgeMax: 4096,
-  usdPerSecond: [
-    { pixelsMax: 1280 * 720, usd: 0.01 },
-    { pixelsMax: 1920 * 1080, usd: 0.02 },
-    { pixelsMax: 4096 * 4096, usd: 0.06 },
-  ],
-};
-
-/**
- * Tool of video/remove-background. This project sets the price, because no price per second is
- * published.
- */
-export const videoBackgroundRemover: VideoTool = {
-  id: 'video-remove-background',
-  displayName: 'Video background removal',
-  servedBy: 'BiRefNet v2 video',
-  typicalSeconds: 60,
-  route: {
-    provider: 'fal',
-    providerEndpoint: 'fal-ai/birefnet/v2/video',
-    fixed: { video_output_type: 'X264 (.mp4)' },
-  },
-  scale: 1,
-  inputSecondsMax: 120,
-  outputEdgeMax: 4096,
-  usdPerSecond: [{ pixelsMax: 4096 * 4096, usd: 0.02 }],
-};

@@ -7,7 +7,8 @@ import {
   configureChatModels,
   createChatCatalog,
 } from '../catalog/chat-catalog.ts';
-import { ConfigError, type Config } from '../platform/config.ts';
+import { ConfigError } from '../platform/config-error.ts';
+import type { Config } from '../platform/config.ts';
 
 /**
  * Opens the catalog.

@@ -1,5 +1,6 @@
 /** Keys and base URLs of the chat providers, from the environment. */
 import { z } from 'zod';
+import { ConfigError } from './config-error.ts';
 
 /** Chat provider with a configured key; `baseUrl` replaces the provider's own URL. */
 export interface ChatUpstream {
@@ -13,11 +14,6 @@ const upstream = z.strictObject({
 });
 /** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. of the operator's own models. */
 const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
-
-/** Error of an invalid configuration; the message is one line that names the variable. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
 
 /**
  * Returns key and base URL by provider name: of the providers in `names` whose key is set

@@ -1,27 +1,21 @@
 /** Environment variables, in the sections of docs/configuration.md: type, limits and default. */
 import { z } from 'zod';
 import { readPayloadKeys } from './payload-codec.ts';
-
-const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
-
-/** TCP port; 0: any free port. */
-const port = z.coerce.number().int().min(0).max(65_535);
-
-/** Makes the schema of an integer from `min` to `max`. */
-export const count = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
-
-const origin = z.url().transform((value) => new URL(value).origin);
-const listed = (value: string): string[] => value.split(',').filter(Boolean);
-
-/** Origins (scheme, host and port) separated by commas; absent: none. */
-const originList = z.string().default('').transform(listed).pipe(z.array(origin));
-
-/** Origins separated by commas, or `*` for all; absent: all. */
-const openOriginList = z
-  .string()
-  .default('*')
-  .transform(listed)
-  .pipe(z.array(z.union([z.literal('*'), origin])));
+import {
+  webUrl,
+  count,
+  decimal,
+  delayList,
+  flag,
+  formed,
+  oneOf,
+  openOriginList,
+  originList,
+  pairList,
+  port,
+  providerKey,
+  secret,
+} from './variable-types.ts';
 
 const payloadKeys = z
   .string()
@@ -49,8 +43,8 @@ export const payloadVariables = {
 
 /** Settings of tools that use only Temporal. */
 export const temporalVariables = {
-  TEMPORAL_ADDRESS: z.string().regex(/^[^\s/]+:\d+$/, 'must be host:port'),
-  TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
+  TEMPORAL_ADDRESS: formed(/^[^\s/]+:\d{1,5}$/, 'host:port'),
+  TEMPORAL_NAMESPACE: z.string().default('default'),
   TEMPORAL_TLS: flag.default(false),
   TEMPORAL_TLS_CERT_PATH: z.string().optional(),
   TEMPORAL_TLS_KEY_PATH: z.string().optional(),
@@ -58,16 +52,6 @@ export const temporalVariables = {
   TEMPORAL_API_KEY: z.string().optional(),
   ...payloadVariables,
 };
-
-/** Placeholders of example files and templates; a process does not start with them as secrets. */
-const sampleWords =
-  /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
-const secret = z
-  .string()
-  .trim()
-  .min(32, 'must have at least 32 characters')
-  .refine((value) => !sampleWords.test(value), 'must not be a sample value')
-  .refine((value) => new Set(value).size >= 10, 'must be random');
 
 /** Secrets. Each has one purpose, so that a leaked secret does not expose the others. */
 export const ownSecrets = [
@@ -80,51 +64,26 @@ export const ownSecrets = [
   'WEBHOOK_SECRET_PREVIOUS',
 ] as const;
 
-/** Variables that STORAGE_DRIVER=s3 requires. */
-export const s3Variables = [
-  'S3_ENDPOINT',
-  'S3_REGION',
-  'S3_BUCKET',
-  'S3_ACCESS_KEY_ID',
-  'S3_SECRET_ACCESS_KEY',
+/** Variables that require another one. */
+export const neededVariables = [
+  ['WORKER_DEPLOYMENT_NAME', 'WORKER_BUILD_ID'],
+  ['TEMPORAL_TLS_CERT_PATH', 'TEMPORAL_TLS_KEY_PATH'],
+  ['TEMPORAL_TLS_KEY_PATH', 'TEMPORAL_TLS_CERT_PATH'],
 ] as const;
 
-const delayList = z
-  .string()
-  .transform((value) => value.split(',').map(Number))
-  .refine(
-    (list) => list.length <= 50 && list.every((ms) => ms >= 0 && ms <= 86_400_000),
-    'must be at most 50 waits of at most a day each, with commas between',
-  );
-
-/** `name=value,name=value`, percent-encoded (OpenTelemetry's specification of its variables). */
-const pairList = z
-  .string()
-  .default('')
-  .refine(
-    (text) => text === '' || /^[^=,\s]+=[^,]*(,[^=,\s]+=[^,]*)*$/.test(text),
-    'must be name=value,…',
-  )
-  .transform((text): Record<string, string> =>
-    Object.fromEntries(
-      text
-        .split(',')
-        .filter(Boolean)
-        .map((pair) => {
-          const at = pair.indexOf('=');
-          return [pair.slice(0, at), decodeURIComponent(pair.slice(at + 1))];
-        }),
-    ),
-  );
+/** Variables that STORAGE_DRIVER=s3 requires. */
+export const s3Variables = ['S3_ENDPOINT', 'S3_REGION', 'S3_BUCKET'] as const;
+/** Variables that S3_CREDENTIALS=keys requires; S3_CREDENTIALS=aws does not use them. */
+export const s3KeyVariables = ['S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const;
 
 /** The gateway's own variables; those of a provider are in its folder (providers/). */
 export const gatewayVariables = {
   // API: address, limits and wait times.
   NODE_ENV: z.string().default('development'),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
+  LOG_LEVEL: oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
-  PUBLIC_BASE_URL: z.url().optional(),
+  PUBLIC_BASE_URL: webUrl.optional(),
   /** Origins whose pages may use the API. */
   CORS_ORIGINS: openOriginList,
   /** Time for which a stopping process serves requests while /readyz reports not ready. */
@@ -147,28 +106,25 @@ export const gatewayVariables = {
   SPOOL_BYTES_MAX: count(629_145_600, 1_099_511_627_776).default(1_073_741_824),
 
   // Postgres and Temporal: addresses, credentials and retention.
-  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// URL' }),
   DATABASE_POOL_MAX: count(2, 200).default(12),
   ...temporalVariables,
   /** Origins of web UIs that may call the codec endpoint. */
   TEMPORAL_UI_ORIGINS: originList,
   /** Prefix of the names of all task queues, so that several stacks can share one namespace. */
-  TASK_QUEUE_PREFIX: z
-    .string()
-    .regex(/^[a-z0-9-]*$/)
-    .default(''),
+  TASK_QUEUE_PREFIX: formed(/^[a-z0-9-]*$/, 'letters a to z, digits and -').default(''),
   /** Name of the worker deployment (docs/deploys.md); absent: unversioned. */
-  WORKER_DEPLOYMENT_NAME: z
-    .string()
-    .regex(/^[A-Za-z0-9_-]{1,100}$/, 'must be letters, digits, - and _')
-    .optional(),
+  WORKER_DEPLOYMENT_NAME: formed(
+    /^[A-Za-z0-9_-]{1,100}$/,
+    'at most 100 letters, digits, - and _',
+  ).optional(),
   /** Build id of this process's workers. */
-  WORKER_BUILD_ID: z
-    .string()
-    .regex(/^[A-Za-z0-9._-]{1,100}$/, 'must be letters, digits, ., - and _')
-    .optional(),
+  WORKER_BUILD_ID: formed(
+    /^[A-Za-z0-9._-]{1,100}$/,
+    'at most 100 letters, digits, ., - and _',
+  ).optional(),
   /** Behavior of running jobs when another version becomes current: move to it, or stay. */
-  WORKER_VERSIONING: z.enum(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
+  WORKER_VERSIONING: oneOf(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
   // The gateway's own secrets; the keys of providers and of the storage are in other sections.
   STORAGE_SECRET: secret,
@@ -187,19 +143,21 @@ export const gatewayVariables = {
 
   // Storage of media, and the validity of signed URLs.
   /** `local`: files below STORAGE_DIR, served by the API; `s3`: any S3-compatible store. */
-  STORAGE_DRIVER: z.enum(['local', 's3']).default('local'),
+  STORAGE_DRIVER: oneOf(['local', 's3']).default('local'),
   /** Directory of the local driver; both drivers use it for temporary files. */
-  STORAGE_DIR: z.string().min(1).default('.data/storage'),
-  S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  S3_REGION: z.string().min(1).optional(),
-  S3_BUCKET: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
-    .optional(),
-  S3_ACCESS_KEY_ID: z.string().min(1).optional(),
-  S3_SECRET_ACCESS_KEY: z.string().min(1).optional(),
+  STORAGE_DIR: z.string().default('.data/storage'),
+  S3_ENDPOINT: webUrl.optional(),
+  S3_REGION: z.string().optional(),
+  S3_BUCKET: formed(
+    /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
+    'the name of a bucket: 3 to 63 of a to z, digits, . and -',
+  ).optional(),
+  /** `keys`: S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; `aws`: credentials that AWS issues. */
+  S3_CREDENTIALS: oneOf(['keys', 'aws']).default('keys'),
+  S3_ACCESS_KEY_ID: z.string().optional(),
+  S3_SECRET_ACCESS_KEY: z.string().optional(),
   /** Endpoint in the URLs for callers and providers, if it differs from S3_ENDPOINT. */
-  S3_PUBLIC_BASE_URL: z.url({ protocol: /^https?$/ }).optional(),
+  S3_PUBLIC_BASE_URL: webUrl.optional(),
   /** Validity of a signed upload URL: at most ten minutes. */
   UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
   /** Validity of the public URL of an upload: at most seven days (the limit of S3 signatures). */
@@ -227,13 +185,13 @@ export const gatewayVariables = {
 
   // Chat: models, prices, sandbox and time limits.
   /** Path of a JSON file with the operator's own chat models and removed ids (docs/catalog.md). */
-  CHAT_MODELS_FILE: z.string().min(1).optional(),
+  CHAT_MODELS_FILE: z.string().optional(),
   /** Markup on the catalog's chat prices: 0.2 is 20 %. */
-  CHAT_PRICE_MARKUP: z.coerce.number().min(0).max(10).default(0),
+  CHAT_PRICE_MARKUP: decimal(0, 10).default(0),
   /** URL of the sandbox that serves the chat models of providers without a key. */
-  SANDBOX_CHAT_OPENAI_URL: z.url().optional(),
-  SANDBOX_CHAT_ANTHROPIC_URL: z.url().optional(),
-  SANDBOX_CHAT_KEY: z.string().min(8).optional(),
+  SANDBOX_CHAT_OPENAI_URL: webUrl.optional(),
+  SANDBOX_CHAT_ANTHROPIC_URL: webUrl.optional(),
+  SANDBOX_CHAT_KEY: providerKey.optional(),
   /** Time limit of the first byte of a provider's response; without streaming, of all bytes. */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
   /** Maximum time without data in a provider's stream. */
@@ -251,9 +209,9 @@ export const gatewayVariables = {
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
-  USD_PER_CREDIT: z.coerce.number().positive().default(0.01),
+  USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
   /** Studio credits that an organization may use in six hours; absent: no limit. */
-  WINDOW_ALLOWANCE_CREDITS: z.coerce.number().positive().optional(),
+  WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
   /** Interval at which the sweeper checks the workflows of open reservations. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
@@ -271,17 +229,17 @@ export const gatewayVariables = {
   // Telemetry of a process (docs/telemetry.md).
   /** Port of /metrics, /healthz and /readyz of this process; absent: none, 0: any free port. */
   METRICS_PORT: port.optional(),
-  METRICS_HOST: z.string().min(1).default('127.0.0.1'),
+  METRICS_HOST: z.string().default('127.0.0.1'),
   /** OTLP/HTTP collector; absent: no traces. */
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  OTEL_EXPORTER_OTLP_PROTOCOL: z.enum(['http/protobuf', 'http/json']).default('http/protobuf'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl.optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(['http/protobuf', 'http/json']).default('http/protobuf'),
   OTEL_EXPORTER_OTLP_HEADERS: pairList,
   /** Service name in traces; the kind of process is appended: `-api`, `-worker`. */
-  OTEL_SERVICE_NAME: z.string().min(1).default('studio-gateway'),
+  OTEL_SERVICE_NAME: z.string().default('studio-gateway'),
   /** Further attributes of all spans, e.g. `deployment.environment.name=production`. */
   OTEL_RESOURCE_ATTRIBUTES: pairList,
   /** Share of traces that are exported, 0 to 1. */
-  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
+  OTEL_TRACES_SAMPLER_ARG: decimal(0, 1).default(1),
   /** Milliseconds between exports. */
   OTEL_BSP_SCHEDULE_DELAY: count(50, 600_000).default(5000),
 };

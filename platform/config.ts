@@ -4,37 +4,41 @@
  * exits.
  */
 import { z } from 'zod';
-import { ConfigError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
+import { readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
+import { ConfigError } from './config-error.ts';
 import {
   gatewayVariables,
+  neededVariables,
   ownSecrets,
+  s3KeyVariables,
   s3Variables,
   type temporalVariables,
 } from './config-variables.ts';
 
 const environment = z.object(gatewayVariables).superRefine((config, context) => {
+  const refuse = (name: string, message: string): void =>
+    context.addIssue({ code: 'custom', path: [name], message });
+
+  function requireWith(condition: string, names: readonly (keyof typeof config)[]): void {
+    for (const name of names) {
+      if (config[name] === undefined) refuse(name, `is required by ${condition}`);
+    }
+  }
+
   if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
-    const message = 'is required by PAYLOAD_ENCRYPTION';
-    context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });
+    refuse('PAYLOAD_KEYS', 'is required by PAYLOAD_ENCRYPTION=true');
   }
   ownSecrets.forEach((name, index) => {
     const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
-    if (config[name] === undefined || other === undefined) return;
-    context.addIssue({ code: 'custom', path: [name], message: `must differ from ${other}` });
+    if (config[name] !== undefined && other !== undefined)
+      refuse(name, `must differ from ${other}`);
   });
-  if (config.WORKER_DEPLOYMENT_NAME !== undefined && config.WORKER_BUILD_ID === undefined) {
-    context.addIssue({
-      code: 'custom',
-      path: ['WORKER_BUILD_ID'],
-      message: 'is required by WORKER_DEPLOYMENT_NAME',
-    });
+  for (const [name, needed] of neededVariables) {
+    if (config[name] !== undefined) requireWith(name, [needed]);
   }
   if (config.STORAGE_DRIVER !== 's3') return;
-  for (const name of s3Variables) {
-    if (config[name] === undefined) {
-      context.addIssue({ code: 'custom', path: [name], message: 'is required by STORAGE_DRIVER' });
-    }
-  }
+  requireWith('STORAGE_DRIVER=s3', s3Variables);
+  if (config.S3_CREDENTIALS === 'keys') requireWith('S3_CREDENTIALS=keys', s3KeyVariables);
 });
 
 /** Configuration of a process; the names of the variables contain the units. */
@@ -58,8 +62,6 @@ export interface KnownProviders {
   chat: readonly string[];
 }
 
-export { ConfigError };
-
 /**
  * Reads the configuration from an environment; empty variables count as absent. The providers are
  * those of providers/registry.ts.
@@ -82,13 +84,17 @@ export function loadConfig(
   }
   const faults = new Map<string, string>();
   for (const issue of [...(parsed.error?.issues ?? []), ...(providers.error?.issues ?? [])]) {
-    const name = issue.path.map(String).join('.');
-    const missing = present[name] === undefined;
+    const name = String(issue.path[0]);
     // Only the first issue of each variable is reported.
-    if (!faults.has(name)) faults.set(name, missing ? 'is required' : `is wrong: ${issue.message}`);
+    if (!faults.has(name)) faults.set(name, faultOf(issue, present[name] === undefined));
   }
   const messages = [...faults].map(([name, fault]) => `${name} ${fault}`);
   throw new ConfigError(`configuration: ${messages.join('; ')}`);
+}
+
+function faultOf({ code, message }: z.core.$ZodIssue, isMissing: boolean): string {
+  if (!isMissing) return `is wrong: ${message}`;
+  return code === 'custom' ? message : 'is required';
 }
 
 /** Address and credentials of the Temporal server. */

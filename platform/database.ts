@@ -5,10 +5,6 @@
  */
 import { defaults as driverDefaults } from 'pg';
 import {
-  BackendTerminatedError,
-  BackendTerminatedUnexpectedlyError,
-  ConnectionError,
-  StatementTimeoutError,
   createPool,
   createTypeParserPreset,
   sql,
@@ -17,10 +13,10 @@ import {
 } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
-import { correlation, withoutCorrelation } from './correlation.ts';
-import { createFairLimiter } from './fair-limiter.ts';
+import { withoutCorrelation } from './correlation.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
+import { boundQueries } from './query-limits.ts';
 
 export type { DatabasePool };
 
@@ -54,97 +50,9 @@ const silenceTimeoutMs = 12_000;
 // slonik has no option for this timeout, so it is set in the defaults of the driver.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
-/**
- * Time limit of a query, including its wait for a connection; then the query fails as if the
- * database were unreachable.
- */
-const answerTimeoutMs = 15_000;
-/**
- * Maximum number of unfinished queries; further queries fail at once, because so many wait only if
- * the database does not respond.
- */
-const underWayMax = 5000;
-
-/**
- * Error of a query to which the database did not respond in time, or that would wait behind too
- * many others.
- */
-class DatabaseSilentError extends Error {
-  override readonly name = 'DatabaseSilentError';
-}
-
 /** Error of a row that does not match the schema of its query. */
 class RowError extends Error {
   override readonly name = 'RowError';
-}
-
-/** Methods of the pool that run one query. */
-const queryMethods = [
-  'any',
-  'anyFirst',
-  'exists',
-  'many',
-  'manyFirst',
-  'maybeOne',
-  'maybeOneFirst',
-  'one',
-  'oneFirst',
-  'query',
-] as const;
-
-/**
- * Limits the time and the number of queries, because the pool itself lets queries wait without a
- * limit while the server does not respond. Slow queries of one organization must not occupy all
- * connections, so the queries of an organization's requests wait for a fair share of the
- * connections. Queries for several organizations (batches, sweeps) do not wait.
- */
-function boundQueries(pool: DatabasePool, poolMax: number): void {
-  let underWay = 0;
-  const shares = createFairLimiter(poolMax);
-
-  async function enter(): Promise<() => void> {
-    const { organizationId } = correlation();
-    if (organizationId === undefined) return () => {};
-    const leave = await shares.enter(organizationId, answerTimeoutMs);
-    if (!leave) throw new DatabaseSilentError('the organization has too many slow queries');
-    return leave;
-  }
-
-  const bounded =
-    (query: (...values: unknown[]) => Promise<unknown>) =>
-    async (...values: unknown[]): Promise<unknown> => {
-      const leave = await enter();
-      if (underWay >= underWayMax) {
-        leave();
-        throw new DatabaseSilentError('too many wait for the database');
-      }
-      underWay += 1;
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<never>((_, reject) => {
-        const give = (): void => reject(new DatabaseSilentError('the database does not answer'));
-        timer = setTimeout(give, answerTimeoutMs);
-      });
-      const answer = query(...values).finally(() => {
-        underWay -= 1;
-        leave();
-      });
-      // A query that fails after its time limit must not cause an unhandled rejection.
-      answer.catch(() => {});
-      try {
-        return await Promise.race([answer, late]);
-      } finally {
-        clearTimeout(timer);
-      }
-    };
-  for (const name of queryMethods) {
-    const query: unknown = Reflect.get(pool, name);
-    assert(typeof query === 'function', `the pool has the method ${name}`);
-    Reflect.set(
-      pool,
-      name,
-      bounded((...values) => Reflect.apply(query, pool, values)),
-    );
-  }
 }
 
 /**
@@ -229,35 +137,4 @@ function countConnections(pool: DatabasePool, metrics: Metrics): void {
     metrics.poolConnections.set({ state: 'pending' }, pendingConnections);
     metrics.poolWaiting.set(waitingClients);
   });
-}
-
-/** Messages of the driver, which have no code, about a broken or closed connection. */
-const lostConnection =
-  /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
-
-/** SQLSTATE of a lock that was not available within `lock_timeout`. */
-const lockNotAvailable = '55P03';
-
-/** Checks whether an error is a lock timeout. */
-export function isLockTimeout(error: unknown): boolean {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ('code' in cause && cause.code === lockNotAvailable) return true;
-  }
-  return false;
-}
-
-/** Returns whether an error means that the database is unreachable, so that a retry may succeed. */
-export function isDatabaseAway(error: unknown): boolean {
-  if (isLockTimeout(error)) return true;
-  if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
-  if (error instanceof BackendTerminatedUnexpectedlyError) return true;
-  if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
-  if (!(error instanceof Error)) return false;
-  const code = 'code' in error ? String(error.code) : '';
-  // Class 57P: shutting down or starting; 53: out of connections, memory or disk; 08: connection
-  // errors.
-  return (
-    /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
-    lostConnection.test(error.message)
-  );
 }

@@ -4,63 +4,11 @@
  * functions and views. When one of these files changes, all functions and views are created again,
  * in the transaction of the migrations (docs/decisions/0001-migrations.md).
  */
-import { createHash } from 'node:crypto';
-import { glob, readFile } from 'node:fs/promises';
-import { basename } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import { assert } from '../domain/errors.ts';
+import { readSchema, type Schema, type SqlSource } from './sql-sources.ts';
 
-const migrationsDirectory = new URL('./migrations/', import.meta.url);
-const root = new URL('../', import.meta.url);
-/** Pattern of the files with functions and views. */
-const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
 /** Key of the advisory lock under which the schema is changed; an arbitrary constant. */
 const lockId = 7_305_011;
-
-interface SqlSource {
-  name: string;
-  statements: string;
-  sha256: string;
-}
-
-/**
- * Reads the files below a directory that match a pattern, in the order of their names without
- * folders.
- */
-async function readSources(directory: URL, pattern: string): Promise<SqlSource[]> {
-  const cwd = fileURLToPath(directory);
-  const sources: SqlSource[] = [];
-  for await (const path of glob(pattern, { cwd, exclude: ['platform/migrations/**'] })) {
-    const statements = await readFile(new URL(path, directory), 'utf8');
-    const sha256 = createHash('sha256').update(statements).digest('hex');
-    sources.push({ name: basename(path), statements, sha256 });
-  }
-  return sources.toSorted((one, other) => (one.name < other.name ? -1 : 1));
-}
-
-/** Schema that this version of the code needs. */
-interface Schema {
-  /** Migrations in order: index n - 1 is version n. */
-  migrations: SqlSource[];
-  /** Files with functions and views as one source, and the statements that drop these. */
-  functions: SqlSource & { undo: string };
-}
-
-async function readSchema(directory = migrationsDirectory): Promise<Schema> {
-  const migrations = await readSources(directory, '*.sql');
-  for (const [index, { name }] of migrations.entries()) {
-    assert(Number(name.slice(0, 4)) === index + 1, `migration ${name} is numbered without a gap`);
-  }
-  const files = await readSources(root, functionFiles);
-  const statements = files.map((file) => file.statements).join('\n');
-  const namesOf = (made: RegExp): string =>
-    [...statements.matchAll(made)].map(([, name]) => name).join(', ');
-  const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
-    DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
-  const sha256 = createHash('sha256').update(statements).digest('hex');
-  return { migrations, functions: { name: 'functions', statements, sha256, undo } };
-}
 
 /**
  * Connects to the database.

@@ -5,7 +5,7 @@
  * URL.
  */
 import { isIP } from 'node:net';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request, type Dispatcher } from 'undici';
 import {
@@ -17,8 +17,7 @@ import {
   refuse,
   type ResolveName,
 } from './outbound-addresses.ts';
-
-export { OutboundError };
+import { admit, discard, firstText } from './outbound-responses.ts';
 
 /** Limits of a guarded fetch. */
 export interface FetchLimits {
@@ -184,26 +183,6 @@ function unreachable(error: unknown, why: string): OutboundError {
   return error instanceof OutboundError ? error : new OutboundError('unreachable', why);
 }
 
-/**
- * Returns the start of a response body as text. If the body ends early with an error, the text is
- * the part that arrived.
- */
-async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size >= bytesMax) break;
-    }
-  } catch {
-    // The error is ignored, because the status has already arrived.
-  }
-  discard(answer);
-  return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
-}
-
 /** Resolves a host name within a time limit, and refuses it unless all its addresses are public. */
 async function resolved(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
@@ -215,45 +194,5 @@ async function resolved(host: string, resolve: ResolveName): Promise<void> {
   } finally {
     late.catch(() => {});
     timer.abort();
-  }
-}
-
-/** Destroys a response that is not read, and ignores its errors. */
-function discard(answer: Dispatcher.ResponseData): void {
-  answer.body.on('error', () => {}).destroy();
-}
-
-function admit(answer: Dispatcher.ResponseData, bytesMax: number): Readable {
-  const fail = (error: OutboundError): never => {
-    discard(answer);
-    throw error;
-  };
-  if (answer.statusCode !== 200) {
-    fail(new OutboundError('status', `the URL answered ${answer.statusCode}`, answer.statusCode));
-  }
-  const encoding = answer.headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') {
-    fail(new OutboundError('broken', 'the answer is compressed although that was declined'));
-  }
-  const length = answer.headers['content-length'];
-  if (typeof length === 'string' && Number(length) > bytesMax) {
-    fail(new OutboundError('too_large', `the file has more than ${bytesMax} bytes`));
-  }
-  return Readable.from(capped(answer.body, bytesMax), { objectMode: false });
-}
-
-async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {
-  let size = 0;
-  try {
-    for await (const chunk of source as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > bytesMax) {
-        throw new OutboundError('too_large', `the file has more than ${bytesMax} bytes`);
-      }
-      yield chunk;
-    }
-  } catch (error) {
-    if (error instanceof OutboundError) throw error;
-    throw new OutboundError('broken', 'the URL broke off');
   }
 }

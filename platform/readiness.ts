@@ -14,7 +14,7 @@ export interface Readiness {
    * Checks of the parts without which the process serves some requests and reports that it is
    * degraded.
    */
-  wished: Checks;
+  optional: Checks;
 }
 
 /** Response body of `/readyz`. */
@@ -28,13 +28,17 @@ const checkTimeoutMs = 3000;
 
 /** Runs all checks in parallel. A check that throws or exceeds its time limit has failed. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
-  const [required, wished] = await Promise.all([
+  const [required, optional] = await Promise.all([
     runAll(readiness.required),
-    runAll(readiness.wished),
+    runAll(readiness.optional),
   ]);
   const ready = Object.values(required).every(Boolean);
-  const status = !ready ? 'not ready' : Object.values(wished).every(Boolean) ? 'ready' : 'degraded';
-  return { ready, status, checks: { ...required, ...wished } };
+  const status = !ready
+    ? 'not ready'
+    : Object.values(optional).every(Boolean)
+      ? 'ready'
+      : 'degraded';
+  return { ready, status, checks: { ...required, ...optional } };
 }
 
 async function runAll(checks: Checks): Promise<Record<string, boolean>> {

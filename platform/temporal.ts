@@ -20,6 +20,7 @@ import {
   type Link,
 } from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
+import { pathError } from './config-error.ts';
 import type { TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
@@ -31,15 +32,27 @@ import {
 } from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
 
-function readIfNamed(path: string | undefined): Promise<Buffer> | undefined {
-  return path === undefined ? undefined : readFile(path);
+/** Reads the file that a variable names; undefined without the variable. @throws ConfigError */
+async function readNamedFile(
+  config: TemporalConfig,
+  name: `TEMPORAL_TLS_${'CERT' | 'KEY' | 'CA'}_PATH`,
+): Promise<Buffer | undefined> {
+  const path = config[name];
+  try {
+    return path === undefined ? undefined : await readFile(path);
+  } catch (error) {
+    throw pathError(name, error);
+  }
 }
 
-/** Returns the address and the credentials of the Temporal server, for clients and for workers. */
+/**
+ * Returns the address and the credentials of the Temporal server, for clients and for workers.
+ * @throws ConfigError if a file of the credentials cannot be read
+ */
 export async function connectionOptions(config: TemporalConfig) {
-  const certificate = await readIfNamed(config.TEMPORAL_TLS_CERT_PATH);
-  const key = await readIfNamed(config.TEMPORAL_TLS_KEY_PATH);
-  const ca = await readIfNamed(config.TEMPORAL_TLS_CA_PATH);
+  const certificate = await readNamedFile(config, 'TEMPORAL_TLS_CERT_PATH');
+  const key = await readNamedFile(config, 'TEMPORAL_TLS_KEY_PATH');
+  const ca = await readNamedFile(config, 'TEMPORAL_TLS_CA_PATH');
   const tls =
     config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
   return {

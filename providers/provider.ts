@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type { ProviderFailure } from '../domain/provider-failure.ts';
-import type { ProviderOutput } from '../storage/artifacts.ts';
+import type { ProviderOutput } from '../storage/provider-output.ts';
 
 /** Paid call that is sent to a provider. */
 export interface Submission {

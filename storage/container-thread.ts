@@ -30,9 +30,13 @@ async function factsOf(sizeBytes: number): Promise<ContainerFacts | null> {
   const input = new Input({ source, formats: ALL_FORMATS });
   try {
     const video = await input.getPrimaryVideoTrack();
+    const durationSeconds = await input.computeDuration();
+    // Prices depend on these numbers, and an invalid file can make them NaN or 0.
+    if (!Number.isFinite(durationSeconds)) return null;
+    if (video && !(video.displayWidth > 0 && video.displayHeight > 0)) return null;
     return {
       mimeType: (await input.getMimeType()).split(';')[0] ?? '',
-      durationSeconds: await input.computeDuration(),
+      durationSeconds,
       video: video && { width: video.displayWidth, height: video.displayHeight },
       hasAudio: (await input.getPrimaryAudioTrack()) !== null,
     };

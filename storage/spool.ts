@@ -34,6 +34,11 @@ export interface Digest {
   sha256: string;
 }
 
+/** File in the spool that is not stored yet. */
+export interface SpooledFile extends Digest {
+  path: string;
+}
+
 /** Makes a digest of bytes while they are passed on, so that a written file is not read again. */
 function createDigest() {
   const hash = createHash('sha256');

@@ -3,7 +3,7 @@
  * written once; callers and providers read and upload through signed URLs that expire.
  */
 import type { Readable } from 'node:stream';
-import { mediaTypes } from './media.ts';
+import { mediaTypes } from './media-types.ts';
 
 /** Opened object. */
 export interface StoredObject {
@@ -55,7 +55,7 @@ export interface Storage {
   remove: (key: string) => Promise<void>;
   /** Returns a URL that reads the object for `ttlMs` milliseconds, at most seven days. */
   urlOf: (key: string, ttlMs: number) => Promise<string>;
-  /** Returns a URL that accepts one upload. */
+  /** Returns a URL that accepts one upload for at most `ttlMs` milliseconds. */
   signUpload: (terms: UploadTerms) => Promise<SignedUpload>;
   /** Returns the key that a URL of this storage reads; null for any other URL. */
   keyOf: (url: URL) => string | null;
@@ -65,6 +65,11 @@ export interface Storage {
    */
   isSigned: (url: URL) => boolean;
 }
+
+/** Functions of a driver that read and write objects. */
+export type StorageObjects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
+/** Functions that make and recognize signed URLs. */
+export type StorageUrls = Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'>;
 
 /** Maximum lifetime of a read URL in milliseconds: the limit of Signature Version 4. */
 export const urlTtlMaxMs = 7 * 24 * 3_600_000;

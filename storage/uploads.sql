@@ -1,5 +1,5 @@
 -- Total size of an organization's uploads. The statement that creates an upload adds its size and
--- checks the quota (storage/uploads.ts). These triggers apply every later change of an upload's
+-- checks the quota (storage/upload-rows.ts). These triggers apply every later change of an upload's
 -- size, including its deletion.
 CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

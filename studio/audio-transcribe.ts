@@ -2,13 +2,10 @@
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';
+import { idForm } from '../domain/ids.ts';
 import type { JsonObject } from '../domain/json.ts';
-import {
-  defineCapability,
-  type FinishedJob,
-  type Recording,
-  publishAudioModel,
-} from './capability.ts';
+import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 import { urlsEnd } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
 
@@ -17,7 +14,11 @@ const { limits } = model;
 const uploadBytesMax = 4.5 * 1024 * 1024;
 
 const request = z.strictObject({
-  fileId: z.string().min(1).max(64).optional().meta({ description: 'Of an uploaded file.' }),
+  fileId: z
+    .string()
+    .regex(idForm('upload'), 'must be the id of an uploaded file')
+    .optional()
+    .meta({ description: 'Of an uploaded file.' }),
   audioUrl: mediaUrl.optional(),
   language: z
     .string()

@@ -5,7 +5,9 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { providerVoiceIdOf } from '../catalog/voices.ts';
 import { charactersOf } from '../domain/field-messages.ts';
-import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import type { DraftCall } from './draft-plan.ts';
+import { publishAudioModel } from './published-models.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
 import { asyncFlag, fitsIntoPlan, presetNumberOf, textOf, voiceName } from './request-fields.ts';
 

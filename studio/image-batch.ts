@@ -5,13 +5,9 @@ import { z } from 'zod';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, refusedFields, assert } from '../domain/errors.ts';
-import {
-  defineCapability,
-  type DraftPlan,
-  type FinishedJob,
-  type RefusedItems,
-  publishModels,
-} from './capability.ts';
+import { defineCapability, type FinishedJob } from './capability.ts';
+import type { DraftPlan, RefusedItems } from './draft-plan.ts';
+import { publishModels } from './published-models.ts';
 import { urlsEnd } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';

@@ -7,12 +7,8 @@ import {
   imageSizes,
   type ImageSizeName,
 } from '../catalog/image-model.ts';
-import {
-  defaultsFor,
-  type ParameterRules,
-  providerInput,
-  type Fields,
-} from '../catalog/model-parameters.ts';
+import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
+import { providerInput, type Fields } from '../catalog/provider-fields.ts';
 import {
   imagePriceRules,
   priceOf,
@@ -21,7 +17,7 @@ import {
 } from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import type { DraftCall, PlanInput } from './capability.ts';
+import type { DraftCall, PlanInput } from './draft-plan.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 
 /** Request fields that decide the number of calls. */

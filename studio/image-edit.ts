@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { editModels } from '../catalog/image-models.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishModels } from './published-models.ts';
 import { imagesData, presentImages } from './presentation.ts';
 import {
   asyncFlag,

@@ -4,7 +4,8 @@ import { imageSizes } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishModels } from './published-models.ts';
 import { imagesData, presentImages } from './presentation.ts';
 import {
   asyncFlag,
@@ -15,6 +16,7 @@ import {
   modelId,
   promptText,
   seedNumber,
+  textOf,
 } from './request-fields.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
@@ -33,7 +35,7 @@ const request = z.strictObject({
   width: pixels.optional(),
   height: pixels.optional(),
   seed: seedNumber.optional(),
-  negativePrompt: z.string().min(1).max(2000).optional(),
+  negativePrompt: textOf({ min: 1, max: 2000 }).optional(),
   quality: z.enum(['auto', 'low', 'medium', 'high']).optional(),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
   imageSize: z

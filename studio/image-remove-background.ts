@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishModels } from './published-models.ts';
 import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId } from './request-fields.ts';
 import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';

@@ -5,7 +5,8 @@
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
-import { defineCapability, publishAudioModel } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 import { modelId, asyncFlag, numberOf, textOf, fitsIntoPlan } from './request-fields.ts';
 
 const { limits } = audioModels.music;

@@ -6,7 +6,8 @@ import {
   type BackgroundRemover,
   type Upscaler,
 } from '../catalog/image-tools.ts';
-import { defaultsFor, providerInput, type Fields } from '../catalog/model-parameters.ts';
+import { defaultsFor } from '../catalog/model-parameters.ts';
+import { providerInput, type Fields } from '../catalog/provider-fields.ts';
 import {
   priceOf,
   removalPriceRules,
@@ -15,7 +16,7 @@ import {
 } from '../catalog/price-rules.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import type { DraftCall, InputFacts } from './capability.ts';
+import type { DraftCall, InputFacts } from './draft-plan.ts';
 import type { PictureInput } from './image-calls.ts';
 
 const picture = { medium: 'image', format: 'png' } as const;

@@ -2,16 +2,10 @@
 import { z } from 'zod';
 import type { Limit } from '../catalog/audio-models.ts';
 import { voices } from '../catalog/voices.ts';
+import { idForm } from '../domain/ids.ts';
 
 /** Output formats that a caller may request. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
-
-/** Schema of a prompt of 3–2000 characters that is not only white space. */
-export const promptText = z
-  .string()
-  .min(3)
-  .max(2000)
-  .refine((text) => text.trim() !== '', 'must not be blank');
 
 /** Schema of a scale factor: 2, 4 or 6. */
 export const scaleChoice = z.literal([2, 4, 6]);
@@ -24,13 +18,7 @@ export const seedNumber = z.int().min(0).max(2_147_483_647);
  * by such an id before it parses the request.
  */
 export const mediaUrl = z.union(
-  [
-    z.url({ protocol: /^https?$/ }).max(4096),
-    z
-      .string()
-      .max(37)
-      .regex(/^file_[0-9a-f]{32}$/),
-  ],
+  [z.url({ protocol: /^https?$/ }).max(4096), z.string().max(37).regex(idForm('upload'))],
   { error: 'must be an http(s) URL, the id of an uploaded file, or a data URL of up to 1 MB' },
 );
 
@@ -59,8 +47,11 @@ export function modelId(models: readonly { id: string }[], defaultId: string) {
 
 /** Makes the schema of a text with a length limit that is not only white space. */
 export function textOf({ min, max }: Limit) {
-  return z.string().min(min).max(max).regex(/\S/u, 'must contain more than white space');
+  return z.string().min(min).max(max).regex(/\S/u, 'must not be blank');
 }
+
+/** Schema of a prompt of 3–2000 characters. */
+export const promptText = textOf({ min: 3, max: 2000 });
 
 /** Makes the schema of a number with limits. */
 export function numberOf({ min, max }: Limit) {

@@ -1,7 +1,8 @@
 /** POST /studio/sfx/generate (spec §4.10, design §7). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { defineCapability, publishAudioModel } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
 import { asyncFlag, numberOf, presetNumberOf, textOf } from './request-fields.ts';
 

@@ -8,25 +8,21 @@ import {
   defaultsFor,
   refuseTogether,
   refuseUnsupported,
-  providerInput,
-  type Fields,
 } from '../catalog/model-parameters.ts';
+import { providerInput, type Fields } from '../catalog/provider-fields.ts';
 import { filmPriceRules, priceOf } from '../catalog/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';
-import {
-  defineCapability,
-  type DraftCall,
-  type DraftVariant,
-  type FinishedJob,
-  publishModels,
-} from './capability.ts';
-import { aspectRatioOf, presentVideo, videoData } from './presentation.ts';
-import { asyncFlag, mediaUrl, modelId, seedNumber } from './request-fields.ts';
+import { defineCapability, type FinishedJob } from './capability.ts';
+import type { DraftCall, DraftVariant } from './draft-plan.ts';
+import { publishModels } from './published-models.ts';
+import { aspectRatioOf } from './aspect-ratio.ts';
+import { presentVideo, videoData } from './presentation.ts';
+import { asyncFlag, mediaUrl, modelId, seedNumber, textOf } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 
 const request = z.strictObject({
-  prompt: z.string().min(1).max(5000),
+  prompt: textOf({ min: 1, max: 5000 }),
   model: modelId(videoModels, 'veo'),
   imageUrl: mediaUrl.optional(),
   referenceUrls: z.array(mediaUrl).min(1).max(30).optional(),
@@ -35,7 +31,7 @@ const request = z.strictObject({
   resolution: z.string().max(10).optional(),
   generateAudio: z.boolean().optional(),
   seed: seedNumber.optional(),
-  negativePrompt: z.string().min(1).max(2000).optional(),
+  negativePrompt: textOf({ min: 1, max: 2000 }).optional(),
   async: asyncFlag,
 });
 

@@ -1,5 +1,5 @@
 /** POST /studio/video/remove-background (spec §4.10). */
-import { videoBackgroundRemover } from '../catalog/video-models.ts';
+import { videoBackgroundRemover } from '../catalog/video-tools.ts';
 import { defineVideoTool } from './video-tool.ts';
 
 /**

@@ -1,18 +1,14 @@
 /** Tools that process one video: one call, priced by the seconds of the input. */
 import { z } from 'zod';
 import { priceOf, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
-import type { VideoTool } from '../catalog/video-models.ts';
+import type { VideoTool } from '../catalog/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
-import {
-  defineCapability,
-  type Capability,
-  type InputFacts,
-  type MeasuredOutput,
-  publishModels,
-} from './capability.ts';
+import { defineCapability, type Capability } from './capability.ts';
+import type { InputFacts, MeasuredOutput } from './draft-plan.ts';
+import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
-import { providerInput } from '../catalog/model-parameters.ts';
+import { providerInput } from '../catalog/provider-fields.ts';
 
 interface VideoToolNames {
   type: string;

@@ -1,5 +1,5 @@
 /** POST /studio/video/upscale (spec §4.10), by a factor of 2. */
-import { videoUpscaler } from '../catalog/video-models.ts';
+import { videoUpscaler } from '../catalog/video-tools.ts';
 import { defineVideoTool } from './video-tool.ts';
 
 /** Upscales a video. */

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { defaultVoiceName, providerVoiceIdOf } from '../catalog/voices.ts';
 import { charactersOf } from '../domain/field-messages.ts';
-import { defineCapability, publishAudioModel } from './capability.ts';
+import { defineCapability } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
 import { asyncFlag, presetNumberOf, textOf, voiceName } from './request-fields.ts';
 

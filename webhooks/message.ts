@@ -1,6 +1,7 @@
 /** The message of a webhook (Standard Webhooks): its signed request, and one attempt to send it. */
 import { Webhook } from 'standardwebhooks';
-import { OutboundError, type Outbound } from '../platform/outbound.ts';
+import { OutboundError } from '../platform/outbound-addresses.ts';
+import type { Outbound } from '../platform/outbound.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd } from './webhooks.ts';
 

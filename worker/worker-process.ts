@@ -67,7 +67,7 @@ export async function startWorkerProcess(
         }),
         workers: () => Promise.resolve(workers.running()),
       },
-      wished: {},
+      optional: {},
     },
     sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });

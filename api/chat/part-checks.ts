@@ -7,7 +7,8 @@ import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { received } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';
-import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-request.ts';
 
 /**

@@ -1,7 +1,10 @@
-/** GET /files/…: files of the embedded storage, by signed URLs; no API key is needed. */
+/**
+ * GET /files/…: stored files by signed URLs; no API key is needed. The API sends the files of the
+ * embedded storage, and redirects to an S3 store whose own URLs would expire too early.
+ */
 import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
-import { mediaTypeOf } from '../../storage/media.ts';
+import { mediaTypeOf } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
@@ -15,10 +18,21 @@ export const files = defineEndpoint({
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
   answer: ownAnswer,
-  answers: { 200: 'The file.', 206: 'The requested range of the file.' },
-  async handle({ ctx, params: { key } }, { storage, signedUrls }) {
+  answers: {
+    200: 'The file.',
+    206: 'The requested range of the file.',
+    302: 'The file is at the URL in Location, for a few minutes.',
+  },
+  async handle({ ctx, params: { key } }, { storage, signedUrls, redirectOf }) {
     // A store with its own URLs has no `signedUrls`, so every request is rejected here.
     if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
+    // Every page may embed the file.
+    ctx.set('Cross-Origin-Resource-Policy', 'cross-origin');
+    if (redirectOf) {
+      ctx.set('Cache-Control', 'private, max-age=60');
+      ctx.redirect(await redirectOf(key));
+      return;
+    }
     const sizeBytes = await storage.size(key);
     if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
     const range = parseRange(ctx.get('range'), sizeBytes);
@@ -30,8 +44,7 @@ export const files = defineEndpoint({
       'Accept-Ranges': 'bytes',
       'Cache-Control': 'private, max-age=300, immutable',
       'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
-      // Every page may embed the file; scripts in the file do not run.
-      'Cross-Origin-Resource-Policy': 'cross-origin',
+      // Scripts in the file do not run.
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
     if (range) {

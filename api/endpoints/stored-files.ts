@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { KeptFile } from '../../storage/kept-files.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
+import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import { toData, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 

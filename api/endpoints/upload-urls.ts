@@ -6,7 +6,7 @@ import {
   mediaTypes,
   bytesMaxOf,
   type MediaType,
-} from '../../storage/media.ts';
+} from '../../storage/media-types.ts';
 import { untypedExtension } from '../../storage/storage.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';

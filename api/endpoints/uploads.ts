@@ -6,11 +6,10 @@ import {
   mediaTypeOf,
   type MediaType,
   bytesMaxOf,
-  headBytes,
-  inspectHead,
-} from '../../storage/media.ts';
+} from '../../storage/media-types.ts';
+import { headBytes, inspectHead } from '../../storage/media-head.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
-import type { ReceivedFile, Upload } from '../../storage/uploads.ts';
+import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';

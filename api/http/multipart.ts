@@ -1,7 +1,7 @@
 /** multipart/form-data bodies: short text fields, and files, which are streamed to the spool. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
-import type { RequestFiles } from '../../storage/inputs/carried-files.ts';
+import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
 import { filesMs, watchArrival } from './arrival.ts';

@@ -1,7 +1,7 @@
 /** Converts thrown errors to responses of the error table (spec §7). */
 import { GatewayError } from '../../domain/errors.ts';
 import { createNearest } from '../../domain/field-messages.ts';
-import { isDatabaseAway } from '../../platform/database.ts';
+import { isDatabaseAway } from '../../platform/database-errors.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 import { errorBodies } from '../http/error-bodies.ts';

@@ -1,7 +1,7 @@
 /** OpenAPI descriptions of caller webhooks and account notices. */
 import { z } from 'zod';
 import { noticeData } from '../../webhooks/notices.ts';
-import { jobSchema } from '../../studio/job-view.ts';
+import { jobSchema } from '../../studio/job-resource.ts';
 import { time } from '../endpoints/fields.ts';
 
 const webhookHeaders = z.object({

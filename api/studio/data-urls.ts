@@ -3,7 +3,7 @@
  * files of a form, so the request that is parsed and stored contains their ids.
  */
 import { Readable } from 'node:stream';
-import type { ReceivedFile } from '../../storage/inputs/carried-files.ts';
+import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';

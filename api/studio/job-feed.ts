@@ -11,7 +11,8 @@ import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
 import { withCorrelation, withoutCorrelation } from '../../platform/correlation.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { JobResource, JobView } from '../../studio/job-view.ts';
+import type { JobResource } from '../../studio/job-resource.ts';
+import type { JobView } from '../../studio/job-view.ts';
 import type { JobUpdates } from './job-updates.ts';
 
 interface Reader {

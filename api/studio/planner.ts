@@ -16,7 +16,8 @@ import {
   type PlannedCall,
 } from '../../jobs/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
-import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { DraftCall, DraftPlan } from '../../studio/draft-plan.ts';
 import type { Caller } from '../identity/access.ts';
 
 /** Request for which a job is about to be started. */

@@ -5,7 +5,9 @@
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { Capability, DraftCall, InputFacts, PublishedModel } from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { DraftCall, InputFacts } from '../../studio/draft-plan.ts';
+import type { PublishedModel } from '../../studio/published-models.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { microFromUsd, priceCalls, type Currency } from './planner.ts';
 

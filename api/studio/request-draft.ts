@@ -2,22 +2,15 @@
  * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
  * price. If a request has several items, an unusable input rejects only its own item.
  */
-import {
-  InputUnreadable,
-  measureInput,
-  type RequestCopies,
-} from '../../storage/inputs/measured-inputs.ts';
-import { type Inputs, referencedKey, substituteInputs } from '../../storage/inputs/inputs.ts';
+import { InputUnreadable, measureInput } from '../../storage/inputs/measured-inputs.ts';
+import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
+import type { Inputs } from '../../storage/inputs/inputs.ts';
+import { referencedKey, substituteInputs } from '../../storage/inputs/storage-references.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { GatewayError, refusedFields, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import type {
-  Capability,
-  DraftPlan,
-  RefusedItems,
-  DraftCall,
-  InputFacts,
-} from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { DraftPlan, RefusedItems, DraftCall, InputFacts } from '../../studio/draft-plan.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ReadRequest } from './request-reading.ts';

@@ -2,7 +2,8 @@
  * Reads a Studio request: parses JSON or a form without resolving inputs. The result identifies the
  * request for its Idempotency-Key; its `complete` stores the files that the request contains.
  */
-import type { ReceivedFile, Recordings, RequestFiles } from '../../storage/inputs/carried-files.ts';
+import type { ReceivedFile, RequestFiles } from '../../storage/inputs/request-files.ts';
+import type { Recordings } from '../../storage/inputs/recordings.ts';
 import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';

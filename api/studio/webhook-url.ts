@@ -4,7 +4,8 @@
  */
 import { z } from 'zod';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
 
 /** Highest number of characters of a webhook URL. */
 export const webhookUrlLengthMax = 2048;

@@ -84,7 +84,8 @@ const refused: readonly [string, string][] = [
 
 const report = (line: string): void => void process.stdout.write(`${line}\n`);
 const sets = (values: readonly string[]): string[] => values.flatMap((one) => ['--set', one]);
-const temporalCloud = ['--values', join(chart, 'values-temporal-cloud.yaml')];
+/** Values files of the chart for particular clouds. */
+const valuesFiles = ['values-temporal-cloud.yaml', 'values-aws-storage.yaml'];
 
 async function render(executable: string, flags: readonly string[]): Promise<string> {
   const command = ['template', 'gateway', chart, '--namespace', 'studio', ...flags];
@@ -122,12 +123,12 @@ function checkConfiguration(manifests: string, directory: string): void {
     WEBHOOK_SECRET: secrets.webhookSecret,
     WEBHOOK_SIGNING_SECRET: secrets.webhookSigningSecret,
     ADMIN_API_KEY: secrets.adminKey,
-    S3_ACCESS_KEY_ID: 'id',
-    S3_SECRET_ACCESS_KEY: secrets.sandboxKey,
   };
+  const s3Keys = { S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: secrets.sandboxKey };
   const documents = parseAllDocuments(manifests).map((one): unknown => one.toJS());
   const [map] = documents.flatMap((one) => configMap.safeParse(one).data ?? []);
-  loadConfig(knownProviders, { ...map?.data, ...secret });
+  const isIssued = map?.data['S3_CREDENTIALS'] === 'aws';
+  loadConfig(knownProviders, { ...map?.data, ...secret, ...(!isIssued && s3Keys) });
 }
 
 const deployment = z.object({
@@ -175,7 +176,7 @@ async function check(directory: string): Promise<void> {
   for (const [name, flags] of [
     ['its own values', []],
     ['everything on', sets(everything)],
-    ['values-temporal-cloud.yaml', temporalCloud],
+    ...valuesFiles.map((file) => [file, ['--values', join(chart, file)]] as const),
   ] as const) {
     report(`${name}: lint, render, validate, load`);
     await run(executable, ['lint', '--strict', chart, ...flags]);

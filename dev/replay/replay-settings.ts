@@ -1,6 +1,7 @@
 /** Settings of the replay: the address of Temporal and the keys of its payloads. */
 import { z } from 'zod';
-import { ConfigError, presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
+import { ConfigError } from '../../platform/config-error.ts';
+import { presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
 import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
 import type { PayloadSettings } from '../../platform/payload-codec.ts';
 import { readStack } from '../stack/stack-file.ts';

@@ -30,7 +30,7 @@ import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { defineProvider } from '../provider-definition.ts';
 import type { Provider, ProviderResult } from '../provider.ts';
 import { readDetailedSong } from './detailed-song.ts';
-import { count } from '../../platform/config-variables.ts';
+import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
 import { transcriptOf } from './transcript.ts';
 
 interface ElevenlabsOptions {
@@ -248,8 +248,8 @@ async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise
 export default defineProvider({
   name: 'elevenlabs',
   variables: {
-    ELEVENLABS_API_KEY: z.string().min(8).optional(),
-    ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
+    ELEVENLABS_API_KEY: providerKey.optional(),
+    ELEVENLABS_BASE_URL: webUrl.default('https://api.elevenlabs.io'),
     /**
      * Simultaneous calls per worker process; few, because the provider's plan limits them in total.
      */

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import type { ProviderOutput } from '../../storage/artifacts.ts';
+import type { ProviderOutput } from '../../storage/provider-output.ts';
 import { defineProvider } from '../provider-definition.ts';
 import type {
   Canceled,
@@ -32,7 +32,7 @@ import {
   parseRetryAfter,
 } from '../error-responses.ts';
 import { createFalVerifier } from './fal-notifications.ts';
-import { count } from '../../platform/config-variables.ts';
+import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
 
 interface FalOptions {
   apiKey: string;
@@ -182,9 +182,9 @@ function outputsOf(body: unknown): Checked {
 export default defineProvider({
   name: 'fal',
   variables: {
-    FAL_KEY: z.string().min(8).optional(),
-    FAL_QUEUE_URL: z.url().default('https://queue.fal.run'),
-    FAL_JWKS_URL: z.url().default('https://rest.fal.ai/.well-known/jwks.json'),
+    FAL_KEY: providerKey.optional(),
+    FAL_QUEUE_URL: webUrl.default('https://queue.fal.run'),
+    FAL_JWKS_URL: webUrl.default('https://rest.fal.ai/.well-known/jwks.json'),
     FAL_CONCURRENCY: count(1, 2000).default(200),
   },
   key: 'FAL_KEY',

@@ -10,7 +10,8 @@ import sharp from 'sharp';
 import { FormData } from 'undici';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
-import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 

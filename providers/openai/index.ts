@@ -20,7 +20,7 @@ import { defineProvider } from '../provider-definition.ts';
 import type { Provider, Submission, Submitted } from '../provider.ts';
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
-import { count } from '../../platform/config-variables.ts';
+import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
 
 interface OpenaiOptions {
   apiKey: string;
@@ -91,8 +91,8 @@ async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFail
 export default defineProvider({
   name: 'openai',
   variables: {
-    OPENAI_IMAGES_API_KEY: z.string().min(8).optional(),
-    OPENAI_IMAGES_BASE_URL: z.url().default('https://api.openai.com/v1'),
+    OPENAI_IMAGES_API_KEY: providerKey.optional(),
+    OPENAI_IMAGES_BASE_URL: webUrl.default('https://api.openai.com/v1'),
     OPENAI_IMAGES_CONCURRENCY: count(1, 2000).default(20),
   },
   key: 'OPENAI_IMAGES_API_KEY',

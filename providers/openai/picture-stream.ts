@@ -5,7 +5,7 @@
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import type { ProviderOutput } from '../../storage/artifacts.ts';
+import type { ProviderOutput } from '../../storage/provider-output.ts';
 
 interface Piece {
   /** Index of the picture in the response, from 0. */

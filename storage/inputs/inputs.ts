@@ -1,19 +1,24 @@
 /**
- * Inputs by URL or file id. They are checked before credits are reserved. A plan contains stored
- * files as references (`storage:<key>`), which are replaced by signed URLs when the call is sent to
- * the provider. So Temporal's history contains no signed URL, and the URL has not expired when a
- * job has waited.
+ * Inputs by URL or file id: checked before credits are reserved, and signed when the call is sent
+ * to the provider.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError, refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { DraftPlan, PlanInput } from '../../studio/capability.ts';
-import { contentTypeOf, isStorageKey, type Storage } from '../storage.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import type { DraftPlan, PlanInput } from '../../studio/draft-plan.ts';
+import { contentTypeOf, type Storage } from '../storage.ts';
 import type { Uploads } from '../uploads.ts';
+import {
+  mapStrings,
+  referencedKey,
+  storageReference,
+  substituteInputs,
+} from './storage-references.ts';
 
 const paidRow = z.object({ paid: z.boolean() });
 
@@ -31,7 +36,6 @@ interface InputsDeps {
 /** Checked input: the storage key of a stored file, or the URL of a file on another server. */
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
-const scheme = 'storage:';
 /**
  * Lifetime of the URLs that providers read: longer than any job, because a provider may read its
  * input late.
@@ -42,43 +46,6 @@ const providerReadTtlMs = 24 * 3_600_000;
  * which files exist.
  */
 const noFile = 'is not a file of this organization';
-
-/**
- * Returns the reference by which a plan names a stored object; `sign` replaces references by URLs.
- */
-export function storageReference(key: string): string {
-  return scheme + key;
-}
-
-/** Returns the storage key of a reference; null for any other text, for example a URL. */
-export function referencedKey(text: string): string | null {
-  const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
-  return isStorageKey(key) ? key : null;
-}
-
-/**
- * Returns the draft plan with replaced inputs, in its calls and in its measured prices;
- * `replacements` maps each old text to the new one.
- */
-export async function substituteInputs(
-  draft: DraftPlan,
-  replacements: ReadonlyMap<string, string>,
-): Promise<DraftPlan> {
-  const substitute = (text: string) => Promise.resolve(replacements.get(text) ?? text);
-  const calls = draft.calls.map(async (call) => {
-    const routes = call.routes.map(async (route) => ({
-      ...route,
-      input: await mapStrings(route.input, substitute),
-    }));
-    const { unitPriceUsd: price } = call;
-    const unitPriceUsd =
-      typeof price === 'number'
-        ? price
-        : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
-    return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
-  });
-  return { ...draft, calls: await Promise.all(calls) };
-}
 
 /**
  * Error of an input that cannot be used; the message is shown to the caller with the field's name.
@@ -193,9 +160,8 @@ export function createInputs(deps: InputsDeps) {
      */
     async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
       const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
-      return resolved.startsWith(scheme)
-        ? { kind: 'file', storageKey: resolved.slice(scheme.length) }
-        : { kind: 'url', url: resolved };
+      const storageKey = referencedKey(resolved);
+      return storageKey === null ? { kind: 'url', url: resolved } : { kind: 'file', storageKey };
     },
 
     /**
@@ -223,20 +189,3 @@ export function createInputs(deps: InputsDeps) {
   };
 }
 export type Inputs = ReturnType<typeof createInputs>;
-
-/** Replaces every text in a JSON object, also in nested arrays and objects. */
-async function mapStrings(
-  input: JsonObject,
-  replace: (text: string) => Promise<string>,
-): Promise<JsonObject> {
-  const mapValue = async (value: Json): Promise<Json> => {
-    if (typeof value === 'string') return replace(value);
-    if (Array.isArray(value)) return Promise.all(value.map(mapValue));
-    return value !== null && typeof value === 'object' ? mapStrings(value, replace) : value;
-  };
-  const entries = Object.entries(input).map(async ([name, value]): Promise<[string, Json]> => [
-    name,
-    await mapValue(value),
-  ]);
-  return Object.fromEntries<Json>(await Promise.all(entries));
-}

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { array, assert, asyncProperty, integer } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { streamPictures } from '../../providers/openai/picture-stream.ts';
-import type { ProviderOutput } from '../../storage/artifacts.ts';
+import type { ProviderOutput } from '../../storage/provider-output.ts';
 
 const pictures = [randomBytes(1), randomBytes(4098), Buffer.alloc(0), randomBytes(70_001)];
 const answer = (extra: object = {}): string =>

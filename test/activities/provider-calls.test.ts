@@ -402,7 +402,7 @@ describe('while Postgres is unreachable', () => {
       kind: 'pending',
       progress: { state: 'generating', queuePosition: null },
     });
-    const readiness = { required: databaseChecks(pool), wished: {} };
+    const readiness = { required: databaseChecks(pool), optional: {} };
     await expect.poll(async () => (await checkReadiness(readiness)).ready).toBe(true);
   });
 });

@@ -130,6 +130,16 @@ describe('a deleted upload', () => {
     expect(await usedBytes(caller)).toBe(0);
   });
 
+  it('is not confirmed for a request that found it before', async () => {
+    const upload = await signUpload(gateway.caller);
+    await put(upload);
+    const { uploads } = gateway.api.services;
+    const found = await uploads.find(upload.fileId);
+    expect(found && (await uploads.confirm(found))).toBe('image/png');
+    await remove(`${listPath}/${upload.fileId}`, gateway.caller);
+    expect(found && (await uploads.confirm(found))).toBeNull();
+  });
+
   it('accepts no file afterwards, and frees its reserved bytes', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const upload = await signUpload(caller);

@@ -192,6 +192,20 @@ describe('an uploaded recording', () => {
     expect(foreign.body.error).toBe('INVALID_INPUT_URL');
   });
 
+  it.each(['https://example.com/a.mp3', 'file_1', 'storage:org_1/file_2.mp3'])(
+    'is not found by a fileId that is no id: %s',
+    async (fileId) => {
+      const answer = await gateway.call<Body>(path, { body: { fileId } });
+      expect(answer.status).toBe(400);
+      expect(answer.body.details).toEqual([
+        {
+          path: 'fileId',
+          message: `must be the id of an uploaded file (received ${JSON.stringify(fileId)})`,
+        },
+      ]);
+    },
+  );
+
   it('may be the result of another job', async () => {
     const spoken = await gateway.call<{ data: { url: string } }>(
       '/api/v1/studio/voiceover/generate',

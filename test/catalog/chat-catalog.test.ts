@@ -7,7 +7,7 @@ import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
 import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { ConfigError } from '../../platform/config.ts';
+import { ConfigError } from '../../platform/config-error.ts';
 
 function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
   return {

@@ -1,6 +1,7 @@
 /** Calls a capability without a server: validates a body, plans it, and returns its refusal. */
 import { GatewayError } from '../../domain/errors.ts';
-import type { Capability, DraftPlan } from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { DraftPlan } from '../../studio/draft-plan.ts';
 
 /** Returns the plan of a body. @throws the error of the capability */
 export function planOf(capability: Capability, body: object): DraftPlan {

@@ -20,7 +20,8 @@ import { createArtifactStore } from '../../storage/artifacts.ts';
 import { openLocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
 import { isPublicAddress, type ResolveName } from '../../platform/outbound-addresses.ts';
-import { createOutbound, OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { createOutbound, type Outbound } from '../../platform/outbound.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
 
 const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
 const refused = { name: 'OutboundError', reason: 'refused' };

@@ -53,6 +53,20 @@ describe.each(['api', 'worker'] as const)('%s', (script) => {
   });
 });
 
+describe.each(['api', 'worker'] as const)('%s with a path that cannot be used', (script) => {
+  it.each([
+    ['STORAGE_DIR', '/dev/null/x', /^ENOTDIR: not a directory, mkdir '.dev.null.x.spool'$/],
+    ['TEMPORAL_TLS_KEY_PATH', '/dev/null/key', /^ENOTDIR: not a directory, open '.dev.null.key'$/],
+  ])('reports %s', async (name, path, reason) => {
+    const env = { TEMPORAL_TLS_CERT_PATH: '', [name]: path };
+    if (name === 'TEMPORAL_TLS_KEY_PATH') env.TEMPORAL_TLS_CERT_PATH = '/dev/null';
+    const { code, lines } = await start(script, env);
+    expect([code, lines.length]).toEqual([1, 1]);
+    const [, message = ''] = (lines[0] ?? '').split(`configuration: ${name} is wrong: `);
+    expect(message).toMatch(reason);
+  });
+});
+
 describe('the API', () => {
   it('reports that its port is in use', async () => {
     const taken = createServer();

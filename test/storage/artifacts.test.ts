@@ -75,6 +75,25 @@ describe('an artifact', () => {
     await expectTrue(second);
   });
 
+  it('fails as a failure of the storage if it cannot be converted, and leaves no file', async () => {
+    const full = createArtifactStore({
+      // Only the first path can be written, as on a disk that is full afterwards.
+      storage: { ...storage, spoolPath: () => Promise.resolve(paths.shift() ?? '') },
+      outbound: createOutbound({ admittedOrigins: [] }),
+    });
+    const paths = [await storage.spoolPath(), join(directory, 'missing', 'file')];
+    const stored = full.store(
+      { kind: 'stream', stream: Readable.from([await picture(40)]) },
+      {
+        output: { medium: 'image', format: 'webp' },
+        place: newPlace(),
+        signal: AbortSignal.timeout(10_000),
+      },
+    );
+    await expect(stored).rejects.toMatchObject({ name: 'StorageFailure', retryable: false });
+    expect(await readdir(join(directory, 'spool'))).toEqual([]);
+  });
+
   it('is refused if its key already holds an object of another type', async () => {
     const place = newPlace();
     const key = `${place.organizationId}/${place.jobId}/0-0.png`;

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { measureInput } from '../../storage/inputs/measured-inputs.ts';
 import { openLocalDisk } from '../../storage/local-disk.ts';
-import { probeMedia } from '../../storage/media.ts';
+import { probeMedia } from '../../storage/probe.ts';
 
 const magic = Buffer.from('89504e470d0a1a0a', 'hex');
 function chunk(name: string, data: Buffer = Buffer.alloc(0)): Buffer {

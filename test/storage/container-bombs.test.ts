@@ -35,17 +35,20 @@ interface Tables {
   size: number;
   sizes: Buffer;
   samples: number;
+  /** Units of time per second. */
+  timescale?: number;
+  width?: number;
 }
 
 /** Makes an MP4 whose video track has these sample tables. */
-function mp4({ times, size, sizes, samples }: Tables): Buffer {
+function mp4({ times, size, sizes, samples, timescale = 1000, width = 320 }: Tables): Buffer {
   const sps = Buffer.from([1, 0x42, 0, 0x1e, 0xff, 0xe1, 0, 4, 0x67, 0x42, 0, 0x1e, 1, 0, 2, 0x68]);
   const codec = box('avcC', sps, Buffer.from([0xce]));
   const entry = box(
     'avc1',
     Buffer.from([0, 0, 0, 0, 0, 0, 0, 1]),
     Buffer.alloc(16),
-    words((320 << 16) | 180, 0x480000, 0x480000, 0, 0x10000),
+    words((width << 16) | 180, 0x480000, 0x480000, 0, 0x10000),
     Buffer.alloc(30),
     Buffer.from([0, 24, 0xff, 0xff]),
     codec,
@@ -61,10 +64,10 @@ function mp4({ times, size, sizes, samples }: Tables): Buffer {
   const matrix = words(0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000);
   const track = box(
     'trak',
-    box('tkhd', words(7, 0, 0, 1, 0, 1000, 0, 0, 0, 0), matrix, words(320 << 16, 180 << 16)),
+    box('tkhd', words(7, 0, 0, 1, 0, 1000, 0, 0, 0, 0), matrix, words(width << 16, 180 << 16)),
     box(
       'mdia',
-      box('mdhd', words(0, 0, 0, 1000, samples, 0x55c40000)),
+      box('mdhd', words(0, 0, 0, timescale, samples, 0x55c40000)),
       box('hdlr', words(0, 0), Buffer.from('vide'), Buffer.alloc(12), Buffer.from('x\0')),
       box('minf', box('vmhd', words(1, 0, 0)), table),
     ),
@@ -134,17 +137,25 @@ describe('a malicious media container', () => {
     expect(most).toBeLessThan(500 * megabyte);
   });
 
+  const second = {
+    times: Buffer.alloc(8 * 10, words(1, 100)),
+    size: 0,
+    sizes: words(...Array<number>(10).fill(1)),
+    samples: 10,
+  };
+
+  it.each([
+    ['an undefined duration', { timescale: 0 }],
+    ['no width', { width: 0 }],
+  ])('is not readable with %s', async (_what, changes) => {
+    const path = join(directory, 'undefined.mp4');
+    await writeFile(path, mp4({ ...second, ...changes }));
+    expect(await readContainer(fileSource(path))).toBeNull();
+  });
+
   it('does not affect the next file', async () => {
     const path = join(directory, 'small.mp4');
-    await writeFile(
-      path,
-      mp4({
-        times: Buffer.alloc(8 * 10, words(1, 100)),
-        size: 0,
-        sizes: words(...Array<number>(10).fill(1)),
-        samples: 10,
-      }),
-    );
+    await writeFile(path, mp4(second));
     const films = await Promise.all(
       Array.from({ length: 9 }, () => readContainer(fileSource(path))),
     );

@@ -24,6 +24,12 @@ const executable = await findS3Server();
 const servers: { s3?: S3Server } = {};
 if (executable) process.stderr.write(`S3 contract tests run against ${executable.name}\n`);
 
+const optionsOf = (server: S3Server, spoolDirectory: string) => ({
+  ...server,
+  readCredentials: () => Promise.resolve(server),
+  spoolDirectory,
+});
+
 async function openDriver(name: 'local' | 's3'): Promise<Driver> {
   const directory = await mkdtemp(join(tmpdir(), 'storage-'));
   const close = () => rm(directory, { recursive: true, force: true });
@@ -37,7 +43,7 @@ async function openDriver(name: 'local' | 's3'): Promise<Driver> {
   }
   if (!executable) throw new Error('no S3 server');
   const server = (servers.s3 ??= await startS3Server(executable));
-  const storage = await openS3({ ...server, spoolDirectory: directory });
+  const storage = await openS3(optionsOf(server, directory));
   return { storage, server, directory, close };
 }
 afterAll(async () => servers.s3?.stop());
@@ -145,7 +151,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const hourAgo = Date.now() / 1000 - 3700;
     await utimes(old, hourAgo, hourAgo);
     const options = { secret: 's'.repeat(32), publicBaseUrl: 'http://127.0.0.1:4000' };
-    if (driver.server) await openS3({ ...driver.server, spoolDirectory: driver.directory });
+    if (driver.server) await openS3(optionsOf(driver.server, driver.directory));
     else await openLocalDisk({ ...options, directory: driver.directory });
     expect(await readdir(join(driver.directory, 'spool'))).toEqual([fresh.split('/').at(-1)]);
     await rm(fresh);
@@ -199,9 +205,8 @@ describe.skipIf(!executable)('presigned URLs', () => {
     if (!driver.server) throw new Error('no S3 server');
     const publicBaseUrl = driver.server.endpoint.replace('127.0.0.1', 'localhost');
     const storage = await openS3({
-      ...driver.server,
+      ...optionsOf(driver.server, driver.directory),
       publicBaseUrl,
-      spoolDirectory: driver.directory,
     });
     const key = newKey();
     const upload = await storage.signUpload({ key, sizeBytes: body.length, ttlMs: 60_000 });

@@ -3,7 +3,7 @@
  * not through the API.
  */
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
@@ -112,6 +112,16 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
 
+  it('refuses an empty file with a 4xx, and removes it', async () => {
+    const signed = await uploadUrl();
+    expect(await put(signed, Buffer.alloc(0))).toBe(200);
+    const answer = await gateway.call(path, {
+      body: { prompt: 'like this one', imageUrls: signed.fileId },
+    });
+    expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
+    expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
+  });
+
   it('completes uploads that arrived and deletes those that did not', async () => {
     const [came, never] = await Promise.all([uploadUrl(), uploadUrl()]);
     expect(await put(came)).toBe(200);
@@ -124,5 +134,76 @@ describe.skipIf(!executable)('a gateway on S3', () => {
       [[came.fileId, never.fileId]],
     );
     expect(rows).toEqual([{ id: came.fileId, content_type: 'image/png' }]);
+  });
+});
+
+describe.skipIf(!executable)('a gateway on S3 with credentials that AWS issues', () => {
+  let gateway: TestGateway;
+  let server: S3Server;
+  beforeAll(async () => {
+    server = await startS3Server(executable);
+    vi.stubEnv('AWS_ACCESS_KEY_ID', server.accessKeyId);
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', server.secretAccessKey);
+    vi.stubEnv('AWS_SESSION_TOKEN', 'session');
+    // Another storage.
+    gateway = await startGateway({
+      env: {
+        STORAGE_DRIVER: 's3',
+        S3_ENDPOINT: server.endpoint,
+        S3_REGION: server.region,
+        S3_BUCKET: server.bucket,
+        S3_CREDENTIALS: 'aws',
+      },
+    });
+  });
+  afterAll(async () => {
+    await gateway.expectSettled();
+    await gateway.close();
+    await server.stop();
+    vi.unstubAllEnvs();
+  });
+
+  it('signs read URLs itself, and redirects them to the store for a few minutes', async () => {
+    const answer = await gateway.call('/api/v1/studio/image/generate', {
+      body: { prompt: 'a jetty' },
+    });
+    expect(answer.status).toBe(200);
+    const url = answer.body.data.images[0]?.url ?? '';
+    expect(url.startsWith(`${gateway.url}/files/org_`)).toBe(true);
+    const redirect = await fetch(url, { redirect: 'manual' });
+    expect(redirect.status).toBe(302);
+    expect(redirect.headers.get('cross-origin-resource-policy')).toBe('cross-origin');
+    const location = new URL(redirect.headers.get('location') ?? '');
+    expect(location.origin).toBe(server.endpoint);
+    expect(location.searchParams.get('X-Amz-Expires')).toBe('300');
+    expect(location.searchParams.get('X-Amz-Security-Token')).toBe('session');
+    // rclone sends the range with the status 200.
+    const file = await fetch(url, { headers: { range: 'bytes=1-3' } });
+    expect([file.ok, await file.text()]).toEqual([true, 'PNG']);
+    const changed = url.replace('signature=', 'signature=x');
+    expect((await fetch(changed, { redirect: 'manual' })).status).toBe(404);
+  });
+
+  it('accepts uploads at the store, and their public URL as an input', async () => {
+    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer();
+    const { body: signed } = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
+      method: 'POST',
+      body: { contentType: 'image/png', size: png.length },
+    });
+    expect(signed.uploadUrl.startsWith(`${server.endpoint}/`)).toBe(true);
+    const { uploadUrl, headers } = signed;
+    expect((await fetch(uploadUrl, { method: 'PUT', headers, body: png })).status).toBe(200);
+    const answer = await gateway.call('/api/v1/studio/image/generate', {
+      body: { prompt: 'like this one', imageUrls: signed.publicUrl },
+    });
+    expect(answer.status).toBe(200);
+    const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
+    const [inputUrl] = (submit?.body['image_urls'] ?? []) as string[];
+    expect((await fetch(inputUrl ?? '')).status).toBe(200);
+    // No other route of the API writes to the store.
+    const own = `${gateway.url}/uploads/${signed.storagePath}`;
+    expect((await fetch(own, { method: 'PUT', body: png })).status).toBe(403);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DraftCall, InputFacts } from '../../studio/capability.ts';
+import type { DraftCall, InputFacts } from '../../studio/draft-plan.ts';
 import { imageBatch } from '../../studio/image-batch.ts';
 import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';

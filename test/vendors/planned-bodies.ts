@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { capabilities } from '../../studio/registry.ts';
-import type { Capability, PublishedModel } from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { PublishedModel } from '../../studio/published-models.ts';
 import { planOf } from '../harness/capability.ts';
 
 /** A body for an endpoint of a provider. */

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { billingOf, jobSchema, promptLineOf } from '../../../studio/job-view.ts';
+import { billingOf, promptLineOf } from '../../../studio/job-view.ts';
+import { jobSchema } from '../../../studio/job-resource.ts';
 import { withNames } from '../../identity/organizations.ts';
 import {
   toPage,

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { jobSchema } from '../../../studio/job-view.ts';
+import { jobSchema } from '../../../studio/job-resource.ts';
 import type { Composition } from '../../composition.ts';
 import { bareWrite, pathId } from '../fields.ts';
 

@@ -1,8 +1,8 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
 import { z } from 'zod';
-import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
+import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { fileBytesMax } from '../../../storage/media.ts';
+import { fileBytesMax } from '../../../storage/media-types.ts';
 import type { ImageModel } from '../../../catalog/image-model.ts';
 import { imageModels, editModels } from '../../../catalog/image-models.ts';
 import type { ParameterRules } from '../../../catalog/model-parameters.ts';
@@ -10,7 +10,7 @@ import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
-import { ratioOf } from '../../../studio/presentation.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';

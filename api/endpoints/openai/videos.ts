@@ -3,13 +3,13 @@
  */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
-import { fileBytesMax } from '../../../storage/media.ts';
+import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
+import { fileBytesMax } from '../../../storage/media-types.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
-import { ratioOf } from '../../../studio/presentation.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';

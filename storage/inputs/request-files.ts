@@ -1,19 +1,17 @@
 /**
- * Pictures and recordings of a request. A file in the body of the request is received into the
- * spool, and stored as an upload after the request's Idempotency-Key is claimed. Of a recording,
- * only the container is read.
+ * Files in the body of a request. A file is received into the spool, and stored as an upload after
+ * the request's Idempotency-Key is claimed.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
-import { untypedExtension, type Storage } from '../storage.ts';
-import { headBytes, headOf, inspectHead, mediaTypeOf } from '../media.ts';
-import { fileSource, storedSource, type ByteSource } from '../byte-source.ts';
-import { readContainer } from '../container.ts';
-import type { UploadOwner, Uploads } from '../uploads.ts';
-import type { Recording, RecordingSource } from '../../studio/capability.ts';
-import type { Inputs } from './inputs.ts';
+import type { Storage } from '../storage.ts';
+import { headBytes, headOf, inspectHead } from '../media-head.ts';
+import { fileSource } from '../byte-source.ts';
+import type { UploadOwner } from '../upload-rows.ts';
+import type { Uploads } from '../uploads.ts';
+import { measureRecording } from './recordings.ts';
 
 /**
  * File part of a form; at the end of the stream, `truncated` is true if the part exceeded the size
@@ -98,13 +96,7 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, async (path) => {
-        const { extension, medium } = await inspectHead(await headOf(path, headBytes), null);
-        if (medium !== 'image') {
-          throw fieldError('UNSUPPORTED_MEDIA_TYPE', part.field, 'must be a picture');
-        }
-        return { extension, durationSeconds: null };
-      }),
+      receive(part, owner, (path) => inspectMedia(path, part.field, 'image')),
 
     /**
      * Receives a file of any medium. Errors name the field of the part.
@@ -118,63 +110,24 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
      * @throws GatewayError INVALID_REQUEST if it is not a readable audio file, FILE_TOO_LARGE
      */
     receiveRecording: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => measure(fileSource(path), part.field)),
+      receive(part, owner, (path) => measureRecording(fileSource(path), part.field)),
   };
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 /**
- * Reads the type of a file of any medium.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE with the field
+ * Reads the type of a file, of one medium if `required` names it.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
  */
-async function inspectMedia(path: string, field: string): Promise<Inspected> {
+async function inspectMedia(path: string, field: string, required?: 'image'): Promise<Inspected> {
   try {
-    const { extension } = await inspectHead(await headOf(path, headBytes), null);
+    const { extension, medium } = await inspectHead(await headOf(path, headBytes), null);
+    if (required && medium !== required) {
+      throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'must be a picture');
+    }
     return { extension, durationSeconds: null };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     throw fieldError(error.code, field, error.message);
   }
-}
-
-interface RecordingsDeps {
-  storage: Storage;
-  inputs: Inputs;
-}
-
-/** Makes the lookup of recordings that a request names by URL or file id. */
-export function createRecordings({ storage, inputs }: RecordingsDeps) {
-  return {
-    /**
-     * Checks the recording that a request names. A stored recording of the organization is
-     * measured; a URL of another server is not fetched.
-     * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is
-     * not readable audio
-     */
-    async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
-      const input = await inputs.resolve({ field, url: source }, organizationId);
-      if (input.kind === 'url') return input;
-      const { storageKey } = input;
-      const { durationSeconds } = await measure(storedSource(storage, storageKey), field);
-      return { kind: 'file', storageKey, durationSeconds };
-    },
-  };
-}
-export type Recordings = ReturnType<typeof createRecordings>;
-
-/**
- * Reads the file extension and the duration (in seconds) of a recording.
- * @throws GatewayError INVALID_REQUEST with the field
- */
-async function measure(
-  source: ByteSource,
-  field: string,
-): Promise<{ extension: string; durationSeconds: number }> {
-  const container = await readContainer(source);
-  if (!container?.hasAudio || !(container.durationSeconds > 0)) {
-    throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
-  }
-  const { mimeType, durationSeconds } = container;
-  const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;
-  return { extension, durationSeconds };
 }

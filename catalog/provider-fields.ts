@@ -1,0 +1,53 @@
+/** Fields of a provider: maps from the fields of a request, as data, and their application. */
+import type { Json, JsonObject } from '../domain/json.ts';
+import { gatewayFields, isSize } from './model-parameters.ts';
+
+/** Fields of a request, with or without the defaults of a model. */
+export type Fields = Readonly<Record<string, Json | undefined>>;
+
+/**
+ * Maps from request fields to the fields of a provider; every map is keyed by the request field.
+ */
+export interface FieldMap {
+  /** Provider's field names; a field without an entry has the same name in snake_case. */
+  rename?: Readonly<Record<string, string>>;
+  /** Provider's values, by request value. */
+  values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Values for which the field is not sent to the provider. */
+  omit?: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent.
+   */
+  drop?: readonly string[];
+  /** Numbers that are sent as text, with the suffix after the digits: `s` for `'8s'`. */
+  asText?: Readonly<Record<string, string>>;
+  /** True if `{width, height}` is sent as text, e.g. `'1536x1024'`. */
+  sizeAsText?: true;
+  /** Provider's fields that every request contains. */
+  fixed?: Readonly<Record<string, string | number | boolean>>;
+}
+
+/**
+ * Returns the provider's input: request fields with the provider's names and values, without
+ * undefined fields.
+ */
+export function providerInput(map: FieldMap, fields: Fields): JsonObject {
+  const input: JsonObject = { ...map.fixed };
+  for (const [field, value] of Object.entries(fields)) {
+    if (value === undefined || gatewayFields.has(field) || map.drop?.includes(field)) continue;
+    if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
+    input[map.rename?.[field] ?? inSnakeCase(field)] = providerValue(map, field, value);
+  }
+  return input;
+}
+
+function inSnakeCase(field: string): string {
+  return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function providerValue(map: FieldMap, field: string, value: Json): Json {
+  const suffix = map.asText?.[field];
+  if (suffix !== undefined && typeof value === 'number') return `${value}${suffix}`;
+  if (typeof value === 'string') return map.values?.[field]?.[value] ?? value;
+  return map.sizeAsText && isSize(value) ? `${value.width}x${value.height}` : value;
+}

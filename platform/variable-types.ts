@@ -1,0 +1,133 @@
+/**
+ * Types of environment variables. The message for a wrong value names the allowed values and the
+ * received one; the message for a secret does not contain the value.
+ */
+import { z } from 'zod';
+import { notOneOf, received } from '../domain/field-messages.ts';
+
+/** Makes the error option of a schema: the allowed values, and the received one. */
+const mustBe = (allowed: string) => ({
+  error: ({ input }: { input?: unknown }) => `must be ${allowed}${received(input)}`,
+});
+
+/** Makes the schema of one of several values. */
+export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
+  z.enum(values, { error: ({ input }) => notOneOf(values, input) });
+
+/** `true` or `false`. */
+export const flag = oneOf(['true', 'false']).transform((value) => value === 'true');
+
+/**
+ * Makes the schema of a number from `min` to `max` in the notation of `form`. It also accepts a
+ * number, because providers parse their part of the parsed configuration again.
+ */
+function numberFrom(kind: string, form: RegExp, [min, max]: [number, number]) {
+  const isAllowed = (text: string): boolean =>
+    form.test(text) && Number(text) >= min && Number(text) <= max;
+  return z.coerce
+    .string()
+    .trim()
+    .refine(isAllowed, mustBe(`${kind} from ${min} to ${max}`))
+    .transform(Number);
+}
+
+/** Makes the schema of an integer from `min` to `max`. */
+export const count = (min: number, max: number) => numberFrom('an integer', /^\d+$/, [min, max]);
+
+/** Makes the schema of a number from `min` to `max`. */
+export const decimal = (min: number, max: number) =>
+  numberFrom('a number', /^\d+(\.\d+)?$/, [min, max]);
+
+/** TCP port; 0: any free port. */
+export const port = count(0, 65_535);
+
+/** Makes the schema of a text with a form; `allowed` describes it. */
+export const formed = (form: RegExp, allowed: string) => z.string().regex(form, mustBe(allowed));
+
+function isWebUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, search, hash } = new URL(text);
+  return /^https?:$/.test(protocol) && username + password + search + hash === '';
+}
+
+/** http(s) URL to which paths are appended. */
+export const webUrl = z
+  .string()
+  .trim()
+  .refine(isWebUrl, mustBe('an http(s) URL without credentials, query and fragment'));
+
+const listed = (text: string): string[] =>
+  text
+    .split(',')
+    .map((each) => each.trim())
+    .filter(Boolean);
+
+/** Makes the schema of origins (scheme, host and port) separated by commas; `all` may replace one. */
+function origins(all: readonly string[]) {
+  const isOrigin = (text: string): boolean => all.includes(text) || isWebUrl(text);
+  const allowed = ['origins such as https://studio.example, separated by commas', ...all];
+  return z
+    .string()
+    .refine((text) => listed(text).every(isOrigin), mustBe(allowed.join(', or ')))
+    .transform((text) =>
+      listed(text).map((each) => (all.includes(each) ? each : new URL(each).origin)),
+    );
+}
+
+/** Origins separated by commas; absent: none. */
+export const originList = origins([]).default([]);
+
+/** Origins separated by commas, or `*` for all; absent: all. */
+export const openOriginList = origins(['*']).default(['*']);
+
+/** Placeholders of example files and templates; a process does not start with them as secrets. */
+const sampleWords =
+  /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
+
+/** Secret of this gateway: random, at least 32 characters. */
+export const secret = z
+  .string()
+  .trim()
+  .min(32, 'must have at least 32 characters')
+  .refine((value) => !sampleWords.test(value), 'must not be a sample value')
+  .refine((value) => new Set(value).size >= 10, 'must be random');
+
+/** API key of a provider. */
+export const providerKey = z.string().min(8, 'must have at least 8 characters');
+
+/** Numbers of milliseconds separated by commas: at most 50, each at most a day. */
+export const delayList = z
+  .string()
+  .refine((text) => {
+    const delays = text.split(',');
+    return (
+      delays.length <= 50 && delays.every((each) => count(0, 86_400_000).safeParse(each).success)
+    );
+  }, mustBe('at most 50 integers from 0 to 86400000, separated by commas'))
+  .transform((text) => text.split(',').map(Number));
+
+/**
+ * `name=value,name=value`, percent-encoded (OpenTelemetry's specification of its variables). The
+ * message does not contain the value, because headers contain credentials.
+ */
+export const pairList = z
+  .string()
+  .default('')
+  .transform((text, context): Record<string, string> => {
+    try {
+      if (/^([^=,\s]+=[^,]*(,|$))*$/.test(text))
+        return Object.fromEntries(listed(text).map(pairOf));
+    } catch {
+      // A value that is not percent-encoded is reported below.
+    }
+    context.addIssue({
+      code: 'custom',
+      message: 'must be name=value,… with percent-encoded values',
+    });
+    return z.NEVER;
+  });
+
+function pairOf(pair: string): [string, string] {
+  const at = pair.indexOf('=');
+  return [pair.slice(0, at), decodeURIComponent(pair.slice(at + 1))];
+}

@@ -1,0 +1,187 @@
+/**
+ * Copies of inputs from other servers whose measurements decide a price. The provider receives the copy, so that a
+ * server cannot send a small file to the gateway and a large one to the provider. A copy belongs to one request: it
+ * is removed when the request is rejected or its job is settled.
+ */
+import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { newId } from '../../domain/ids.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
+import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import { storageReference } from './storage-references.ts';
+import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../media-types.ts';
+import { acceptedTypes, InputUnreadable } from './measured-inputs.ts';
+import { writeSpoolFile } from '../spool.ts';
+import type { Storage } from '../storage.ts';
+
+const storageKeyRow = z.object({ storage_key: z.string() });
+
+/** Request whose inputs are copied. */
+interface CopyingRequest {
+  organizationId: string;
+  jobId: string;
+}
+
+/** Copies of the inputs of one request. */
+export interface RequestCopies {
+  /**
+   * Copies a file of another server into the storage; its size is limited like that of an upload of the medium.
+   * @returns the reference of the copy (storage/inputs/inputs.ts)
+   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
+   */
+  keep: (url: string, medium: 'image' | 'video') => Promise<string>;
+  /** Removes the copies of a rejected request, and aborts those in progress. */
+  discard: () => Promise<void>;
+}
+
+interface InputCopiesDeps {
+  pool: DatabasePool;
+  storage: Storage;
+  outbound: Outbound;
+}
+
+/** Timeout of reading a file completely, in milliseconds. */
+const timeoutMs = { image: 20_000, video: 60_000 };
+/**
+ * Maximum number of simultaneous copies in this process, because each may occupy disk space for a video. Organizations
+ * share them fairly, so a slow server of one organization does not delay the copies of another.
+ */
+const copiesMax = 32;
+/** Longest wait for a slot, in milliseconds. */
+const slotWaitMs = 20_000;
+/**
+ * Time after which a copy without a reservation is removed; a workflow may wait this long for a worker before it
+ * reserves.
+ */
+const keptFor = '48 hours';
+/** Maximum number of copies that one sweep removes. */
+const sweepCountMax = 500;
+
+/** Makes the store of copies. */
+export function createInputCopies(deps: InputCopiesDeps) {
+  const { pool, storage } = deps;
+  const acquireSlot = createSlots();
+
+  async function remove(storageKey: string): Promise<void> {
+    await storage.remove(storageKey);
+    await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
+  }
+
+  /** Reads, checks and stores one file; calls `onRecorded` as soon as the database has its key. */
+  async function copy(
+    source: CopySource,
+    onRecorded: (storageKey: string) => void,
+  ): Promise<string> {
+    const { url, medium, signal, organizationId, jobId } = source;
+    const path = await storage.spoolPath();
+    try {
+      const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
+      const body = await deps.outbound.fetch(url, limits);
+      const { extension } = await spool(body, path, medium);
+      const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
+      await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
+        VALUES (${storageKey}, ${organizationId}, ${jobId})`);
+      onRecorded(storageKey);
+      await storage.put(storageKey, path);
+      return storageReference(storageKey);
+    } catch (error) {
+      if (!(error instanceof OutboundError)) throw error;
+      throw new InputUnreadable(error.message, { cause: error });
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  return {
+    of(request: CopyingRequest): RequestCopies {
+      const abort = new AbortController();
+      const keys: string[] = [];
+      return {
+        async keep(url, medium) {
+          const releaseSlot = await acquireSlot(request.organizationId);
+          try {
+            const source = { url, medium, signal: abort.signal, ...request };
+            return await copy(source, (storageKey) => keys.push(storageKey));
+          } finally {
+            releaseSlot();
+          }
+        },
+        async discard() {
+          abort.abort();
+          // `sweep` removes the copies that cannot be removed now.
+          await Promise.allSettled(keys.map(remove));
+        },
+      };
+    },
+
+    /**
+     * Removes copies whose job is settled, and copies older than two days without a job; returns the number removed.
+     */
+    async sweep(): Promise<number> {
+      const keys = await pool.anyFirst(sql.type(storageKeyRow)`
+        SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
+        WHERE r.state <> 'reserved'
+          OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${keptFor}::interval)
+        ORDER BY c.created_at LIMIT ${sweepCountMax}`);
+      const results = await Promise.allSettled(keys.map(remove));
+      return results.filter(({ status }) => status === 'fulfilled').length;
+    },
+  };
+}
+
+/**
+ * Makes the slots for simultaneous copies. The returned function waits for a slot of an organization, and returns the
+ * function that releases it.
+ * @throws GatewayError SERVICE_UNAVAILABLE
+ */
+function createSlots(): (organizationId: string) => Promise<() => void> {
+  const slots = createFairLimiter(copiesMax);
+  return async (organizationId) => {
+    const release = await slots.enter(organizationId, slotWaitMs);
+    if (release) return release;
+    throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
+      retryAfterSeconds: 2,
+    });
+  };
+}
+
+/** File to copy. */
+interface CopySource extends CopyingRequest {
+  url: string;
+  medium: 'image' | 'video';
+  signal: AbortSignal;
+}
+
+/**
+ * Writes a stream to a spool file, and checks by its first bytes that it has the expected medium.
+ * @throws InputUnreadable, OutboundError
+ */
+async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
+  const detected: { type?: MediaType } = {};
+  async function* checked(): AsyncGenerator<Buffer> {
+    let head = Buffer.alloc(0);
+    const chunks: AsyncIterable<Buffer> = body;
+    for await (const chunk of chunks) {
+      if (!detected.type) {
+        head = Buffer.concat([head, chunk]);
+        if (head.length >= sniffBytes) detected.type = await typeOf(head, medium);
+      }
+      yield chunk;
+    }
+    detected.type ??= await typeOf(head, medium);
+  }
+  await writeSpoolFile(path, checked);
+  if (!detected.type) throw new InputUnreadable(acceptedTypes[medium]);
+  return detected.type;
+}
+
+async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
+  const type = await sniff(head);
+  if (type?.medium !== medium) throw new InputUnreadable(acceptedTypes[medium]);
+  return type;
+}

@@ -1,0 +1,64 @@
+/**
+ * References to stored files (`storage:<key>`) in plans. They are replaced by signed URLs when the
+ * call is sent to the provider, so Temporal's history contains no signed URL, and the URL has not
+ * expired when a job has waited.
+ */
+import type { Json, JsonObject } from '../../domain/json.ts';
+import type { DraftPlan } from '../../studio/draft-plan.ts';
+import { isStorageKey } from '../storage.ts';
+
+const scheme = 'storage:';
+
+/**
+ * Returns the reference by which a plan names a stored object; `sign` replaces references by URLs.
+ */
+export function storageReference(key: string): string {
+  return scheme + key;
+}
+
+/** Returns the storage key of a reference; null for any other text, for example a URL. */
+export function referencedKey(text: string): string | null {
+  const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
+  return isStorageKey(key) ? key : null;
+}
+
+/**
+ * Returns the draft plan with replaced inputs, in its calls and in its measured prices;
+ * `replacements` maps each old text to the new one.
+ */
+export async function substituteInputs(
+  draft: DraftPlan,
+  replacements: ReadonlyMap<string, string>,
+): Promise<DraftPlan> {
+  const substitute = (text: string) => Promise.resolve(replacements.get(text) ?? text);
+  const calls = draft.calls.map(async (call) => {
+    const routes = call.routes.map(async (route) => ({
+      ...route,
+      input: await mapStrings(route.input, substitute),
+    }));
+    const { unitPriceUsd: price } = call;
+    const unitPriceUsd =
+      typeof price === 'number'
+        ? price
+        : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
+    return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
+  });
+  return { ...draft, calls: await Promise.all(calls) };
+}
+
+/** Replaces every text in a JSON object, also in nested arrays and objects. */
+export async function mapStrings(
+  input: JsonObject,
+  replace: (text: string) => Promise<string>,
+): Promise<JsonObject> {
+  const mapValue = async (value: Json): Promise<Json> => {
+    if (typeof value === 'string') return replace(value);
+    if (Array.isArray(value)) return Promise.all(value.map(mapValue));
+    return value !== null && typeof value === 'object' ? mapStrings(value, replace) : value;
+  };
+  const entries = Object.entries(input).map(async ([name, value]): Promise<[string, Json]> => [
+    name,
+    await mapValue(value),
+  ]);
+  return Object.fromEntries<Json>(await Promise.all(entries));
+}

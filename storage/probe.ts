@@ -1,0 +1,93 @@
+/** Probe of the files that providers deliver. The memory used does not depend on a file's size. */
+import { readFile } from 'node:fs/promises';
+import sharp from 'sharp';
+import { ProviderFailure } from '../domain/provider-failure.ts';
+import type { OutputSpec } from '../jobs/job-plan.ts';
+import { fileSource } from './byte-source.ts';
+import { readContainer } from './container.ts';
+import { headOf } from './media-head.ts';
+import { pixelsMax, sniff, sniffBytes } from './media-types.ts';
+
+/** Properties of a probed file. */
+interface Probe {
+  /** Extension of the storage key; storage/storage.ts maps it to the content type. */
+  extension: string;
+  width: number | null;
+  height: number | null;
+  durationSeconds: number | null;
+  /** True if a video has a sound track; null for other media. */
+  hasAudio: boolean | null;
+}
+
+/**
+ * Extensions of the storage keys, by the format names of sharp (`pictures`) and mediabunny
+ * (`recordings`).
+ */
+const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
+const recordings: Record<string, string> = {
+  'audio/mpeg': 'mp3',
+  'audio/wav': 'wav',
+  'video/mp4': 'mp4',
+  'video/webm': 'webm',
+};
+
+/**
+ * Reads the properties of a file that a provider delivered.
+ * @throws ProviderFailure `failed` if the file does not have the expected medium or cannot be read
+ */
+export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
+  const probe = await (medium === 'image'
+    ? probePicture(path)
+    : medium === 'json'
+      ? probeDocument(path)
+      : probeRecording(path, medium));
+  if (probe) return probe;
+  throw new ProviderFailure(
+    'failed',
+    `the file that the provider delivered is not of the type ${medium}`,
+  );
+}
+
+async function probePicture(path: string): Promise<Probe | null> {
+  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
+  // formats.
+  if ((await sniff(await headOf(path, sniffBytes)))?.medium !== 'image') return null;
+  try {
+    const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
+    const { format, width, height } = await image.metadata();
+    const extension = pictures[format ?? ''];
+    if (!extension || !width || !height) return null;
+    // To decode the last pixel, the library decodes all pixels before it, so a truncated file fails
+    // here.
+    await image
+      .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
+      .raw()
+      .toBuffer();
+    return { extension, width, height, durationSeconds: null, hasAudio: null };
+  } catch {
+    return null;
+  }
+}
+
+/** Checks a JSON document. It is read into memory, because provider-output.ts limits its size. */
+async function probeDocument(path: string): Promise<Probe | null> {
+  try {
+    JSON.parse(await readFile(path, 'utf8'));
+    return { extension: 'json', width: null, height: null, durationSeconds: null, hasAudio: null };
+  } catch {
+    return null;
+  }
+}
+
+async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
+  const container = await readContainer(fileSource(path));
+  const extension = container && recordings[container.mimeType];
+  if (!extension || !container.mimeType.startsWith(medium)) return null;
+  return {
+    extension,
+    width: container.video?.width ?? null,
+    height: container.video?.height ?? null,
+    durationSeconds: container.durationSeconds,
+    hasAudio: medium === 'video' ? container.hasAudio : null,
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * Outputs of providers: a URL to read, or a stream of the bytes. An output is written to a spool
+ * file; the memory used does not depend on its size.
+ */
+import { rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { ProviderFailure } from '../domain/provider-failure.ts';
+import type { OutputSpec } from '../jobs/job-plan.ts';
+import { OutboundError } from '../platform/outbound-addresses.ts';
+import type { Outbound } from '../platform/outbound.ts';
+import { writeSpoolFile, type SpooledFile } from './spool.ts';
+import { StorageFailure } from './storage-failure.ts';
+import type { Storage } from './storage.ts';
+
+/** Output of a provider: a URL to read, or a stream of the bytes. */
+export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };
+
+interface SpoolDeps {
+  storage: Storage;
+  /** Reads the URLs of providers. */
+  outbound: Outbound;
+}
+
+interface SpoolOptions {
+  medium: OutputSpec['medium'];
+  signal: AbortSignal;
+}
+
+/** Maximum size of an output in bytes, by medium. */
+const bytesMax: Record<OutputSpec['medium'], number> = {
+  image: 100 * 1024 * 1024,
+  audio: 200 * 1024 * 1024,
+  video: 1024 * 1024 * 1024,
+  json: 16 * 1024 * 1024,
+};
+const fetchTimeoutMs = 120_000;
+
+/**
+ * Writes an output to a spool file, which the caller removes.
+ * @throws ProviderFailure `failed` if the output is too large, or its stream ended early
+ * @throws StorageFailure if the file could not be written, or the URL not be read to its end
+ */
+export async function spoolOutput(
+  { storage, outbound }: SpoolDeps,
+  output: ProviderOutput,
+  options: SpoolOptions,
+): Promise<SpooledFile> {
+  const retryable = output.kind === 'url';
+  const source = await openOutput(outbound, output, options);
+  let sourceError: unknown;
+  source.once('error', (error) => {
+    sourceError = error;
+  });
+  const path = await storage.spoolPath();
+  try {
+    return { path, ...(await writeSpoolFile(path, source)) };
+  } catch (cause) {
+    source.destroy();
+    await rm(path, { force: true });
+    if (sourceError instanceof ProviderFailure) throw sourceError;
+    if (sourceError === undefined) {
+      throw new StorageFailure('the spool file could not be written', { retryable, cause });
+    }
+    if (retryable) throw failureOfSource(sourceError);
+    // The provider sends this stream only once, so the rest of the output cannot be read again.
+    throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
+  }
+}
+
+/** Opens an output, of which at most the allowed bytes can be read. */
+async function openOutput(
+  outbound: Outbound,
+  output: ProviderOutput,
+  { medium, signal }: SpoolOptions,
+): Promise<Readable> {
+  if (output.kind === 'stream') return capped(output.stream, bytesMax[medium]);
+  try {
+    const limits = { bytesMax: bytesMax[medium], timeoutMs: fetchTimeoutMs, signal };
+    return await outbound.fetch(output.url, limits);
+  } catch (error) {
+    throw failureOfSource(error);
+  }
+}
+
+/**
+ * Passes the bytes of a stream on, up to a limit. The outbound fetch limits the bytes of a URL.
+ * @throws ProviderFailure `failed` if the stream has more bytes
+ */
+function capped(source: Readable, limitBytes: number): Readable {
+  async function* counted(): AsyncGenerator<Buffer> {
+    let sizeBytes = 0;
+    const chunks: AsyncIterable<Buffer> = source;
+    for await (const chunk of chunks) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > limitBytes) {
+        throw new ProviderFailure('failed', `the output has more than ${limitBytes} bytes`);
+      }
+      yield chunk;
+    }
+  }
+  return Readable.from(counted(), { objectMode: false });
+}
+
+/** Makes the failure of a URL that could not be read to its end; another attempt may read it. */
+function failureOfSource(error: unknown): ProviderFailure | StorageFailure {
+  if (
+    error instanceof OutboundError &&
+    error.reason !== 'unreachable' &&
+    error.reason !== 'broken'
+  ) {
+    const isTemporary = error.reason === 'status' && (error.status ?? 0) >= 500;
+    if (!isTemporary) {
+      return new ProviderFailure(
+        'failed',
+        `the provider's output cannot be read: ${error.message}`,
+      );
+    }
+  }
+  return new StorageFailure('the provider’s output could not be downloaded', {
+    retryable: true,
+    cause: error,
+  });
+}

@@ -1,0 +1,158 @@
+/** Objects of an S3-compatible store, read and written with signed requests. */
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { Agent, request, type Dispatcher } from 'undici';
+import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
+import { contentTypeOf, type ByteRange, type StorageObjects } from './storage.ts';
+
+/** Error of an unexpected response from the store; the message contains no URL and no key. */
+class S3Error extends Error {
+  override readonly name = 'S3Error';
+}
+
+/** Timeout of a request without a transfer, and of the wait for the headers of an object. */
+const exchangeTimeoutMs = 15_000;
+/** Timeout of a transfer of bytes: enough for a gigabyte over a slow connection. */
+const putTimeoutMs = 900_000;
+
+interface S3Request {
+  method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
+  key: string;
+  headers?: Record<string, string>;
+  body?: Dispatcher.DispatchOptions['body'];
+  timeoutMs?: number;
+}
+
+type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
+
+/**
+ * Makes the function that sends a signed request to the bucket. Only the body of a successful
+ * response to GET is left for the caller to read.
+ */
+function createSendRequest(bucket: S3Bucket): SendRequest {
+  const agent = new Agent({
+    connections: 128,
+    keepAliveTimeout: 10_000,
+    connect: { timeout: 5000 },
+  });
+
+  return async (s3Request) => {
+    const signed = await signRequest(bucket, {
+      method: s3Request.method,
+      url: bucketUrl(bucket) + s3Request.key,
+      headers: s3Request.headers ?? {},
+    });
+    const response = await request(signed.url, {
+      dispatcher: agent,
+      method: s3Request.method,
+      headers: Object.fromEntries(signed.headers),
+      body: s3Request.body ?? null,
+      headersTimeout: s3Request.method === 'GET' ? exchangeTimeoutMs : 0,
+      signal: AbortSignal.timeout(s3Request.timeoutMs ?? exchangeTimeoutMs),
+    });
+    if (s3Request.method !== 'GET' || response.statusCode >= 300) await response.body.dump();
+    return response;
+  };
+}
+
+function throwStatusError(method: string, response: Dispatcher.ResponseData): never {
+  throw new S3Error(`the store responded to ${method} with status ${response.statusCode}`);
+}
+
+/** Opens the objects of a bucket, without a request to the store. */
+export function openS3Objects(bucket: S3Bucket): StorageObjects {
+  const sendRequest = createSendRequest(bucket);
+
+  async function size(key: string): Promise<number | null> {
+    const response = await sendRequest({ method: 'HEAD', key });
+    if (response.statusCode === 404) return null;
+    if (response.statusCode !== 200) throwStatusError('HEAD', response);
+    return objectSize(response);
+  }
+
+  async function upload(key: string, path: string, conditional: boolean): Promise<number> {
+    const { size: sizeBytes } = await stat(path);
+    const response = await sendRequest({
+      method: 'PUT',
+      key,
+      headers: {
+        'content-type': contentTypeOf(key),
+        'content-length': String(sizeBytes),
+        ...(conditional && { 'if-none-match': '*' }),
+      },
+      body: createReadStream(path),
+      timeoutMs: putTimeoutMs,
+    });
+    // If the store does not support If-None-Match (501), only the check before the upload prevents
+    // an overwrite.
+    if (conditional && response.statusCode === 501) return upload(key, path, false);
+    if (response.statusCode !== 200 && response.statusCode !== 412)
+      throwStatusError('PUT', response);
+    return response.statusCode;
+  }
+
+  return {
+    size,
+    async put(key, path) {
+      // The object is checked first, because some stores ignore If-None-Match and would overwrite
+      // the object.
+      const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
+      await rm(path, { force: true });
+      return exists ? 'exists' : 'stored';
+    },
+    async open(key, range) {
+      const headers = range && { range: `bytes=${range.first}-${range.last}` };
+      const response = await sendRequest({
+        method: 'GET',
+        key,
+        timeoutMs: putTimeoutMs,
+        ...(headers && { headers }),
+      });
+      if (response.statusCode === 404) return null;
+      if (response.statusCode !== 200 && response.statusCode !== 206)
+        throwStatusError('GET', response);
+      const sizeBytes = objectSize(response);
+      if (range && !holdsRange(response, range, sizeBytes)) {
+        refuse(response, 'does not support range requests');
+      }
+      return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
+    },
+    async remove(key) {
+      const response = await sendRequest({ method: 'DELETE', key });
+      if (response.statusCode !== 404 && response.statusCode >= 300)
+        throwStatusError('DELETE', response);
+    },
+  };
+}
+
+/**
+ * Returns the size of the complete object, also if the response has only a range of it.
+ * @throws S3Error
+ */
+function objectSize(response: Dispatcher.ResponseData): number {
+  const { headers } = response;
+  const [, total] = /\/(\d+)$/.exec(String(headers['content-range'])) ?? [];
+  const size = Number(total ?? headers['content-length']);
+  return Number.isSafeInteger(size)
+    ? size
+    : refuse(response, 'did not send the size of the object');
+}
+
+/** Destroys a response whose body is not read. @throws S3Error */
+function refuse(response: Dispatcher.ResponseData, fault: string): never {
+  response.body.on('error', () => {}).destroy();
+  throw new S3Error(`the store ${fault}`);
+}
+
+/**
+ * Returns whether the response has the length of the range. The status is not checked, because some
+ * stores send the wrong status.
+ */
+function holdsRange(
+  response: Dispatcher.ResponseData,
+  range: ByteRange,
+  sizeBytes: number,
+): boolean {
+  const rangeBytes = Math.min(range.last, sizeBytes - 1) - range.first + 1;
+  return Number(response.headers['content-length']) === rangeBytes;
+}

@@ -1,0 +1,64 @@
+/** Presigned URLs, with which callers and providers exchange bytes directly with an S3 store. */
+import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
+import {
+  contentTypeOf,
+  isStorageKey,
+  untypedExtension,
+  urlTtlMaxMs,
+  type StorageUrls,
+} from './storage.ts';
+
+/** Terms of a presigned URL. */
+interface Presigned {
+  ttlMs: number;
+  headers?: Record<string, string>;
+}
+
+/** Makes the presigned URLs of a bucket. A URL also expires with the credentials that signed it. */
+export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
+  const base = new URL(bucketUrl(bucket));
+
+  async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: Presigned) {
+    const urlExpiresAtMs = Date.now() + ttlMs;
+    url.searchParams.set('X-Amz-Expires', String(Math.floor(ttlMs / 1000)));
+    const signed = await signRequest(bucket, {
+      method,
+      url: url.href,
+      headers,
+      signQuery: true,
+      // The content type, length and If-None-Match are signed, so that the store enforces them.
+      allHeaders: true,
+    });
+    const expiresAtMs = Math.min(urlExpiresAtMs, signed.credentialsExpireAtMs);
+    return { url: signed.url.href, expiresAtMs: Math.floor(expiresAtMs / 1000) * 1000 };
+  }
+
+  return {
+    async urlOf(key, ttlMs) {
+      const url = new URL(key, base);
+      if (key.endsWith(`.${untypedExtension}`)) {
+        // The uploader may have sent any content type, so the response must not have a type that a
+        // browser executes.
+        url.searchParams.set('response-content-type', contentTypeOf(key));
+      }
+      return (await presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) })).url;
+    },
+    async signUpload({ key, sizeBytes, ttlMs }) {
+      const headers = { 'Content-Type': contentTypeOf(key), 'If-None-Match': '*' };
+      const length = sizeBytes !== null && { 'Content-Length': String(sizeBytes) };
+      const signed = await presign('PUT', new URL(key, base), {
+        ttlMs,
+        headers: { ...headers, ...length },
+      });
+      // `headers` does not contain the signed Content-Length: clients send it automatically, and
+      // many cannot set it.
+      return { ...signed, headers };
+    },
+    keyOf(url) {
+      if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return null;
+      const key = url.pathname.slice(base.pathname.length);
+      return isStorageKey(key) ? key : null;
+    },
+    isSigned: (url) => url.searchParams.has('X-Amz-Signature'),
+  };
+}

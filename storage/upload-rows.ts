@@ -1,0 +1,136 @@
+/** Rows of uploads: creation with the quota, completion and deletion together with the object. */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { GatewayError } from '../domain/errors.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Storage } from './storage.ts';
+
+const storageKeyRow = z.object({ storage_key: z.string() });
+const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() });
+
+/** Row of an upload. */
+export const uploadRow = z.object({
+  id: z.string(),
+  organization_id: z.string(),
+  storage_key: z.string(),
+  content_type: z.string().nullable(),
+  size_bytes: z.number().nullable(),
+  completed: z.boolean(),
+  deleted: z.boolean(),
+});
+
+/** Recorded upload. */
+export type Upload = z.infer<typeof uploadRow>;
+
+/** Organization that owns a file, and the API key that uploaded it. */
+export interface UploadOwner {
+  organizationId: string;
+  keyId: string;
+}
+
+/** Upload to be recorded. */
+export interface NewUpload extends UploadOwner {
+  id: string;
+  storageKey: string;
+  /** Null if the caller declared neither a type nor a file name with a known extension. */
+  contentType: string | null;
+  /** Declared size; null if the caller declared none. */
+  sizeBytes: number | null;
+  /** Maximum size in bytes; it counts against the quota until the file is received. */
+  bytesMax: number;
+  filename: string | null;
+  purpose: string | null;
+  /** Expiry of the signed URL in Unix milliseconds. */
+  expiresAtMs: number;
+}
+
+/** Properties of a received file. */
+export interface ReceivedFile {
+  contentType: string;
+  sizeBytes: number;
+  /** Null for an object that was sent directly to the store. */
+  sha256: string | null;
+}
+
+/** Services and settings of the uploads. */
+export interface UploadsDeps {
+  pool: DatabasePool;
+  storage: Storage;
+  logger: Logger;
+  /** Storage quota of an organization in bytes. */
+  bytesMax: number;
+  /** Time after its last use at which a file is removed, in milliseconds. */
+  keptMs: number;
+}
+
+/** Columns of `uploadRow`. */
+export const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
+  completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
+
+/**
+ * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The statement locks the
+ * organization's row, so two simultaneous uploads cannot exceed the quota together.
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+ */
+export async function createUpload(
+  { pool, bytesMax: quota }: UploadsDeps,
+  upload: NewUpload,
+): Promise<void> {
+  const { rowCount } = await pool.query(command`
+    WITH room AS (
+      UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
+      WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
+      RETURNING id)
+    INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
+        bytes_max, filename, purpose, expires_at)
+      SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
+        ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.filename}, ${upload.purpose},
+        to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
+  if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+}
+
+/** Records that the object of an upload is in the storage. */
+export async function completeUpload(
+  pool: DatabasePool,
+  id: string,
+  file: ReceivedFile,
+): Promise<void> {
+  await pool.query(command`UPDATE upload SET content_type = ${file.contentType},
+    size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
+    WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
+}
+
+/**
+ * Deletes the row of an upload and removes its object in one transaction. The row is locked until the object is
+ * removed, so a concurrent `confirm` waits for the lock and finds neither.
+ */
+export function removeUpload(
+  { pool, storage }: UploadsDeps,
+  condition: FragmentSqlToken,
+): Promise<void> {
+  return pool.transaction(async (connection) => {
+    const key = await connection.maybeOneFirst(sql.type(storageKeyRow)`
+      DELETE FROM upload WHERE ${condition} RETURNING storage_key`);
+    if (key !== null) await storage.remove(key);
+  });
+}
+
+/**
+ * Marks an upload as deleted and removes its object. The row remains until its signed URL has expired, so that the
+ * sweep can remove an object that is sent after the deletion.
+ */
+export function markDeleted(
+  { pool, storage }: UploadsDeps,
+  { id, organizationId }: { id: string; organizationId: string },
+): Promise<number | null> {
+  return pool.transaction(async (connection) => {
+    const deleted = await connection.maybeOne(sql.type(deletedRow)`
+      UPDATE upload SET deleted_at = coalesce(deleted_at, clock_timestamp()), completed_at = NULL,
+        size_bytes = NULL, bytes_max = NULL, expires_at = greatest(expires_at, clock_timestamp())
+      WHERE id = ${id} AND organization_id = ${organizationId}
+      RETURNING storage_key, deleted_at`);
+    if (deleted) await storage.remove(deleted.storage_key);
+    return deleted?.deleted_at ?? null;
+  });
+}

@@ -1,0 +1,48 @@
+/** Names of aspect ratios. */
+
+/** Usual names of aspect ratios; the pixels of a picture only approximate them. */
+const usualRatios = [
+  '1:1',
+  '4:3',
+  '3:4',
+  '3:2',
+  '2:3',
+  '16:9',
+  '9:16',
+  '21:9',
+  '9:21',
+  '5:4',
+  '4:5',
+  '8:5',
+  '5:8',
+];
+/**
+ * Maximum relative difference between the ratio of a picture and the usual ratio that is its name.
+ */
+const differenceMax = 0.02;
+
+/**
+ * Returns the name of a size's aspect ratio: `16:9` for 1360×768, or the reduced ratio if none of
+ * the usual names fits.
+ */
+export function aspectRatioOf({
+  width,
+  height,
+}: {
+  width: number | null;
+  height: number | null;
+}): string | null {
+  if (width === null || height === null) return null;
+  const match = usualRatios.find((name) => {
+    const [wide = 0, high = 1] = name.split(':').map(Number);
+    return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
+  });
+  return match ?? ratioOf(width, height);
+}
+
+/** Reduces width and height to the lowest terms. */
+export function ratioOf(width: number, height: number): string {
+  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
+  const common = Math.max(1, divisor(width, height));
+  return `${width / common}:${height / common}`;
+}

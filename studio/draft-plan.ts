@@ -1,0 +1,105 @@
+/** Draft plan of a request, with its calls and inputs: made by a capability, completed by the API. */
+import type { JsonObject } from '../domain/json.ts';
+import type {
+  ExpectedOutput,
+  JobPlan,
+  Meter,
+  OutputSpec,
+  OutputVariant,
+} from '../jobs/job-plan.ts';
+
+/** Route before the API adds the task queue of its provider. */
+export interface DraftRoute {
+  provider: string;
+  providerEndpoint: string;
+  input: JsonObject;
+}
+
+/** Input of a request that the provider reads: a URL, or the id of an uploaded file. */
+export interface PlanInput {
+  /** Path of the request field, e.g. `imageUrls.0`. */
+  field: string;
+  /** URL or file id, as the inputs of the calls contain it. */
+  url: string;
+  /** Medium that the field accepts; absent if it accepts several. */
+  medium?: 'image' | 'audio' | 'video';
+}
+
+/** Measured properties of an input. */
+export interface InputFacts {
+  /** Width in pixels. */
+  width: number;
+  /** Height in pixels. */
+  height: number;
+  /** Duration in seconds; null for pictures. */
+  durationSeconds: number | null;
+}
+
+/** Output that is cheaper than the requested one, with its unit price in USD. */
+export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
+
+/** Properties of an output that follow from a measured input. */
+export interface MeasuredOutput {
+  /** Quantity in units of the call's meter; if absent, `DraftCall.quantity` applies. */
+  quantity?: number;
+  expected: ExpectedOutput;
+  variants: DraftVariant[];
+}
+
+/** Price that depends on an input, which is measured before the reservation. */
+export interface MeasuredPrice {
+  input: PlanInput & { medium: 'image' | 'video' };
+  /**
+   * Calculates the price of one delivered unit, in USD.
+   * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
+   */
+  usdOf: (facts: InputFacts) => number;
+  /** Returns the properties of the output for a measured input. */
+  outputOf: (facts: InputFacts) => MeasuredOutput;
+}
+
+/** Planned call, before the API calculates its price in micro-credits. */
+export interface DraftCall {
+  routes: DraftRoute[];
+  output: OutputSpec;
+  /** Unit of `quantity`; `artifact` if absent. */
+  meter?: Meter;
+  quantity: number;
+  /** Price of one delivered unit in USD, from the catalog. */
+  unitPriceUsd: number | MeasuredPrice;
+  /** Typical duration of a queued call in seconds; absent if unknown. */
+  typicalSeconds?: number;
+  /** Note for callers about the price. */
+  priceNote?: string | undefined;
+  /** Cheaper outputs that the provider may deliver instead of the requested one. */
+  variants?: DraftVariant[];
+  /** True if the failure of this call fails the job. */
+  required: boolean;
+  /**
+   * Index of the earlier call whose result is the input of this call, and the field of each route's
+   * input that receives it.
+   */
+  inputFrom?: { callIndex: number; field: string };
+}
+
+/**
+ * Errors of rejected items of a request, by the field of their input; stored with the job's
+ * request.
+ */
+export type RefusedItems = Record<string, { code: string; message: string }>;
+
+/** Draft plan of a request: made by the capability, completed by the API. */
+export interface DraftPlan {
+  model: string | null;
+  calls: DraftCall[];
+  /** All inputs, which are checked before the reservation. */
+  inputs?: PlanInput[];
+  /**
+   * True if each input is an item with the same number of calls, and the rejection of an item does
+   * not reject the others.
+   */
+  itemized?: true;
+  /** Rejected items, whose calls were removed. */
+  refusedItems?: RefusedItems;
+  assembly?: JobPlan['assembly'];
+}

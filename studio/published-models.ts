@@ -1,0 +1,61 @@
+/** Models and services in the response of GET /studio/models, from the rows of the catalog. */
+import type { AudioModel } from '../catalog/audio-models.ts';
+import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
+import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
+
+/**
+ * Model or service in the response of GET /studio/models, with the rules by which requests are
+ * validated and priced.
+ */
+export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
+  /** Typical duration of a call in seconds; null if it is not known. */
+  typicalSeconds: number | null;
+  /** Request fields that select the model; empty if the capability has only one. */
+  selectedBy: Readonly<Record<string, string>>;
+  parameters: ParameterRules;
+  /** Price rules in USD; the price is their sum. */
+  price: readonly PriceRule[];
+}
+
+interface Publishing<Row> {
+  /** Returns the request fields that select a row; `model` if absent. */
+  selectedBy?: (row: Row) => PublishedModel['selectedBy'];
+  /** Returns the parameters of a row; none if absent. */
+  parameters?: (row: Row) => ParameterRules;
+  /** Returns the price rules of a row. */
+  price: (row: Row) => readonly PriceRule[];
+}
+
+/** Publishes the rows of a model table with the parameters and prices of one capability. */
+export function publishModels<
+  Row extends Omit<CatalogRow, 'typicalSeconds'> & { typicalSeconds?: number },
+>(
+  rows: readonly Row[],
+  { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: Publishing<Row>,
+): PublishedModel[] {
+  return rows.map((row) => ({
+    id: row.id,
+    displayName: row.displayName,
+    servedBy: row.servedBy,
+    typicalSeconds: row.typicalSeconds ?? null,
+    selectedBy: selectedBy(row),
+    parameters: parameters(row),
+    price: price(row),
+  }));
+}
+
+/** Publishes the only model of an audio capability; `quantity` is the priced part of a request. */
+export function publishAudioModel(
+  model: AudioModel,
+  quantity?: PriceRule['quantity'],
+): PublishedModel {
+  return {
+    id: model.id,
+    displayName: model.displayName,
+    servedBy: model.displayName,
+    typicalSeconds: null,
+    selectedBy: {},
+    parameters: {},
+    price: audioPriceRules(model, quantity),
+  };
+}

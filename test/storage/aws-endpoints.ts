@@ -1,0 +1,96 @@
+/**
+ * HTTP server that issues credentials like AWS: Security Token Service (EKS with IRSA), container
+ * credentials (ECS, EKS Pod Identity) and EC2 instance metadata version 2.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+/** Account whose keys the server issues. */
+interface Account {
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
+/** Tokens that the clients must present. */
+export const tokens = {
+  web: 'web-identity-token',
+  container: 'container-token',
+  imds: 'imds-token',
+};
+export const roleArn = 'arn:aws:iam::123456789012:role/media';
+/** Path of the container credentials. */
+export const containerPath = '/v1/credentials';
+
+export type AwsEndpoints = Awaited<ReturnType<typeof startAwsEndpoints>>;
+
+/** Starts the server; `lifetimeMs` is the validity of the next issued credentials. */
+export async function startAwsEndpoints(account: Account) {
+  const issued: string[] = [];
+  const state = { lifetimeMs: 3_600_000, isAway: false };
+
+  function issue(source: string) {
+    issued.push(source);
+    return {
+      AccessKeyId: account.accessKeyId,
+      SecretAccessKey: account.secretAccessKey,
+      Token: `session-${issued.length}`,
+      Expiration: new Date(Date.now() + state.lifetimeMs).toISOString(),
+    };
+  }
+
+  async function respond(request: IncomingMessage): Promise<string | null> {
+    const { url = '', method = '', headers } = request;
+    if (state.isAway) return null;
+    if (method === 'POST' && url === '/') {
+      const form = new URLSearchParams(await text(request));
+      if (form.get('Action') !== 'AssumeRoleWithWebIdentity') return null;
+      if (form.get('WebIdentityToken') !== tokens.web || form.get('RoleArn') !== roleArn)
+        return null;
+      return assumedRole(issue('sts'));
+    }
+    if (url === containerPath && headers.authorization === tokens.container) {
+      return JSON.stringify(issue('container'));
+    }
+    if (method === 'PUT' && url === '/latest/api/token') return tokens.imds;
+    if (headers['x-aws-ec2-metadata-token'] !== tokens.imds) return null;
+    const role = '/latest/meta-data/iam/security-credentials/';
+    if (url === role) return 'media';
+    return url === `${role}media` ? JSON.stringify({ Code: 'Success', ...issue('imds') }) : null;
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await respond(request);
+    response.writeHead(body === null ? 403 : 200, { 'content-type': 'text/xml' });
+    response.end(body ?? '');
+  }
+
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    /** Sources of the issued credentials, in order. */
+    issued,
+    state,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function assumedRole(credentials: { AccessKeyId: string; Token: string; [name: string]: string }) {
+  const { Token: SessionToken, ...fields } = credentials;
+  const elements = Object.entries({ ...fields, SessionToken }).map(
+    ([name, value]) => `<${name}>${value}</${name}>`,
+  );
+  return `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+    <AssumeRoleWithWebIdentityResult>
+      <AssumedRoleUser><Arn>${roleArn}/session</Arn><AssumedRoleId>id</AssumedRoleId></AssumedRoleUser>
+      <Credentials>${elements.join('')}</Credentials>
+    </AssumeRoleWithWebIdentityResult>
+    <ResponseMetadata><RequestId>1</RequestId></ResponseMetadata>
+  </AssumeRoleWithWebIdentityResponse>`;
+}
