@@ -1,5 +1,6 @@
 /**
- * Tools that process a video: limits, price and route. Upstream endpoints and prices: docs/providers.md.
+ * Tools that process a video: limits, price and route. Upstream endpoints and prices:
+ * docs/providers.md.
  */
 import type { CatalogRow } from './model-parameters.ts';
 import type { FieldMap } from './provider-fields.ts';

@@ -7,7 +7,9 @@ import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 /** Ids of the current request, activity or pass. */
 export interface Correlation {
   requestId?: string;
-  /** Organization of the caller; its queries have a fair share of the connections (query-limits.ts). */
+  /**
+   * Organization of the caller; its queries have a fair share of the connections (query-limits.ts).
+   */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;

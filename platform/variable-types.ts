@@ -62,7 +62,9 @@ const listed = (text: string): string[] =>
     .map((each) => each.trim())
     .filter(Boolean);
 
-/** Makes the schema of origins (scheme, host and port) separated by commas; `all` may replace one. */
+/**
+ * Makes the schema of origins (scheme, host and port) separated by commas; `all` may replace one.
+ */
 function origins(all: readonly string[]) {
   const isOrigin = (text: string): boolean => all.includes(text) || isWebUrl(text);
   const allowed = ['origins such as https://studio.example, separated by commas', ...all];

@@ -69,8 +69,9 @@ export const columns = sql.fragment`id, organization_id, storage_key, content_ty
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
 /**
- * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The statement locks the
- * organization's row, so two simultaneous uploads cannot exceed the quota together.
+ * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The
+ * statement locks the organization's row, so two simultaneous uploads cannot exceed the quota
+ * together.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 export async function createUpload(
@@ -102,8 +103,8 @@ export async function completeUpload(
 }
 
 /**
- * Deletes the row of an upload and removes its object in one transaction. The row is locked until the object is
- * removed, so a concurrent `confirm` waits for the lock and finds neither.
+ * Deletes the row of an upload and removes its object in one transaction. The row is locked until
+ * the object is removed, so a concurrent `confirm` waits for the lock and finds neither.
  */
 export function removeUpload(
   { pool, storage }: UploadsDeps,
@@ -117,8 +118,8 @@ export function removeUpload(
 }
 
 /**
- * Marks an upload as deleted and removes its object. The row remains until its signed URL has expired, so that the
- * sweep can remove an object that is sent after the deletion.
+ * Marks an upload as deleted and removes its object. The row remains until its signed URL has
+ * expired, so that the sweep can remove an object that is sent after the deletion.
  */
 export function markDeleted(
   { pool, storage }: UploadsDeps,

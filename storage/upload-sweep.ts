@@ -5,15 +5,18 @@ import { forEachAlone, type Isolated } from '../platform/isolation.ts';
 import { checkObject } from './upload-check.ts';
 import { columns, removeUpload, uploadRow, type Upload, type UploadsDeps } from './upload-rows.ts';
 
-/** Time after the expiry of its URL at which an upload is swept, because a transfer may outlast the URL. */
+/**
+ * Time after the expiry of its URL at which an upload is swept, because a transfer may outlast the
+ * URL.
+ */
 const sweepAfterMs = 3_600_000;
 /** Maximum number of expired and of unused uploads that one sweep handles. */
 const sweepCountMax = 100;
 
 /**
- * Checks uploads whose URL expired an hour ago: completes those whose object exists, and removes the
- * others. Also removes files that no request has used for `keptMs`. Returns the numbers of handled
- * and failed uploads.
+ * Checks uploads whose URL expired an hour ago: completes those whose object exists, and removes
+ * the others. Also removes files that no request has used for `keptMs`. Returns the numbers of
+ * handled and failed uploads.
  */
 export async function sweepUploads(deps: UploadsDeps): Promise<Isolated> {
   const { pool, logger, keptMs } = deps;

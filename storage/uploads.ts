@@ -1,8 +1,9 @@
 /**
- * Uploads: files that callers send as inputs. A row is created with the signed URL. The row is completed when the
- * object is in the storage and its first bytes have the declared type. An object that was sent directly to an S3
- * store is checked when it is first used. The bytes of an upload count against the organization's quota as soon as
- * the row exists. A file that no request has named for a long time is removed.
+ * Uploads: files that callers send as inputs. A row is created with the signed URL. The row is
+ * completed when the object is in the storage and its first bytes have the declared type. An object
+ * that was sent directly to an S3 store is checked when it is first used. The bytes of an upload
+ * count against the organization's quota as soon as the row exists. A file that no request has
+ * named for a long time is removed.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -49,7 +50,10 @@ export interface FormSize {
   idempotencyKey: string | null;
 }
 
-/** Storage quota of an organization and its use, in bytes; the sizes that open upload URLs allow count as used. */
+/**
+ * Storage quota of an organization and its use, in bytes; the sizes that open upload URLs allow
+ * count as used.
+ */
 export interface UploadQuota {
   limit: number;
   used: number;
@@ -83,7 +87,8 @@ export function createUploads(deps: UploadsDeps) {
     discard: (storageKey: string) => removeUpload(deps, sql.fragment`storage_key = ${storageKey}`),
     /**
      * Deletes an upload for its owner; its bytes no longer count against the quota. Safe to repeat.
-     * @returns the time of the deletion (Unix ms); null if the organization has no upload with this id
+     * @returns the time of the deletion (Unix ms); null if the organization has no upload with this
+     * id
      */
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
     whileReceiving: createReceipts(pool),
@@ -94,8 +99,8 @@ export function createUploads(deps: UploadsDeps) {
       return { limit: deps.bytesMax, used };
     },
     /**
-     * Checks that the object is in the storage and has the declared type and size; an object that does not is
-     * removed. A successful check sets the time of the last use.
+     * Checks that the object is in the storage and has the declared type and size; an object that
+     * does not is removed. A successful check sets the time of the last use.
      * @returns the content type; null if the file is not received yet
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
      */
@@ -108,8 +113,8 @@ export function createUploads(deps: UploadsDeps) {
       return rowCount === 0 ? null : contentType;
     },
     /**
-     * Checks that the quota has room for the files of a request. A request whose Idempotency-Key is claimed already may be
-     * a replay, which stores nothing.
+     * Checks that the quota has room for the files of a request. A request whose Idempotency-Key is
+     * claimed already may be a replay, which stores nothing.
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
     requireRoom: (form: FormSize): Promise<void> => requireRoom(deps, form),

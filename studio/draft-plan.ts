@@ -1,4 +1,6 @@
-/** Draft plan of a request, with its calls and inputs: made by a capability, completed by the API. */
+/**
+ * Draft plan of a request, with its calls and inputs: made by a capability, completed by the API.
+ */
 import type { JsonObject } from '../domain/json.ts';
 import type {
   ExpectedOutput,

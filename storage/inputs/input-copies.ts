@@ -1,7 +1,7 @@
 /**
- * Copies of inputs from other servers whose measurements decide a price. The provider receives the copy, so that a
- * server cannot send a small file to the gateway and a large one to the provider. A copy belongs to one request: it
- * is removed when the request is rejected or its job is settled.
+ * Copies of inputs from other servers whose measurements decide a price. The provider receives the
+ * copy, so that a server cannot send a small file to the gateway and a large one to the provider. A
+ * copy belongs to one request: it is removed when the request is rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -30,7 +30,8 @@ interface CopyingRequest {
 /** Copies of the inputs of one request. */
 export interface RequestCopies {
   /**
-   * Copies a file of another server into the storage; its size is limited like that of an upload of the medium.
+   * Copies a file of another server into the storage; its size is limited like that of an upload of
+   * the medium.
    * @returns the reference of the copy (storage/inputs/inputs.ts)
    * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
@@ -48,15 +49,16 @@ interface InputCopiesDeps {
 /** Timeout of reading a file completely, in milliseconds. */
 const timeoutMs = { image: 20_000, video: 60_000 };
 /**
- * Maximum number of simultaneous copies in this process, because each may occupy disk space for a video. Organizations
- * share them fairly, so a slow server of one organization does not delay the copies of another.
+ * Maximum number of simultaneous copies in this process, because each may occupy disk space for a
+ * video. Organizations share them fairly, so a slow server of one organization does not delay the
+ * copies of another.
  */
 const copiesMax = 32;
 /** Longest wait for a slot, in milliseconds. */
 const slotWaitMs = 20_000;
 /**
- * Time after which a copy without a reservation is removed; a workflow may wait this long for a worker before it
- * reserves.
+ * Time after which a copy without a reservation is removed; a workflow may wait this long for a
+ * worker before it reserves.
  */
 const keptFor = '48 hours';
 /** Maximum number of copies that one sweep removes. */
@@ -120,7 +122,8 @@ export function createInputCopies(deps: InputCopiesDeps) {
     },
 
     /**
-     * Removes copies whose job is settled, and copies older than two days without a job; returns the number removed.
+     * Removes copies whose job is settled, and copies older than two days without a job; returns
+     * the number removed.
      */
     async sweep(): Promise<number> {
       const keys = await pool.anyFirst(sql.type(storageKeyRow)`
@@ -135,8 +138,8 @@ export function createInputCopies(deps: InputCopiesDeps) {
 }
 
 /**
- * Makes the slots for simultaneous copies. The returned function waits for a slot of an organization, and returns the
- * function that releases it.
+ * Makes the slots for simultaneous copies. The returned function waits for a slot of an
+ * organization, and returns the function that releases it.
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
 function createSlots(): (organizationId: string) => Promise<() => void> {

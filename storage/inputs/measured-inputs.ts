@@ -7,7 +7,10 @@ import { readContainer } from '../container.ts';
 import { pixelsMax, sniff } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
 
-/** Error of an input that cannot be read or is not of an accepted type. The caller receives the message. */
+/**
+ * Error of an input that cannot be read or is not of an accepted type. The caller receives the
+ * message.
+ */
 export class InputUnreadable extends Error {
   override readonly name = 'InputUnreadable';
 }
@@ -18,7 +21,10 @@ export const acceptedTypes = {
   video: 'must be an MP4, WebM or QuickTime video',
 };
 
-/** Number of bytes at the start of a picture that contain its size, including metadata in front of it. */
+/**
+ * Number of bytes at the start of a picture that contain its size, including metadata in front of
+ * it.
+ */
 const headBytesMax = 2 * 1024 * 1024;
 
 /**
@@ -46,7 +52,8 @@ async function measurePicture(
   const object = await storage.open(key, { first: 0, last });
   if (!object) throw new InputUnreadable('no longer exists');
   const head = await buffer(object.stream);
-  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other formats.
+  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
+  // formats.
   if ((await sniff(head))?.medium !== 'image') {
     throw new InputUnreadable(acceptedTypes.image);
   }

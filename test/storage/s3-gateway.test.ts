@@ -17,6 +17,13 @@ interface UploadUrl {
   storagePath: string;
 }
 
+const bucketOf = ({ endpoint, region, bucket }: S3Server) => ({
+  STORAGE_DRIVER: 's3',
+  S3_ENDPOINT: endpoint,
+  S3_REGION: region,
+  S3_BUCKET: bucket,
+});
+
 describe.skipIf(!executable)('a gateway on S3', () => {
   let gateway: TestGateway;
   let server: S3Server;
@@ -27,10 +34,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     // Another storage.
     gateway = await startGateway({
       env: {
-        STORAGE_DRIVER: 's3',
-        S3_ENDPOINT: server.endpoint,
-        S3_REGION: server.region,
-        S3_BUCKET: server.bucket,
+        ...bucketOf(server),
         S3_ACCESS_KEY_ID: server.accessKeyId,
         S3_SECRET_ACCESS_KEY: server.secretAccessKey,
       },
@@ -148,10 +152,7 @@ describe.skipIf(!executable)('a gateway on S3 with credentials that AWS issues',
     // Another storage.
     gateway = await startGateway({
       env: {
-        STORAGE_DRIVER: 's3',
-        S3_ENDPOINT: server.endpoint,
-        S3_REGION: server.region,
-        S3_BUCKET: server.bucket,
+        ...bucketOf(server),
         S3_CREDENTIALS: 'aws',
       },
     });
