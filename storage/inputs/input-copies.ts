@@ -121,10 +121,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       };
     },
 
-    /**
-     * Removes copies whose job is settled, and copies older than two days without a job; returns
-     * the number removed.
-     */
+    /** Removes copies of settled jobs, and old copies without a job; returns the number. */
     async sweep(): Promise<number> {
       const keys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id

@@ -228,7 +228,7 @@ describe.each(
 
 describe('a recording', () => {
   const measured = (durationSeconds: number) =>
-    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: 'file_1' }), {
+    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: `file_${'0'.repeat(32)}` }), {
       kind: 'file',
       storageKey: 'k/a.mp3',
       durationSeconds,
