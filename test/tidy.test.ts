@@ -8,6 +8,7 @@ import { providerDefinitions } from '../providers/registry.ts';
 import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
+import { faults } from './faults/planted-faults.ts';
 import { ofCallers, ofOperators } from './harness/endpoints.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -39,6 +40,16 @@ describe('names in the repository', () => {
     expect(product.filter((file) => ownWords.test(read(file)) || inNames.test(read(file)))).toEqual(
       [],
     );
+  });
+});
+
+describe('the planted faults', () => {
+  it('replace texts that are in their files once, and name test files', () => {
+    const stale = faults.filter(
+      ({ file, original, tests }) =>
+        read(file).split(original).length !== 2 || !tests.every((test) => files.includes(test)),
+    );
+    expect(stale.map(({ name }) => name)).toEqual([]);
   });
 });
 
