@@ -4,8 +4,8 @@
  * compiler checks it.
  */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
@@ -14,6 +14,7 @@ import { during } from '../harness/during.ts';
 import { discPicture } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
 import { startSandbox, stopSandbox, type SandboxProcess } from '../sandbox/harness.ts';
+import { elevenLabsModules } from './elevenlabs.ts';
 import { plannedBodies, type PlannedBody } from './planned-bodies.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -56,8 +57,8 @@ function typeOf({ provider, endpoint }: PlannedBody): string {
 
 /** Compiles values of types; returns the errors of the compiler. */
 async function errorsOf(values: { type: string; value: unknown }[]): Promise<string[]> {
-  await mkdir(join(root, '.cache'), { recursive: true });
-  const directory = await mkdtemp(join(root, '.cache', 'vendor-types-'));
+  // The compiler finds the other vendors' packages in the project, above this folder.
+  const directory = await mkdtemp(join(dirname(await elevenLabsModules()), 'vendor-types-'));
   const lines = values.map(({ type, value }) => `(${JSON.stringify(value)}) satisfies ${type};`);
   const options = { noEmit: true, strict: true, skipLibCheck: true, types: [] };
   const modules = { module: 'nodenext', target: 'esnext', lib: ['esnext', 'dom'] };
