@@ -1,19 +1,18 @@
 /** Calls a capability without a server: validates a body, plans it, and returns its refusal. */
+import { parseWith } from '../../api/http/parsing.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftPlan } from '../../studio/draft-plan.ts';
 
 /** Returns the plan of a body. @throws the error of the capability */
 export function planOf(capability: Capability, body: object): DraftPlan {
-  return capability.plan(capability.request.parse(body));
+  return capability.plan(parseWith(capability.request, body));
 }
 
 /** Returns true if the schema and the plan both accept a body. */
 export function takes(capability: Capability, body: object): boolean {
-  const parsed = capability.request.safeParse(body);
-  if (!parsed.success) return false;
   try {
-    capability.plan(parsed.data);
+    planOf(capability, body);
     return true;
   } catch (error) {
     if (error instanceof GatewayError) return false;
@@ -21,7 +20,7 @@ export function takes(capability: Capability, body: object): boolean {
   }
 }
 
-/** Returns the error of the plan for a body that the schema accepts. */
+/** Returns the error with which the schema or the plan refuses a body. */
 export function refusalOf(capability: Capability, body: object): GatewayError {
   try {
     planOf(capability, body);
