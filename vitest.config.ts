@@ -16,6 +16,8 @@ export default defineConfig({
     maxWorkers: 4,
     // What a test starts it ends; to load all modules anew for each file took a quarter of the run.
     isolate: false,
+    // Node loads the sources as in production, from its compile cache, without a transformation by Vite.
+    experimental: { viteModuleRunner: false },
     sequence: { sequencer: LongestFirst },
     // Of tests that wait together, most of the time is waiting.
     maxConcurrency: 16,
