@@ -5,12 +5,14 @@ import type { Counters } from './counters.ts';
 import type { Fal } from './fal/fal.ts';
 import type { FaultBook } from './faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from './http.ts';
+import type { MediaSize } from './media/media.ts';
 
 interface AdminOptions {
   fal: Pick<Fal, 'store' | 'webhooks'>;
   calls: CallLog;
   faults: FaultBook;
   counters: Counters;
+  mediaSize: MediaSize;
 }
 
 const faultRule = z.strictObject({
@@ -18,6 +20,8 @@ const faultRule = z.strictObject({
   faults: z.string().min(1),
   times: z.int().positive().optional(),
 });
+
+const mediaSize = z.strictObject({ tiny: z.boolean() });
 
 const deliveryOptions = z
   .strictObject({
@@ -99,6 +103,10 @@ export function adminRoutes(options: AdminOptions): Route[] {
       answerJson(exchange, { status: 422, body: { detail: z.prettifyError(parsed.error) } });
     }
   };
+  const resize = async (exchange: Exchange) => {
+    const size = mediaSize.parse(await readJson(exchange));
+    answerJson(exchange, { status: 200, body: Object.assign(options.mediaSize, size) });
+  };
   const forget = () => {
     faults.clear();
     return { ok: true };
@@ -108,6 +116,7 @@ export function adminRoutes(options: AdminOptions): Route[] {
     ['GET', /^\/_sandbox\/counters$/, answer(() => counters)],
     ['POST', /^\/_sandbox\/faults$/, addFault],
     ['DELETE', /^\/_sandbox\/faults$/, answer(forget)],
+    ['PUT', /^\/_sandbox\/media-size$/, resize],
     ['POST', /^\/_sandbox\/webhooks\/(?<requestId>[^/]+)$/, resend],
     ['GET', /^\/healthz$/, answer(() => ({ status: 'ok' }))],
   ];

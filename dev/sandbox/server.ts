@@ -37,7 +37,7 @@ export const sandboxOptions = z
     SANDBOX_CHAT_KEY: z.string().min(1).default('sandbox-chat-key'),
     /** Time to generate an image, in milliseconds. */
     SANDBOX_LATENCY_MS: z.coerce.number().min(0).default(300),
-    /** Every picture is one cached 64×64 PNG. */
+    /** Media are tiny (`MediaSize`) until a test changes it. */
     SANDBOX_TINY_MEDIA: flag('0'),
     /** False: a submit is acknowledged before it is on disk. */
     SANDBOX_FSYNC: flag('1'),
@@ -51,7 +51,7 @@ export const sandboxOptions = z
     openAiKey: env.SANDBOX_OPENAI_KEY,
     chatKey: env.SANDBOX_CHAT_KEY,
     latencyMs: env.SANDBOX_LATENCY_MS,
-    tinyMedia: env.SANDBOX_TINY_MEDIA,
+    mediaSize: { tiny: env.SANDBOX_TINY_MEDIA },
     fsync: env.SANDBOX_FSYNC,
   }));
 
@@ -89,7 +89,7 @@ export async function createSandbox(options: z.infer<typeof sandboxOptions>): Pr
     ...elevenLabsRoutes({ ...shared, apiKey: options.elevenLabsKey }),
     ...openAiRoutes({ ...shared, apiKey: options.openAiKey }),
     ...chatRoutes({ apiKey: options.chatKey, faults, counters }),
-    ...adminRoutes({ fal, calls, faults, counters }),
+    ...adminRoutes({ fal, calls, faults, counters, mediaSize: options.mediaSize }),
   ]);
   const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener);
 

@@ -186,17 +186,8 @@ type Settled = 'each' | 'last' | 'never';
  */
 type Media = 'tiny' | 'full';
 
-/**
- * The gateways of this vitest worker, by media. A file that leaves a gateway unsettled removes it.
- */
-const shared = new Map<Media, Promise<RunningGateway>>();
-
-function sharedGateway(media: Media): Promise<RunningGateway> {
-  const sandboxEnv = { SANDBOX_TINY_MEDIA: media === 'tiny' ? '1' : '0' };
-  const running = shared.get(media) ?? startParts({ sandboxEnv });
-  shared.set(media, running);
-  return running;
-}
+/** The gateway of this vitest worker. A file that leaves it unsettled removes it. */
+let shared: Promise<RunningGateway> | null = null;
 
 interface SharedOptions extends FirstCaller {
   settled?: 'each' | 'last';
@@ -215,18 +206,20 @@ export function useGateway(options: SharedOptions = {}): TestGateway {
   const { credits, settled = 'each', media = 'tiny', env } = options;
   const gateway = {} as TestGateway;
   beforeAll(async () => {
-    const parts = await sharedGateway(media);
+    const parts = await (shared ??= startParts({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }));
+    if (media === 'full') await parts.sandbox.resizeMedia({ tiny: false });
     const own = env ? await startFurtherApi(parts, env) : parts;
     Object.assign(gateway, await withCallers(own, credits));
   });
   if (settled === 'each') afterEach(() => gateway.expectSettled());
   afterAll(async () => {
     await gateway.sandbox.clearFaults();
+    if (media === 'full') await gateway.sandbox.resizeMedia({ tiny: true });
     const failure = await gateway.expectSettled().catch((error: unknown) => error);
     await (env ? gateway.close() : gateway.endSpawned());
     if (failure === undefined) return;
-    const unsettled = await shared.get(media);
-    shared.delete(media);
+    const unsettled = await shared;
+    shared = null;
     await unsettled?.close();
     throw failure;
   });

@@ -28,6 +28,8 @@ export interface TestSandbox {
   /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
   clearFaults: () => Promise<void>;
+  /** Makes all further media tiny, or as requested, which needs more CPU. */
+  resizeMedia: (size: { tiny: boolean }) => Promise<void>;
   /**
    * Sends the webhook of a request again, optionally forged; returns the response of the gateway.
    */
@@ -69,9 +71,9 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
     return answer;
   };
-  const post = (path: string, body: unknown): Promise<Response> =>
+  const post = (path: string, body: unknown, method = 'POST'): Promise<Response> =>
     ask(path, {
-      method: 'POST',
+      method,
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
@@ -93,6 +95,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
     inject: async (fault) => void (await post('faults', fault)),
     clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
+    resizeMedia: async (size) => void (await post('media-size', size, 'PUT')),
     async resend(requestId, changes) {
       const answer = await post(`webhooks/${requestId}`, changes);
       return (await answer.json()) as { status: number };

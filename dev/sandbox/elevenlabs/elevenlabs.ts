@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { CallRefusedError, type Dialect } from '../calls/call.ts';
 import { callRoutes, type CallServerOptions } from '../calls/serve-call.ts';
 import type { Route } from '../http.ts';
+import type { MediaSize } from '../media/media.ts';
 import { createTones } from '../media/tones.ts';
 import { failure, wording } from './failures.ts';
 import { musicEndpoints, planEndpoint } from './music.ts';
@@ -14,7 +15,7 @@ import { transcriptionEndpoint } from './transcription.ts';
 interface ElevenLabsOptions extends CallServerOptions {
   /** Key of `xi-api-key`. */
   apiKey: string;
-  tinyMedia: boolean;
+  mediaSize: MediaSize;
 }
 
 function createDialect(apiKey: string): Dialect {
@@ -33,8 +34,8 @@ function createDialect(apiKey: string): Dialect {
 
 /** ElevenLabs' routes. */
 export function elevenLabsRoutes(options: ElevenLabsOptions): Route[] {
-  const { apiKey, tinyMedia } = options;
-  const tones = createTones({ tiny: tinyMedia });
+  const { apiKey, mediaSize } = options;
+  const tones = createTones(mediaSize);
   const endpoints = [
     speechEndpoint(tones),
     dialogueEndpoint(tones),

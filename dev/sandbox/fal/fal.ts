@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { Counters } from '../counters.ts';
 import type { FaultBook } from '../faults.ts';
 import { answerJson, type Route } from '../http.ts';
-import { createFilms, createTinyFilms } from '../media/film.ts';
-import { createTinyPictures, fullPictures } from '../media/pictures.ts';
+import { createFilms } from '../media/film.ts';
+import type { MediaSize } from '../media/media.ts';
+import { createPictures } from '../media/pictures.ts';
 import { createTones } from '../media/tones.ts';
 import { createFileCdn } from './files.ts';
 import { createGenerate, createGenerator } from './generation.ts';
@@ -17,7 +18,7 @@ interface FalOptions {
   dataDir: string;
   apiKey: string;
   latencyMs: number;
-  tinyMedia: boolean;
+  mediaSize: MediaSize;
   fsync: boolean;
   faults: FaultBook;
   counters: Counters;
@@ -27,16 +28,14 @@ interface FalOptions {
 
 /** Opens the state of fal and makes its routes. Call `generator.resume()` once the URL is known. */
 export async function createFal(options: FalOptions) {
-  const { dataDir, fsync, counters, baseUrl } = options;
+  const { dataDir, fsync, counters, baseUrl, mediaSize } = options;
   const store = await RequestStore.open({ dataDir, fsync });
   const key = loadSigningKey(join(dataDir, 'fal-webhook-key.pem'));
   const webhooks = createWebhookSender({ store, key, counters });
-  const tones = createTones({ tiny: options.tinyMedia });
-  const generate = createGenerate(
-    options.tinyMedia
-      ? { pictures: createTinyPictures(), films: createTinyFilms(tones) }
-      : { pictures: fullPictures, films: createFilms(tones) },
-  );
+  const generate = createGenerate({
+    pictures: createPictures(mediaSize),
+    films: createFilms(createTones(mediaSize), mediaSize),
+  });
   const cdn = createFileCdn({ store, generate, filesUrl: () => `${baseUrl()}/fal/files` });
   const generator = createGenerator({ store, cdn, webhooks, generate });
   const queueUrl = () => `${baseUrl()}/fal/queue`;

@@ -7,7 +7,13 @@ import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
 import { svgOf } from './draw.ts';
 import type { PictureLoop } from './film-worker.ts';
-import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
+import {
+  fetchInput,
+  MediaInputError,
+  type Media,
+  type MediaInput,
+  type MediaSize,
+} from './media.ts';
 import { muxFilm } from './mux-film.ts';
 import { probeVideo, type VideoFacts } from './probe.ts';
 import type { Size } from './size.ts';
@@ -119,24 +125,24 @@ async function probe(input: MediaInput): Promise<VideoFacts> {
   return facts;
 }
 
-/** Makes films with the requested size and duration. */
-export function createFilms(tones: Tones): Films {
-  const makers = { tones, encode: createEncode() };
-  return { film: (film) => makeFilm(film, makers), probe };
-}
+const tinyFacts: VideoFacts = { width: 64, height: 64, durationSeconds: 1, hasAudio: true };
 
-/** Makes 64×64 films, one per duration, with or without sound, for benchmarks. */
-export function createTinyFilms(tones: Tones): Films {
-  const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0 };
+/**
+ * Makes films with the requested size and duration; while `size` is tiny, 64×64 films, one per
+ * duration, with or without sound.
+ */
+export function createFilms(tones: Tones, size: MediaSize = { tiny: false }): Films {
   const makers = { tones, encode: createEncode() };
   const made = new Map<string, Promise<Media>>();
+  const tinyFilm = ({ durationSeconds, hasAudio }: Film): Promise<Media> => {
+    const key = `${durationSeconds} ${hasAudio}`;
+    const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0, durationSeconds, hasAudio };
+    const film = made.get(key) ?? makeFilm(tiny, makers);
+    made.set(key, film);
+    return film;
+  };
   return {
-    film: async ({ durationSeconds, hasAudio }) => {
-      const key = `${durationSeconds} ${hasAudio}`;
-      const film = made.get(key) ?? makeFilm({ ...tiny, durationSeconds, hasAudio }, makers);
-      made.set(key, film);
-      return film;
-    },
-    probe: async () => ({ width: 64, height: 64, durationSeconds: 1, hasAudio: true }),
+    film: async (film) => (size.tiny ? tinyFilm(film) : makeFilm(film, makers)),
+    probe: async (input) => (size.tiny ? tinyFacts : probe(input)),
   };
 }

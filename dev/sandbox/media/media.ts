@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
 
+/** Size of all media that the sandbox makes; tests change it while the sandbox runs. */
+export interface MediaSize {
+  /** Every picture and film is 64×64 and made once, so that a test costs less CPU. */
+  tiny: boolean;
+}
+
 /** Bytes made by the sandbox, with the fields that a provider returns about them. */
 export interface Media {
   bytes: Buffer;

@@ -1,10 +1,10 @@
-/** Pictures of the endpoints; the tiny kind is for benchmarks. */
+/** Pictures of the endpoints; the tiny kind is for benchmarks and most tests. */
 import { draw } from './draw.ts';
-import type { Media } from './media.ts';
+import type { Media, MediaSize } from './media.ts';
 import { cutOut, editPicture, measure, upscalePicture } from './transform.ts';
 
 /** Makes pictures with the requested size. */
-export const fullPictures = {
+const fullPictures = {
   draw,
   measure,
   edit: editPicture,
@@ -14,11 +14,24 @@ export const fullPictures = {
 /** Maker of pictures. */
 export type Pictures = typeof fullPictures;
 
+/** Makes pictures of the current size. */
+export function createPictures(size: MediaSize): Pictures {
+  const tinyPictures = createTinyPictures();
+  const current = (): Pictures => (size.tiny ? tinyPictures : fullPictures);
+  return {
+    draw: (drawing) => current().draw(drawing),
+    measure: (input) => current().measure(input),
+    edit: (...edit) => current().edit(...edit),
+    upscale: (...upscale) => current().upscale(...upscale),
+    cutOut: (...cut) => current().cutOut(...cut),
+  };
+}
+
 /**
  * Makes the same 64×64 PNG for every request, because a benchmark measures the gateway and not
  * sharp.
  */
-export function createTinyPictures(): Pictures {
+function createTinyPictures(): Pictures {
   const size = { width: 64, height: 64 };
   let made: Promise<Media> | undefined;
   const tiny = async () =>

@@ -3,7 +3,7 @@
  * repeated.
  */
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { seedOf } from './media.ts';
+import { seedOf, type MediaSize } from './media.ts';
 import { readSound } from './probe.ts';
 
 /** An MP3 encoding of constant bit rate. */
@@ -86,13 +86,13 @@ async function encodeLoop(
   return { frames: packets.map(({ data }) => data), frameSeconds: packets[0].duration };
 }
 
-/** Makes tones; the tiny kind, for benchmarks, returns the same tone for every name. */
-export function createTones({ tiny }: { tiny: boolean }) {
+/** Makes tones; the tiny kind returns the same tone for every name. */
+export function createTones(size: MediaSize) {
   const loops = new Map<string, Loop>();
   let encoder: Promise<Encoder> | undefined;
 
   const loopOf = async (tone: Tone): Promise<Loop> => {
-    const pitch = tiny ? 0 : seedOf(tone.name) % pitches;
+    const pitch = size.tiny ? 0 : seedOf(tone.name) % pitches;
     const key = [tone.timbre, pitch, tone.format.sampleRate, tone.format.bitrateKbps].join('/');
     const ready = await (encoder ??= createMp3Encoder());
     const loop = loops.get(key) ?? (await encodeLoop(ready, tone, pitch));

@@ -3,20 +3,21 @@ import { randomBytes } from 'node:crypto';
 import { CallRefusedError, type Dialect } from '../calls/call.ts';
 import { callRoutes, type CallServerOptions } from '../calls/serve-call.ts';
 import type { Route } from '../http.ts';
-import { createTinyPictures, fullPictures } from '../media/pictures.ts';
+import type { MediaSize } from '../media/media.ts';
+import { createPictures } from '../media/pictures.ts';
 import { failure, wording } from './failures.ts';
 import { editEndpoint, generationEndpoint } from './images.ts';
 
 interface OpenAiOptions extends CallServerOptions {
   /** Key of `Authorization: Bearer …`. */
   apiKey: string;
-  tinyMedia: boolean;
+  mediaSize: MediaSize;
 }
 
 /** OpenAI's routes. */
 export function openAiRoutes(options: OpenAiOptions): Route[] {
-  const { apiKey, tinyMedia } = options;
-  const pictures = tinyMedia ? createTinyPictures() : fullPictures;
+  const { apiKey, mediaSize } = options;
+  const pictures = createPictures(mediaSize);
   const dialect: Dialect = {
     createRequestId: () => `req_${randomBytes(16).toString('hex')}`,
     isAuthorized: ({ headers }) => headers.authorization === `Bearer ${apiKey}`,
