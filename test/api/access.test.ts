@@ -6,12 +6,11 @@ import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
 const limit = 60;
 const gateway = useGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) }, settled: 'last' });
-/** The base URL of a second API process over the same database. */
+/** The base URL of a second API over the same database. */
 let other: string;
 
 beforeAll(async () => {
-  const { port } = await gateway.spawn('api', { API_PORT: '0' });
-  other = `http://127.0.0.1:${port}`;
+  other = await gateway.secondApi();
 });
 
 const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>

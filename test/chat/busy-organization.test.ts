@@ -1,5 +1,5 @@
 /**
- * An organization with chats in several processes at once is charged for each once, and never above
+ * An organization with chats in several APIs at once is charged for each once, and never above
  * its balance.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -10,8 +10,7 @@ import { settledChatOf, settledChatsOf } from './chat-account.ts';
 const gateway = useGateway();
 let bases: string[];
 beforeAll(async () => {
-  const { port } = await gateway.spawn('api', { API_PORT: '0' });
-  bases = [gateway.url, `http://127.0.0.1:${port}`];
+  bases = [gateway.url, await gateway.secondApi()];
 });
 
 async function chat(caller: TestCaller, content: string, base = gateway.url): Promise<number> {
@@ -28,7 +27,7 @@ async function chat(caller: TestCaller, content: string, base = gateway.url): Pr
   return answer.status;
 }
 
-/** Sends chats through both processes, twenty at once. */
+/** Sends chats through both APIs, twenty at once. */
 async function chats(count: number, caller: TestCaller, content: string): Promise<number[]> {
   const statuses: number[] = [];
   let begun = 0;

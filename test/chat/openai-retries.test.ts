@@ -116,14 +116,11 @@ describe('OpenAI’s client does not retry', () => {
   });
 
   it('more than 60 requests a minute: it throws its RateLimitError', async () => {
-    const { port } = await gateway.spawn('api', {
-      API_PORT: '0',
-      RATE_LIMIT_PER_MINUTE: '1',
-    });
+    const limitedUrl = await gateway.secondApi({ RATE_LIMIT_PER_MINUTE: '1' });
     const caller = await newCaller();
     const client = new OpenAI({
       apiKey: caller.key,
-      baseURL: `http://127.0.0.1:${port}/api/v1`,
+      baseURL: `${limitedUrl}/api/v1`,
       maxRetries: 0,
     });
     const failures: unknown[] = [];
