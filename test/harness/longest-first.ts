@@ -1,47 +1,22 @@
 /**
- * The order of the test files: the slowest start first, so that no core waits for a single slow
- * file at the end of the run.
+ * The order of the test files: the longest first, so that no core waits for a single long file at
+ * the end of the run.
  */
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import type { FileCost } from './file-costs.ts';
 
-/** The slowest files of a run on two cores. */
-const longest = [
-  'runbooks/gateway',
-  'runbooks/servers',
-  'api/schemathesis',
-  'api/wide-bodies',
-  'cli/studio',
-  'docs/snippets',
-  'clients/python',
-  'bench/bench',
-  'faults/restores',
-  'faults/outages',
-  'faults/slice',
-  'api/crash',
-  'chat/hardness',
-  'workflows/branches',
-  'console/callers',
-  'console/account',
-  'console/operator',
-  'api/failures',
-  'spec/spec-lines',
-  'clients/typescript',
-  'api/operators',
-  'api/keyed-requests',
-  'clients/generated',
-  'chat/endings',
-  'chat/disconnects',
-  'workflows/record',
-  'stack/local-stack',
-];
+const root = join(import.meta.dirname, '..', '..');
+const costs = JSON.parse(readFileSync(join(root, '.ci/costs.json'), 'utf8')) as {
+  [file: string]: FileCost | undefined;
+};
 
-/** Sequencer that starts the longest test files first; the others follow in the order found. */
+/** Sequencer that sorts test files by their recorded wall time; files without one come first. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification): number => {
-      const known = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
-      return known === -1 ? longest.length : known;
-    };
-    return files.toSorted((a, b) => place(a) - place(b));
+    const wallMs = ({ moduleId }: TestSpecification): number =>
+      costs[relative(root, moduleId)]?.wallMs ?? Infinity;
+    return files.toSorted((a, b) => wallMs(b) - wallMs(a) || 0);
   }
 }
