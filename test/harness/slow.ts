@@ -50,12 +50,14 @@ export const slowFiles = [
   'test/workflows/payload-encryption.test.ts',
   'test/workflows/record.test.ts',
   'test/workflows/replay-command.test.ts',
-  // Measurements, wide bodies, and the sandbox as vendors' clients see it.
+  // Measurements, wide bodies, agent frameworks, and the sandbox as vendors' clients see it.
   'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
+  'test/chat/client-loops.test.ts',
   'test/sandbox/elevenlabs-client.test.ts',
+  'test/sandbox/fal-client.test.ts',
   'test/sandbox/openai-images-client.test.ts',
   'test/storage/container-bombs.test.ts',
 ];

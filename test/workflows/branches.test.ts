@@ -24,6 +24,7 @@ import {
   type ScriptedJob,
   type ScriptedJobs,
 } from '../harness/scripted-jobs.ts';
+import { isWhole } from '../harness/slow.ts';
 
 let scripted: ScriptedJobs;
 beforeAll(async () => {
@@ -990,7 +991,7 @@ describeJobs('a job with several calls', () => {
   });
 
   // Results of parallel calls arrive in any order and grouping; a replay may have another one.
-  it.each(Array.from({ length: 8 }, (_, seed) => seed))(
+  it.each(Array.from({ length: isWhole ? 8 : 3 }, (_, seed) => seed))(
     'runs calls in parallel although some change provider, wait or fail (%i)',
     async (seed) => {
       const routes = [scripted.route('fal'), scripted.route('openai')];
