@@ -211,7 +211,7 @@ describe('an invalid request', () => {
 
   it('above 20 MB is refused, and a body of 8 MB is accepted', async () => {
     const large = await chat({ ...valid, messages: say(`[[words:2]]${'x'.repeat(8_000_000)}`) });
-    expect(large.status).toBe(200);
+    expect(large).toMatchObject({ status: 200, body: { content: expect.any(String) } });
     const answer = await chat({ ...valid, messages: say('x'.repeat(21 * 1024 * 1024)) });
     expect([answer.status, answer.body.error]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
   });
