@@ -181,22 +181,3 @@ export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
     refusalsMax: routeIndex === call.routes.length - 1 ? lastRouteRefusalsMax : refusalsMax,
   };
 }
-
-/** Calculates the micro-credits to charge for the delivered outputs; at most the plan's price. */
-export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): number {
-  return plan.calls.reduce((sum, call) => {
-    if (!wasOfUse(plan, outputs, call.index)) return sum;
-    const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
-    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro - discountMicro;
-  }, 0);
-}
-
-/**
- * Returns whether a call is charged: a call whose result other calls use is charged only if they
- * all delivered.
- */
-function wasOfUse(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
-  return plan.calls
-    .filter((call) => call.inputFrom?.callIndex === callIndex)
-    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
-}

@@ -1,19 +1,13 @@
 /**
- * The sweeper. For each open reservation that is due, it checks in Temporal whether a workflow
- * still owns it, and settles the reservations of terminated, deleted or lost workflows.
+ * The sweeper: settles what crashes have left open, deletes what has expired, and starts what was
+ * not started.
  */
 import type { Client } from '@temporalio/client';
-import { sql } from 'slonik';
-import { z } from 'zod';
-import { workflowOf } from '../jobs/records/job-owner.ts';
-import { releaseLostJob } from '../activities/release.ts';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
-import { withCorrelation } from '../platform/correlation.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { forEachAlone } from '../platform/isolation.ts';
-import { workflowIdOf } from '../jobs/contract.ts';
+import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';
 
 interface SweeperDeps {
   config: Config;
@@ -40,32 +34,6 @@ const emptyReport = {
 /** Result of one pass. */
 type SweepReport = typeof emptyReport;
 
-const due = z.object({
-  id: z.string(),
-  organization_id: z.string(),
-  /** Time since the sweeper first found the reservation without a workflow, or past its time. */
-  missing_for_ms: z.number().nullable(),
-  /** Delay of this check. */
-  late_ms: z.number(),
-  /** Time from start to deadline; null for a reservation without a job. */
-  time_ms: z.number().nullable(),
-  /** Time since the deadline; negative before it. */
-  overdue_ms: z.number().nullable(),
-});
-type Due = z.infer<typeof due>;
-
-/**
- * Time for which a workflow must be missing before its reservation is released, because a server
- * that is being restored may not return it for a short time.
- */
-const missingGraceMs = 30_000;
-/**
- * Number of checks that pass, in addition to the job's own duration, before an overdue workflow is
- * terminated.
- */
-const overdueChecks = 30;
-/** Time limit of a request to Temporal about one workflow. */
-const requestTimeoutMs = 5000;
 /**
  * Retention of Idempotency-Keys, longer than the 24 hours that callers are promised and than any
  * job.
@@ -97,7 +65,11 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('copies', () => services.copies.sweep());
   await step('claims', () => forgetClaims(services.pool));
   await step('account notices', () => services.accountNotices.make());
-  await step('reservations', () => sweepReservations(deps, report));
+  await step('reservations', async () => {
+    const { skipped, ...decisions } = await sweepReservations(deps);
+    Object.assign(report, decisions);
+    report.skipped += skipped;
+  });
   await step('webhooks', async () => {
     const { done, skipped } = await deps.webhookRelay.resume();
     report.webhooks = done;
@@ -105,29 +77,6 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   });
   await step('server', deps.prepareServer);
   return report;
-}
-
-/**
- * Checks each due reservation, in a random order, so that reservations whose check fails do not
- * block the others.
- */
-async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promise<void> {
-  const { pool, logger } = deps.services;
-  const entries = await pool.any(sql.type(due)`
-    SELECT r.id, r.organization_id,
-      (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS missing_for_ms,
-      (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS late_ms,
-      (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS time_ms,
-      (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS overdue_ms
-    FROM reservation r LEFT JOIN job j ON j.id = r.id
-    WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
-    ORDER BY random() LIMIT 100`);
-  const decideOne = (entry: Due): Promise<void> =>
-    withCorrelation(idsOf(entry), async () => {
-      report[await decide(deps, entry)] += 1;
-    });
-  const { skipped } = await forEachAlone(entries, decideOne, { subject: 'reservation', logger });
-  report.skipped += skipped;
 }
 
 async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
@@ -148,66 +97,4 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
       SELECT organization_id, idempotency_key FROM idempotency_claim
       WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
       ORDER BY created_at LIMIT 1000)`);
-}
-
-async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
-  const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const { state: owner } = await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
-    workflowOf(deps.client, entry.id),
-  );
-  if (owner === 'running') {
-    const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
-    if (!isOverdue || !isGivenUp(deps.config, entry)) {
-      await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
-      return 'extended';
-    }
-    await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
-      deps.client.workflow
-        .getHandle(workflowIdOf(entry.id))
-        .terminate('past its time, and nothing moved it'),
-    );
-    await release(deps, entry);
-    return 'released';
-  }
-  const graceMs = Math.min(missingGraceMs, ttlMs);
-  if (owner === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
-    const delayMs = entry.missing_for_ms === null ? graceMs : 1000;
-    await postpone(deps, entry, { delayMs, missing: true });
-    return 'missing';
-  }
-  await release(deps, entry);
-  return 'released';
-}
-
-/**
- * Returns whether an overdue job has had its whole duration once more since a check first found it
- * overdue. The job gets this time because an operator may have reset it. A late check follows an
- * outage in which no job could be settled, so it does not end a job.
- */
-function isGivenUp(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
-  const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
-  const againMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecks * ttlMs;
-  return late_ms < ttlMs && (missing_for_ms ?? 0) > againMs;
-}
-
-function idsOf({ id }: Due): { jobId: string; workflowId: string } {
-  return { jobId: id, workflowId: workflowIdOf(id) };
-}
-
-async function postpone(
-  deps: SweeperDeps,
-  entry: Due,
-  until: { delayMs: number; missing: boolean },
-): Promise<void> {
-  await deps.services.pool.query(command`UPDATE reservation SET
-    expires_at = clock_timestamp() + ${until.delayMs} * interval '1 millisecond',
-    owner_missing_at =
-      CASE WHEN ${until.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END
-    WHERE id = ${entry.id} AND state = 'reserved'`);
-}
-
-async function release(deps: SweeperDeps, entry: Due): Promise<void> {
-  const { id, organization_id: organizationId } = entry;
-  const settled = await releaseLostJob(deps.services.ledger, { organizationId, id });
-  deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');
 }

@@ -18,7 +18,8 @@ import {
   type JobOutcome,
   type WebhookDelivery,
 } from '../jobs/contract.ts';
-import { chargeMicroOf, type CallOutputs, type JobPlan } from '../jobs/job-plan.ts';
+import { chargeMicroOf } from '../jobs/charge-rule.ts';
+import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import { publicErrorOf } from './public-errors.ts';
 import { creditsOf } from './row-texts.ts';

@@ -75,7 +75,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     message,
   });
   if (call.state === 'waiting' || call.state === 'refused') {
-    return found('not_sent', `${call.provider} certainly did not take it`);
+    return found('not_sent', `${call.provider} did not accept it`);
   }
   if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
   if (!provider?.queue || !operation) {

@@ -101,7 +101,8 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
   const reasons: string[] = [];
   if (owner === null)
     reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
-  else if (owner.state === 'missing') reasons.push('workflow gone: Temporal knows none of this id');
+  else if (owner.state === 'missing')
+    reasons.push('workflow missing: Temporal has no workflow with this id');
   else if (owner.state === 'closed') {
     reasons.push(`workflow ended (${owner.status}) without settling`);
   }
@@ -109,8 +110,8 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
     const since = ago(work.ownerMissingAtMs);
     reasons.push(
       owner?.state === 'running'
-        ? `the sweeper found it past its time ${since}, and ends it if nothing moves it`
-        : `the sweeper found no workflow ${since} and releases soon`,
+        ? `the sweeper found it overdue ${since}, and terminates its workflow later`
+        : `the sweeper found no workflow ${since}, and releases it soon`,
     );
   }
   if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
@@ -135,12 +136,12 @@ function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) =>
     case 'begun':
       return `call ${number}: its submit to ${provider} began ${ago(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number}, outcome unknown: ${provider} never answered the submit of ${ago(call.sinceMs)}`;
+      return `call ${number}, outcome unknown: ${provider} sent no response to the submit of ${ago(call.sinceMs)}`;
     case 'refused':
       return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
     case 'accepted':
       return verifying
-        ? `call ${number}, outcome unknown: ${provider}${named} gave no verdict; last checked ${ago(call.updatedAtMs)}`
+        ? `call ${number}, outcome unknown: ${provider}${named} reported no outcome; last checked ${ago(call.updatedAtMs)}`
         : `call ${number} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
       return `call ${number}: ${call.state}`;

@@ -1,7 +1,7 @@
 /** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
 import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
-import { chargeMicroOf } from '../../jobs/job-plan.ts';
+import { chargeMicroOf } from '../../jobs/charge-rule.ts';
 import type { JobPlan, OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 
 const film: StoredArtifact = {

@@ -216,7 +216,7 @@ describe('a job', () => {
     });
     await expect
       .poll(async () => (await operators.read('/stuck?olderThanSeconds=0')).data[0]?.reasons)
-      .toContain('workflow gone: Temporal knows none of this id');
+      .toContain('workflow missing: Temporal has no workflow with this id');
     expect((await operators.write(`/jobs/${jobId}/resettle`)).body.data.decision).toBe('taken_up');
     await operators.untilSeenDone(jobId);
     const done = await gateway.untilDone(jobId);

@@ -267,7 +267,7 @@ describe('studio admin', () => {
     expect([unknown, notifications].map(({ stdout }) => stdout)).toEqual(
       Array.from({ length: 2 }, () => '(none)\n'),
     );
-    expect(looked.stdout).toMatch(/^ *1 +fal +not_sent +fal certainly did not take it$/m);
+    expect(looked.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept it$/m);
     const refused = await admin(['resettle', jobId, ...why]);
     expect(refused.stderr).toContain('JOB_RUNNING');
     expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);

@@ -133,14 +133,14 @@ const money: Fault[] = [
   },
   {
     name: 'more units are charged than were requested',
-    file: 'jobs/job-plan.ts',
+    file: 'jobs/charge-rule.ts',
     original: 'Math.min(delivered, call.quantity)',
     planted: 'delivered',
     tests: ['test/activities/output-check.test.ts'],
   },
   {
     name: 'failed calls of a job are charged',
-    file: 'jobs/job-plan.ts',
+    file: 'jobs/charge-rule.ts',
     original: 'const { delivered = 0, discountMicro = 0 }',
     planted: 'const { delivered = call.quantity, discountMicro = 0 }',
     tests: ['test/activities/output-check.test.ts'],
