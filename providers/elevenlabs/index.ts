@@ -6,7 +6,6 @@
  */
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
 import { FormData } from 'undici';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
@@ -19,19 +18,12 @@ import {
   refusedFields,
   requestIdOf,
 } from '../error-responses.ts';
-import {
-  createExchange,
-  providerAgent,
-  readJson,
-  sendCall,
-  type ProviderAnswer,
-} from '../provider-http.ts';
+import { createExchange, providerAgent, sendCall, type ProviderAnswer } from '../provider-http.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { defineProvider } from '../provider-definition.ts';
 import type { Provider, ProviderResult } from '../provider.ts';
-import { readDetailedSong } from './detailed-song.ts';
 import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
-import { transcriptOf } from './transcript.ts';
+import { readAudio, readPlan, readSong, readTranscript } from './results.ts';
 
 interface ElevenlabsOptions {
   apiKey: string;
@@ -46,9 +38,6 @@ interface ElevenlabsOptions {
  * joined.
  */
 const audioQuery = '?output_format=mp3_44100_128';
-/** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
-const planBytesMax = 48 * 1024;
-const transcriptBytesMax = 16 * 1024 * 1024;
 
 /**
  * Endpoint of ElevenLabs: its path, the form of its body, and the function that reads its response.
@@ -186,62 +175,6 @@ async function createForm(
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
     throw new ProviderFailure('not_accepted', 'the file cannot be read now', { cause });
-  }
-}
-
-function readAudio(response: ProviderAnswer): Promise<ProviderResult> {
-  return Promise.resolve({ outputs: [{ kind: 'stream', stream: response.body }], data: null });
-}
-
-async function readSong(response: ProviderAnswer): Promise<ProviderResult> {
-  const { audio, title, lyrics } = await readDetailedSong(response);
-  return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
-}
-
-const planShape = z.object({
-  positive_global_styles: z.array(z.string()),
-  negative_global_styles: z.array(z.string()),
-  sections: z.array(
-    z.object({
-      section_name: z.string(),
-      positive_local_styles: z.array(z.string()),
-      negative_local_styles: z.array(z.string()),
-      duration_ms: z.number(),
-      lines: z.array(z.string()),
-    }),
-  ),
-});
-
-async function readPlan(response: ProviderAnswer): Promise<ProviderResult> {
-  const parsed = planShape.safeParse(await readPaidJson(response, planBytesMax));
-  if (!parsed.success) throw new ProviderFailure('failed', 'the provider responded without a plan');
-  return { outputs: [], data: parsed.data };
-}
-
-async function readTranscript(response: ProviderAnswer): Promise<ProviderResult> {
-  const transcript = transcriptOf(await readPaidJson(response, transcriptBytesMax));
-  if (!transcript) {
-    throw new ProviderFailure('failed', 'the provider responded without a transcript');
-  }
-  const { language, durationSeconds } = transcript;
-  const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
-  return {
-    outputs: [{ kind: 'stream', stream }],
-    data: { language, durationSeconds },
-    seconds: durationSeconds,
-  };
-}
-
-/**
- * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does
- * not send it again.
- * @throws ProviderFailure `failed`
- */
-async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise<unknown> {
-  try {
-    return await readJson(response.body, bytesMax);
-  } catch (cause) {
-    throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
   }
 }
 

@@ -68,9 +68,11 @@ export async function createEditForm(
     const [first] = pictures;
     if (mask && first) form.set('mask', await openAsBlob(await writeMask(mask, first)), 'mask.png');
     return { form, discard };
-  } catch (error) {
+  } catch (cause) {
     await discard();
-    throw error;
+    if (cause instanceof ProviderFailure) throw cause;
+    // Nothing was sent, so the outcome of the call is not unknown.
+    throw new ProviderFailure('not_accepted', 'the form of the edit cannot be made now', { cause });
   }
 }
 

@@ -1,0 +1,72 @@
+/** Results in the responses of ElevenLabs: audio, songs, composition plans and transcripts. */
+import { Readable } from 'node:stream';
+import { z } from 'zod';
+import { ProviderFailure } from '../../domain/provider-failure.ts';
+import type { ProviderResult } from '../provider.ts';
+import { readJson, type ProviderAnswer } from '../provider-http.ts';
+import { readDetailedSong } from './detailed-song.ts';
+import { transcriptOf } from './transcript.ts';
+
+/** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
+const planBytesMax = 48 * 1024;
+const transcriptBytesMax = 16 * 1024 * 1024;
+
+/** Returns the audio of a response as a stream. */
+export function readAudio(response: ProviderAnswer): Promise<ProviderResult> {
+  return Promise.resolve({ outputs: [{ kind: 'stream', stream: response.body }], data: null });
+}
+
+/** Reads a song with its title and lyrics. @throws ProviderFailure `failed` */
+export async function readSong(response: ProviderAnswer): Promise<ProviderResult> {
+  const { audio, title, lyrics } = await readDetailedSong(response);
+  return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
+}
+
+const planShape = z.object({
+  positive_global_styles: z.array(z.string()),
+  negative_global_styles: z.array(z.string()),
+  sections: z.array(
+    z.object({
+      section_name: z.string(),
+      positive_local_styles: z.array(z.string()),
+      negative_local_styles: z.array(z.string()),
+      duration_ms: z.number(),
+      lines: z.array(z.string()),
+    }),
+  ),
+});
+
+/** Reads a composition plan. @throws ProviderFailure `failed` */
+export async function readPlan(response: ProviderAnswer): Promise<ProviderResult> {
+  const parsed = planShape.safeParse(await readPaidJson(response, planBytesMax));
+  if (!parsed.success) throw new ProviderFailure('failed', 'the provider responded without a plan');
+  return { outputs: [], data: parsed.data };
+}
+
+/** Reads a transcript. @throws ProviderFailure `failed` */
+export async function readTranscript(response: ProviderAnswer): Promise<ProviderResult> {
+  const transcript = transcriptOf(await readPaidJson(response, transcriptBytesMax));
+  if (!transcript) {
+    throw new ProviderFailure('failed', 'the provider responded without a transcript');
+  }
+  const { language, durationSeconds } = transcript;
+  const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
+  return {
+    outputs: [{ kind: 'stream', stream }],
+    data: { language, durationSeconds },
+    seconds: durationSeconds,
+  };
+}
+
+/**
+ * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does
+ * not send it again.
+ * @throws ProviderFailure `failed`
+ */
+async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise<unknown> {
+  try {
+    return await readJson(response.body, bytesMax);
+  } catch (cause) {
+    throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
+  }
+}
