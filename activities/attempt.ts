@@ -28,9 +28,8 @@ export async function attemptInSlot<Outcome>(
   }
   slots.set(provider, free() - 1);
   try {
-    const since = new Date().toISOString();
     const limit = activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
-    return await attempt(run, { refusalsMax, detail: { provider, since, ...limit } });
+    return await attempt(run, { refusalsMax, detail: { provider, ...limit } });
   } finally {
     slots.set(provider, free() + 1);
   }
@@ -43,8 +42,11 @@ interface AttemptOptions {
    * is a local activity, is not counted.
    */
   refusalsMax?: number;
-  /** Detail of the heartbeats, which the Temporal UI shows while the activity is pending. */
-  detail?: { provider: string; since: string; providerLimitSeconds?: number };
+  /**
+   * Detail of the heartbeats, which the Temporal UI shows while the activity is pending, with the
+   * time at which the attempt began.
+   */
+  detail?: { provider: string; providerLimitSeconds?: number };
 }
 
 /** Runs one attempt with heartbeats. @throws ApplicationFailure */
@@ -53,7 +55,11 @@ export async function attempt<Outcome>(
   { refusalsMax = Infinity, detail }: AttemptOptions = {},
 ): Promise<Outcome> {
   const context = Context.current();
-  const beat = setInterval(() => context.heartbeat(detail), heartbeatIntervalMs);
+  const since = new Date().toISOString();
+  const beat = setInterval(
+    () => context.heartbeat(detail && { ...detail, since }),
+    heartbeatIntervalMs,
+  );
   try {
     return await run();
   } catch (error) {

@@ -30,7 +30,8 @@ export function createCallActivities(deps: ProviderCallDeps) {
   }
   return {
     submit: inSlot(submit),
-    adopt: (task: CallTask) => attempt(() => adopt(deps, task)),
+    adopt: (task: CallTask) =>
+      attempt(() => adopt(deps, task), { detail: { provider: task.route.provider } }),
     awaitResume: (routes: CallTask[]) => awaitResume(deps, routes),
     check: inSlot(check),
     store: inSlot(store),

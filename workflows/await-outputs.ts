@@ -56,7 +56,7 @@ export async function awaitOutputs(
     ({ waiting } = follows);
     for (const action of follows.actions) {
       if (action === 'give_up') {
-        throw failed('OUTCOME_UNKNOWN', 'the provider gave no verdict after the deadline');
+        throw failed('OUTCOME_UNKNOWN', 'the provider reported no outcome after the deadline');
       }
       await (action === 'cancel' ? cancel(running, operation) : markVerifying(running));
     }

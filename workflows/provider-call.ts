@@ -6,7 +6,7 @@ import { CancellationScope, condition } from '@temporalio/workflow';
 import { callTaskOf, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
 import { failed, failureOf } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
-import type { RunningCall, RunningJob } from './running-job.ts';
+import { refuseIfOver, type RunningCall, type RunningJob } from './running-job.ts';
 import { stepOf } from './step.ts';
 import { run } from './steps.ts';
 import { submit } from './submit.ts';
@@ -51,7 +51,7 @@ async function tryRoutes(
   let refusal = 'no route is configured';
   const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
-    refuseIfCanceled(job);
+    refuseIfOver(job);
     const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
@@ -67,15 +67,8 @@ async function tryRoutes(
     if (job.paused.has(route.provider)) paused.push(running);
   }
   if (paused.length > 0) return { kind: 'paused', paused };
-  refuseIfCanceled(job);
+  refuseIfOver(job);
   throw failed('PROVIDER_ERROR', refusal);
-}
-
-/** Ends a call that no provider has accepted if the job is canceled. */
-function refuseIfCanceled({ signals }: RunningJob): void {
-  if (signals.cancelRequested) {
-    throw failed('CANCELED', 'canceled before a provider accepted it');
-  }
 }
 
 /** Waits until an operator resumes one of the paused providers. The activity fails until then. */
@@ -103,10 +96,7 @@ async function awaitResume(
       ]),
     );
     scope.cancel();
-    refuseIfCanceled(job);
-    if (Date.now() >= deadlineAtMs) {
-      throw failed('DEADLINE_EXCEEDED', 'the provider was paused for too long');
-    }
+    refuseIfOver(job);
   }
   for (const provider of providers) paused.delete(provider);
 }

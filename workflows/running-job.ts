@@ -1,5 +1,6 @@
 /** State of a running job and of one of its calls. */
 import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
+import { failed } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
 
@@ -21,4 +22,17 @@ export interface RunningCall extends RunningJob {
   call: PlannedCall;
   route: CallRoute;
   task: CallTask;
+}
+
+/**
+ * Ends a call that no provider has accepted if the job is canceled or its deadline has passed.
+ * @throws ApplicationFailure CANCELED or DEADLINE_EXCEEDED
+ */
+export function refuseIfOver({ signals, deadlineAtMs }: RunningJob): void {
+  if (signals.cancelRequested) {
+    throw failed('CANCELED', 'canceled before a provider accepted it');
+  }
+  if (Date.now() >= deadlineAtMs) {
+    throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
+  }
 }

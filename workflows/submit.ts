@@ -10,7 +10,7 @@ import { searchAttributes } from '../jobs/contract.ts';
 import { failed, failureOf } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { callPrefix } from './row-texts.ts';
-import type { RunningCall } from './running-job.ts';
+import { refuseIfOver, type RunningCall } from './running-job.ts';
 import { stepOf } from './step.ts';
 import { run, runAsActivity } from './steps.ts';
 
@@ -54,12 +54,9 @@ async function send(running: RunningCall): Promise<SubmitOutcome> {
     }
     const adopted = await adopt(running);
     if (adopted.kind !== 'not_sent') return adopted;
-    if (running.signals.cancelRequested) {
-      throw failed('CANCELED', 'canceled before a provider accepted it');
-    }
-    if (Date.now() >= running.deadlineAtMs) break;
+    refuseIfOver(running);
   }
-  throw failed('DEADLINE_EXCEEDED', 'the call could not be sent in time');
+  throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
 }
 
 /** Reads the outcome of an earlier submit of the call. */

@@ -409,7 +409,7 @@ describeJobs('after the deadline', () => {
         status: 'failed',
         error: {
           code: 'OUTCOME_UNKNOWN',
-          message: 'the provider gave no verdict after the deadline',
+          message: 'the provider reported no outcome after the deadline',
         },
       }),
     ]);
@@ -422,6 +422,17 @@ describeJobs('after the deadline', () => {
     const end = await job.end();
     expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'release']);
     expect(end.failure?.type).toBe('PROVIDER_ERROR');
+  });
+
+  it('no further route is used', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(async () => {
+      await sleep(1500);
+      throw failure('refused');
+    });
+    const job = await scripted.start({ submit }, { ...twoRoutes(), deadlineMs: 1000 });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+    expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
   it('a call that still waits for a worker of its provider is not sent', async () => {
