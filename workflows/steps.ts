@@ -39,13 +39,13 @@ export async function run<Outcome>(
   attempt: Attempt<Outcome>,
 ): Promise<Outcome> {
   if (isFirstLocal(job, step)) {
-    const options = {
+    const activities = proxyLocalActivities<JobActivities>({
       scheduleToCloseTimeout: firstAttemptMaxMs,
       retry: { maximumAttempts: 1 },
       summary: step.summary,
-    };
+    });
     try {
-      return await attempt(proxyLocalActivities<JobActivities>(options));
+      return await attempt(activities);
     } catch (error) {
       await beforeRetry(job, step, error);
     }
