@@ -72,9 +72,12 @@ function report(error: unknown): number {
   return 1;
 }
 
-/** Formats an error response: one line, and a line for each invalid field. */
-function formatError({ code, message, requestId, details }: StudioError): string {
+/** Formats an error response: one line, and a line for each field that the message omits. */
+function formatError({ code, message, status, requestId, details }: StudioError): string {
+  if (status === 401) return `${code}: the key is not valid, was revoked or has expired`;
   const request = requestId === null ? '' : ` (request ${requestId})`;
-  const fields = details.map((detail) => `\n  ${detail.path}: ${detail.message}`);
-  return `${code}${message === code ? '' : `: ${message}${request}`}${fields.join('')}`;
+  const fields = details
+    .map((detail) => `${detail.path}: ${detail.message}`)
+    .filter((field) => field !== message);
+  return [message === code ? code : `${code}: ${message}${request}`, ...fields].join('\n  ');
 }

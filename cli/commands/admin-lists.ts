@@ -28,6 +28,14 @@ export const providerColumns: Columns = {
   open: 'open',
 };
 
+/** Makes a column that shows seconds with two decimals. */
+function secondsColumn(path: string): Columns[string] {
+  return (row) => {
+    const seconds = toCell(row, path);
+    return typeof seconds === 'number' ? Number(seconds.toFixed(2)) : null;
+  };
+}
+
 const lists: readonly List[] = [
   {
     name: 'ledger <organizationId>',
@@ -158,8 +166,8 @@ const lists: readonly List[] = [
       ...providerColumns,
       'calls, 15 min': 'recent.calls',
       failed: 'recent.failed',
-      'median s': 'recent.medianSeconds',
-      '95% s': 'recent.slowSeconds',
+      'median s': secondsColumn('recent.medianSeconds'),
+      '95% s': secondsColumn('recent.slowSeconds'),
     },
   },
   {

@@ -46,7 +46,8 @@ export function addOrganizationCommands(org: Command): void {
   addListing({
     as: 'operator',
     command: org
-      .command('ls')
+      .command('list')
+      .alias('ls')
       .description('list organizations, newest first')
       .option('--status <status>', 'active or suspended')
       .option('--name <text>', 'only organizations whose name contains this text'),
@@ -78,7 +79,7 @@ export function addUserCommands(users: Command): void {
   });
   addListing({
     as: 'operator',
-    command: users.command('ls <organizationId>').description('list users'),
+    command: users.command('list <organizationId>').alias('ls').description('list users'),
     path: (id) => `/organizations/${id}/users`,
     columns: { ...userColumns, keys: 'keys' },
     isWhole: true,
@@ -104,7 +105,7 @@ export function addKeyCommands(keys: Command): void {
   });
   addListing({
     as: 'operator',
-    command: keys.command('ls <userId>').description('list the keys of a user'),
+    command: keys.command('list <userId>').alias('ls').description('list the keys of a user'),
     path: (userId) => `/users/${userId}/keys`,
     columns: keyColumns,
     isWhole: true,

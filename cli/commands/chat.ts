@@ -35,6 +35,9 @@ export function modelsCommand(): Command {
       const matching = body.models.filter(({ id, name }) =>
         terms.every((term) => `${id} ${name}`.toLowerCase().includes(term.toLowerCase())),
       );
+      if (matching.length === 0) {
+        session.output.note('No chat model matches. To search the Studio models, add --studio.');
+      }
       session.output.show(terms.length > 0 ? matching : raw, () =>
         table(
           matching.map(({ id, name, cost, limit }) => ({

@@ -11,7 +11,7 @@ export function filesCommand(): Command {
   addListing({
     as: 'caller',
     command: files
-      .command('list', { isDefault: true })
+      .command('list')
       .alias('ls')
       .description('list files, newest first')
       .option('--kind <kind>', 'artifact or upload'),

@@ -1,4 +1,4 @@
-/** `studio jobs ls|get|watch|cancel|timeline|deliveries|redeliver`. */
+/** `studio jobs list|get|watch|cancel|timeline|deliveries|redeliver`. */
 import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
@@ -95,7 +95,8 @@ function addJobList(jobs: Command): void {
   addListing({
     as: 'caller',
     command: jobs
-      .command('ls', { isDefault: true })
+      .command('list')
+      .alias('ls')
       .description('list jobs, newest first')
       .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
       .option('--type <type>', 'for example imageGenerate')

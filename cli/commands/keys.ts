@@ -1,4 +1,4 @@
-/** `studio keys ls|create|show|limit|rotate|revoke`. */
+/** `studio keys list|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { toCell, toCells, readList, type Columns, type Fields, list, table } from '../output.ts';
@@ -91,7 +91,7 @@ const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimi
 export function keysCommand(): Command {
   const keys = new Command('keys').description('list, create and revoke your API keys');
   addAction({
-    command: keys.command('ls').description('list the keys'),
+    command: keys.command('list').alias('ls').description('list the keys'),
     path: () => path,
     bare: true,
     text: (answer) => keyTable(readList(answer, 'keys')),

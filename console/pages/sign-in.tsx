@@ -23,6 +23,7 @@ export function SignIn() {
   };
   return (
     <main className="sign-in">
+      <title>Sign in · Studio Gateway</title>
       <div className="card stack">
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>

@@ -1,10 +1,16 @@
 /** Texts for people instead of identifiers. */
 
+/** Splits a job type into its parts: `imageRemoveBackground` → `Image`, `remove background`. */
+export function splitType(type: string): { kind: string; action: string } {
+  const [first = '', ...rest] = wordsOf(type);
+  const kind = first === 'sfx' ? 'Sound effect' : first.charAt(0).toUpperCase() + first.slice(1);
+  return { kind, action: rest.join(' ') };
+}
+
 /** Converts a job type: `imageRemoveBackground` → `Image · remove background`. */
 export function typeText(type: string): string {
-  const [first = '', ...rest] = splitType(type);
-  const kind = first === 'sfx' ? 'Sound effect' : first.charAt(0).toUpperCase() + first.slice(1);
-  return rest.length === 0 ? kind : `${kind} · ${rest.join(' ')}`;
+  const { kind, action } = splitType(type);
+  return action === '' ? kind : `${kind} · ${action}`;
 }
 
 /**
@@ -12,11 +18,11 @@ export function typeText(type: string): string {
  * `image/remove-background`.
  */
 export function typePath(type: string): string {
-  const [first = '', ...rest] = splitType(type);
+  const [first = '', ...rest] = wordsOf(type);
   return `${first}/${rest.join('-')}`;
 }
 
-const splitType = (type: string): string[] =>
+const wordsOf = (type: string): string[] =>
   type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
 
 /** Converts an identifier to words: `job.cancel_asked` → `job cancel asked`. */

@@ -72,6 +72,7 @@ function Menu({ isCaller }: { isCaller: boolean }) {
     .toSorted((one, other) => other.path.length - one.path.length)[0];
   return (
     <nav aria-label="Pages">
+      <title>{`${here?.name ?? 'Console'} · Studio Gateway`}</title>
       <ul>
         {shown.map((page) => (
           <MenuItem key={page.path} page={page} isCurrent={page === here} />
@@ -106,7 +107,7 @@ function SignOut() {
   const signOut = useSignOut();
   return (
     <>
-      {data?.operator && <p className="dim">Operator: {data.operator.name}</p>}
+      {data?.operator && <p className="who dim">Operator: {data.operator.name}</p>}
       <button type="button" className="quiet" onClick={() => signOut.mutate()}>
         Sign out
       </button>

@@ -39,9 +39,11 @@ export function useNow(intervalMs: number): number {
   return nowMs;
 }
 
-/** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`. */
+/** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`, `2 h 7 min`. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 10) return `${minutes} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

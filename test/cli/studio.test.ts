@@ -99,12 +99,12 @@ describe('studio jobs', () => {
     const other = (JSON.parse(second.stdout) as { data: { jobId: string } }).data.jobId;
     expect((await mine(`jobs cancel ${other}`)).status).toBe(0);
     expect((await mine(`jobs watch ${other}`)).status).toBe(1);
-    const listed = await mine('jobs ls');
+    const listed = await mine('jobs list');
     const [head, first, last] = listed.stdout.split('\n');
     expect(head).toMatch(/^JOB +TYPE +MODEL +STATUS +CREDITS +BILLING +CREATED +ERROR$/);
     expect(first).toMatch(new RegExp(`^${other} .* canceled +0 +released`));
     expect(last).toMatch(new RegExp(`^${jobId} .* completed +3.9 +charged`));
-    const paged = await mine('jobs ls --limit 1 --json');
+    const paged = await mine('jobs list --limit 1 --json');
     expect(JSON.parse(paged.stdout)).toMatchObject({ data: [{ jobId: other }], hasMore: true });
     expect((await mine('jobs get job_1')).stderr).toContain('JOB_NOT_FOUND');
   });
@@ -120,7 +120,7 @@ describe('studio keys and usage', () => {
     const key = /gk_live_\w+/.exec(made.stdout)?.[0] ?? '';
     const keyId = /key_[0-9a-f]{32}/.exec(made.stdout)?.[0] ?? '';
     expect(made.stdout).toMatch(/it is not shown again/);
-    const listed = await mine('keys ls');
+    const listed = await mine('keys list');
     expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
     expect(listed.stdout).not.toContain(key);
     const asNew = await studio(
@@ -158,16 +158,16 @@ describe('studio keys and usage', () => {
     await mine('image a lighthouse');
     const painted = await mine('image a tagged tree --tag team=x --tag env=live --json');
     const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
-    const tagged = await mine('jobs --tag team=x --model nano-banana');
+    const tagged = await mine('jobs list --tag team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
     expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +1 +done +1 .*  fal /m);
     const listed = await mine('files list --kind artifact');
     expect(listed.stdout).toContain(tree);
     expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
-    expect((await mine('files')).stdout).not.toContain(tree);
+    expect((await mine('files list')).stdout).not.toContain(tree);
     expect(await mine(`files delete file_${'0'.repeat(32)}`)).toMatchObject({ status: 1 });
-    expect((await mine('jobs ls --tag team=y')).stdout).toBe('(none)\n');
-    expect((await mine('jobs --tag team')).status).toBe(2);
+    expect((await mine('jobs list --tag team=y')).stdout).toBe('(none)\n');
+    expect((await mine('jobs list --tag team')).status).toBe(2);
     const sums = await mine('usage --by model,metadata.team');
     expect(sums.stdout).toMatch(/MODEL +METADATA\.TEAM +REQUESTS +CREDITS/);
     expect(sums.stdout).toMatch(/^nano-banana +x +1 +3\.9 +0 +0$/m);

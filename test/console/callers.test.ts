@@ -144,9 +144,11 @@ describeInBrowser('the console of a caller', () => {
         await page.goto(`${gateway.url}/console/${path}`);
         await page.getByRole('heading', { level: 1 }).waitFor();
         await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+        expect(await page.title()).toMatch(/^\w.* · Studio Gateway$/);
         if (path === 'playground/image/generate') {
           const box = await page.getByRole('button', { name: 'Generate' }).boundingBox();
           expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
+          await page.getByText('Credits: 3.9 per image').waitFor();
         }
         expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
         expect(await page.evaluate(cutOff)).toEqual([]);

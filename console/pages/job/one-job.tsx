@@ -21,13 +21,21 @@ import { ProviderRequests } from './provider-requests.tsx';
 /** Shows a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
   const { data: job, error } = useQuery(jobQuery(jobId));
-  if (error) return <ErrorMessage error={error} />;
-  if (!job) return <Loading />;
   return (
     <>
       <p>
         <Link href="/jobs">← Jobs</Link>
       </p>
+      <ErrorMessage error={error} />
+      {!job && !error && <Loading />}
+      {job && <JobSections job={job} />}
+    </>
+  );
+}
+
+function JobSections({ job }: { job: Job }) {
+  return (
+    <>
       <div className="head">
         <h1>{typeText(job.type)}</h1>
         <State name={job.status} />
@@ -37,7 +45,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
       <div className="two job">
         <div className="stack">
           <JobResult job={job} />
-          <Request jobId={jobId} />
+          <Request jobId={job.jobId} />
         </div>
         <div className="stack">
           <section className="card first">

@@ -3,29 +3,32 @@ import type { Schemas } from '../../gateway/client.ts';
 import { exactText } from '../../parts/amounts.tsx';
 import { toTitle } from '../playground/capability.ts';
 
-/** Describes a price: `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
+/**
+ * Describes a price in credits: `3.9 per image`,
+ * `15 (resolution 1K or 2K), 30 (resolution 4K) per image`.
+ */
 export function priceText(price: readonly Schemas['PriceRule'][]): string {
   return price.map(priceRuleText).join(', plus ');
 }
 
 function priceRuleText({ unit, pixels, rows }: Schemas['PriceRule']): string {
-  const choices = rows.map(({ when, pixelsMax, credits }) => {
-    const conditions = [
-      ...Object.entries(when).map(([field, value]) => conditionText(field, value)),
-      ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`]),
-    ];
+  const choices = [...Map.groupBy(rows, ({ credits }) => credits)].map(([credits, same]) => {
+    const conditions = same.map(conditionText).filter(Boolean);
     const amount = exactText(credits);
-    return conditions.length === 0 ? amount : `${amount} (${conditions.join(', ')})`;
+    return conditions.length === 0 ? amount : `${amount} (${conditions.join(' or ')})`;
   });
   const size = pixels?.each ? ` and ${megapixels(pixels.each)}` : '';
-  return `${choices.join(' or ')} per ${unit}${size}`;
+  return `${choices.join(', ')} per ${unit}${size}`;
 }
 
-function conditionText(field: string, value: string | number | boolean): string {
-  const title = toTitle(field).toLowerCase();
-  return typeof value === 'boolean'
-    ? `${value ? 'with' : 'without'} ${title}`
-    : `${title} ${value}`;
+function conditionText({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]): string {
+  const fields = Object.entries(when).map(([field, value]) => {
+    const text = value === true ? 'on' : value === false ? 'off' : value;
+    return `${toTitle(field).toLowerCase()} ${text}`;
+  });
+  return [...fields, ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`])].join(
+    ', ',
+  );
 }
 
 const megapixels = (pixels: number): string =>

@@ -56,7 +56,7 @@ export const studioColumns: readonly Column<StudioRow>[] = [
         {priceText(price)}
         <br />
         <span className="dim">
-          e. g. <Credits amount={example.credits} /> {exampleText(example)}
+          Example: <Credits amount={example.credits} /> {exampleText(example)}
         </span>
       </>
     ),
@@ -79,12 +79,12 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   );
 }
 
-/** Describes the values of an example that decide its price. */
+/** Lists the values of an example that decide its price: `(number of images 2)`. */
 function exampleText({ request, input }: StudioRow['model']['example']): string {
   const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);
-  if (input) parts.push(`an input of ${input.width} × ${input.height}, ${input.durationSeconds} s`);
-  return parts.length === 0 ? '' : `for ${parts.join(', ')}`;
+  if (input) parts.push(`input ${input.width} × ${input.height}, ${input.durationSeconds} s`);
+  return parts.length === 0 ? '' : `(${parts.join(', ')})`;
 }
 
 function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterRule']> }) {

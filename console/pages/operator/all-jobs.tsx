@@ -6,12 +6,13 @@ import { usePages } from '../../gateway/pages.ts';
 import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { typeText } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { SearchField } from '../../parts/search-field.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Ago } from '../../parts/times.tsx';
-import { JobLink, OrganizationLink, TypeAndModel } from './links.tsx';
+import { JobLink, OrganizationLink } from './links.tsx';
 import { providersQuery } from './providers-query.ts';
 
 const limit = 20;
@@ -24,15 +25,30 @@ const textFilters = [
 const filterNames = ['search', 'status', 'provider', 'after', ...textFilters.map(([name]) => name)];
 
 const columns: Column<OperatorSchemas['JobLine']>[] = [
-  { title: 'Job', cell: ({ jobId, prompt }) => <JobLink id={jobId} prompt={prompt} /> },
+  {
+    title: 'Job',
+    cell: ({ jobId, prompt, type }) => (
+      <>
+        <JobLink id={jobId} prompt={prompt} />
+        <span className="dim block">{typeText(type)}</span>
+      </>
+    ),
+  },
   {
     title: 'Organization',
     cell: ({ organizationId, organizationName }) => (
       <OrganizationLink id={organizationId} name={organizationName} />
     ),
   },
-  { title: 'Type', cell: ({ type, model }) => <TypeAndModel type={type} model={model} /> },
-  { title: 'Provider', cell: ({ provider }) => provider },
+  {
+    title: 'Model',
+    cell: ({ model, provider }) => (
+      <>
+        {model}
+        <span className="dim block">{provider}</span>
+      </>
+    ),
+  },
   {
     title: 'Status',
     cell: ({ status, errorCode }) => (

@@ -16,17 +16,35 @@ type Entry = OperatorSchemas['LedgerEntry'];
 const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release', 'refund'];
 const isNumber = true;
 const columns: Column<Entry>[] = [
-  { title: 'Entry', isNumber, cell: ({ sequence }) => sequence },
-  { title: 'Time', cell: ({ createdAt }) => <Moment at={createdAt} /> },
-  { title: 'Kind', cell: ({ kind }) => kind },
-  { title: 'Job or chat', cell: ({ reservationId }) => <Reservation id={reservationId} /> },
-  { title: 'Balance', isNumber, cell: ({ postedChange }) => <Change amount={postedChange} /> },
-  { title: 'Reserved', isNumber, cell: ({ reservedChange }) => <Change amount={reservedChange} /> },
-  { title: 'Balance after', isNumber, cell: ({ postedAfter }) => <Credits amount={postedAfter} /> },
   {
-    title: 'Reserved after',
+    title: 'Time',
+    cell: ({ createdAt, sequence }) => (
+      <>
+        <Moment at={createdAt} />
+        <span className="dim block">entry {sequence}</span>
+      </>
+    ),
+  },
+  {
+    title: 'Kind',
+    cell: ({ kind, reservationId }) => (
+      <>
+        {kind}
+        <span className="block">
+          <Reservation id={reservationId} />
+        </span>
+      </>
+    ),
+  },
+  {
+    title: 'Balance',
     isNumber,
-    cell: ({ reservedAfter }) => <Credits amount={reservedAfter} />,
+    cell: ({ postedChange, postedAfter }) => <Change by={postedChange} to={postedAfter} />,
+  },
+  {
+    title: 'Reserved',
+    isNumber,
+    cell: ({ reservedChange, reservedAfter }) => <Change by={reservedChange} to={reservedAfter} />,
   },
   { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
@@ -66,16 +84,19 @@ export function Ledger({ organizationId }: { organizationId: string }) {
 }
 
 function Reservation({ id }: { id: string | null }) {
-  if (id === null) return '–';
+  if (id === null) return null;
   return id.startsWith('job_') ? <JobLink id={id} /> : <IdTail id={id} />;
 }
 
-function Change({ amount }: { amount: number }) {
-  if (amount === 0) return '–';
+/** Shows the change of an amount, and the amount after it. */
+function Change({ by, to }: { by: number; to: number }) {
   return (
     <>
-      {amount > 0 && '+'}
-      <Credits amount={amount} />
+      {by > 0 && '+'}
+      {by === 0 ? '–' : <Credits amount={by} />}
+      <span className="amount dim block">
+        <Credits amount={to} /> after
+      </span>
     </>
   );
 }

@@ -6,7 +6,7 @@ import { typeText } from '../../parts/names.ts';
 /** Links to a job by its prompt, or by the end of its id. */
 export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
   return (
-    <Link href={`/operator/jobs/${id}`} title={id}>
+    <Link href={`/operator/jobs/${id}`} className="two-lines" title={prompt ?? id}>
       {prompt ?? <IdTail id={id} />}
     </Link>
   );

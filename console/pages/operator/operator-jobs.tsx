@@ -54,8 +54,9 @@ const stuckColumns: Column<StuckWork>[] = [
     cell: ({ id, kind, type, model }) => (
       <>
         {kind === 'studio' ? <JobLink id={id} /> : <IdTail id={id} />}
-        <br />
-        <TypeAndModel type={type} model={model} />
+        <p>
+          <TypeAndModel type={type} model={model} />
+        </p>
       </>
     ),
   },
@@ -111,8 +112,9 @@ const unknownColumns: Column<UnknownOutcome>[] = [
     cell: ({ jobId, type, model }) => (
       <>
         <JobLink id={jobId} />
-        <br />
-        <TypeAndModel type={type} model={model} />
+        <p>
+          <TypeAndModel type={type} model={model} />
+        </p>
       </>
     ),
   },

@@ -8,7 +8,15 @@ import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { typeText } from '../../parts/names.ts';
 import { Credits, Money } from '../../parts/amounts.tsx';
-import { makeBody, listFields, type Capability, type Field, type Values } from './capability.ts';
+import { priceText } from '../models/price-text.ts';
+import {
+  findModel,
+  makeBody,
+  listFields,
+  type Capability,
+  type Field,
+  type Values,
+} from './capability.ts';
 import { CopyAs } from './copy-as.tsx';
 import { readDraft, storeDraft } from './draft.ts';
 import { SchemaField } from './fields.tsx';
@@ -54,7 +62,9 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   return (
     <form onSubmit={submit} className="card" aria-label={typeText(capability.type)}>
       {show(required)}
-      {common.length + advanced.length > 0 && <p className="optional">Optional</p>}
+      {required.length > 0 && common.length + advanced.length > 0 && (
+        <p className="optional">Optional</p>
+      )}
       {show(common)}
       {advanced.length > 0 && (
         <details open={isOpen}>
@@ -92,7 +102,6 @@ const commonNames = new Set([
   'prompt',
   'text',
   'audioUrl',
-  'fileId',
 ]);
 
 /** Groups fields: required, optional and always visible, and folded. */
@@ -144,7 +153,7 @@ function RunRow({
             credits at most <Money credits={data.data.credits} />
           </>
         ) : (
-          <span className="dim">{denial ?? 'The price appears when the form is complete.'}</span>
+          <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
         )}
       </p>
       <ActionButton type="submit" className="primary" disabled={isPending} disabledReason={denial}>
@@ -152,6 +161,14 @@ function RunRow({
       </ActionButton>
     </div>
   );
+}
+
+/** Shows the price list of the chosen model, until the form is complete and has a price. */
+function ListPrice({ capability, body }: { capability: Capability; body: Values }) {
+  const model = findModel(capability, body);
+  return model
+    ? `Credits: ${priceText(model.price)}`
+    : 'The price appears when the form is complete.';
 }
 
 function useDenial({ scope }: Capability): string | null {

@@ -42,7 +42,7 @@ export const endpointName = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');
 
 /** Returns the model that the values select. */
-function findModel({ models, request }: Capability, values: Values): Model | undefined {
+export function findModel({ models, request }: Capability, values: Values): Model | undefined {
   const { properties = {} }: FieldSchema = request;
   return models.find(({ selectedBy }) =>
     Object.entries(selectedBy).every(
@@ -122,6 +122,7 @@ const titleWords: Record<string, string> = {
   urls: 'URLs',
   id: 'ID',
   ms: '(ms)',
+  seconds: '(seconds)',
   num: 'number of',
 };
 

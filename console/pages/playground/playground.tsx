@@ -7,6 +7,7 @@ import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
 import { jobQuery } from '../job/job-query.ts';
+import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
 import { endpointName, type Capability } from './capability.ts';
@@ -28,30 +29,38 @@ export default function Playground({ name }: { name: string }) {
   );
 }
 
-/** Lists the endpoints by medium: `image/remove-background` is `remove background` of `image`. */
-function Endpoints({
-  capabilities,
-  current,
-}: {
+interface EndpointsProps {
   capabilities: readonly Capability[];
   current: Capability;
-}) {
-  const groups = Map.groupBy(capabilities, (each) => endpointName(each).split('/')[0] ?? '');
+}
+
+/** Links to each kind of media, and to the actions of the current kind. */
+function Endpoints({ capabilities, current }: EndpointsProps) {
+  const kindOf = ({ type }: Capability): string => splitType(type).kind;
+  const kinds = Map.groupBy(capabilities, kindOf);
   return (
     <nav className="capabilities" aria-label="Endpoints">
-      <ul>
-        {[...groups].map(([kind, group]) => (
-          <li key={kind} className="tabs">
-            <strong>{kind}</strong>
-            {group.map((each) => (
-              <Link
-                key={each.type}
-                href={`/playground/${endpointName(each)}`}
-                aria-current={each === current ? 'page' : undefined}
-              >
-                {endpointName(each).split('/').slice(1).join(' ').replaceAll('-', ' ')}
-              </Link>
-            ))}
+      <ul className="tabs">
+        {[...kinds].map(([kind, [first]]) => (
+          <li key={kind}>
+            <Link
+              href={`/playground/${first && endpointName(first)}`}
+              aria-current={kind === kindOf(current) ? 'true' : undefined}
+            >
+              {kind}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <ul className="tabs">
+        {kinds.get(kindOf(current))?.map((each) => (
+          <li key={each.type}>
+            <Link
+              href={`/playground/${endpointName(each)}`}
+              aria-current={each === current ? 'page' : undefined}
+            >
+              {splitType(each.type).action}
+            </Link>
           </li>
         ))}
       </ul>

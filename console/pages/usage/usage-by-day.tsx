@@ -4,7 +4,7 @@ import { useMemo, useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useAddressQuery } from '../../parts/address-query.ts';
-import { SelectField, plainOptions } from '../../parts/fields.tsx';
+import { SelectField } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { DayTable, Totals } from './day-tables.tsx';
@@ -17,10 +17,15 @@ const periods = [
   [90, '90 days'],
   [365, '1 year'],
 ] as const;
-const splits = ['model', 'key', 'type'] as const;
+const splits = [
+  ['', 'None'],
+  ['model', 'Model'],
+  ['key', 'Key'],
+  ['type', 'Type'],
+] as const;
 const shapes = [
-  ['stacked', 'stacked bars'],
-  ['lines', 'lines'],
+  ['stacked', 'Stacked bars'],
+  ['lines', 'Lines'],
 ] as const;
 const path = '/api/v1/usage/summary';
 
@@ -28,7 +33,7 @@ const path = '/api/v1/usage/summary';
 export function UsageByDay() {
   const [search, change] = useAddressQuery();
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
-  const split = splits.find((each) => each === search.get('by')) ?? null;
+  const split = splits.find(([name]) => name === search.get('by'))?.[0] || null;
   const shape: Shape = search.get('shape') === 'lines' ? 'lines' : 'stacked';
   const query = { groupBy: split ? `day,${split}` : 'day', after: periodStart(days) };
   const csv = `${path}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
@@ -49,7 +54,7 @@ export function UsageByDay() {
         />
         <SelectField
           label="Split by"
-          options={[['', 'None'], ...plainOptions(splits)]}
+          options={splits}
           value={split ?? ''}
           change={(name) => change('by', name)}
         />
