@@ -30,7 +30,7 @@ export function addOperatorCommands(operators: Command): void {
   });
   addListing({
     as: 'operator',
-    command: operators.command('list').alias('ls').description('list operators, newest first'),
+    command: operators.command('list').description('list operators, newest first'),
     path: () => '/operators',
     columns: {
       operator: 'operatorId',

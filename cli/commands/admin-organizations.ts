@@ -47,7 +47,6 @@ export function addOrganizationCommands(org: Command): void {
     as: 'operator',
     command: org
       .command('list')
-      .alias('ls')
       .description('list organizations, newest first')
       .option('--status <status>', 'active or suspended')
       .option('--name <text>', 'only organizations whose name contains this text'),
@@ -79,7 +78,7 @@ export function addUserCommands(users: Command): void {
   });
   addListing({
     as: 'operator',
-    command: users.command('list <organizationId>').alias('ls').description('list users'),
+    command: users.command('list <organizationId>').description('list users'),
     path: (id) => `/organizations/${id}/users`,
     columns: { ...userColumns, keys: 'keys' },
     isWhole: true,
@@ -105,7 +104,7 @@ export function addKeyCommands(keys: Command): void {
   });
   addListing({
     as: 'operator',
-    command: keys.command('list <userId>').alias('ls').description('list the keys of a user'),
+    command: keys.command('list <userId>').description('list the keys of a user'),
     path: (userId) => `/users/${userId}/keys`,
     columns: keyColumns,
     isWhole: true,

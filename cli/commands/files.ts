@@ -12,7 +12,6 @@ export function filesCommand(): Command {
     as: 'caller',
     command: files
       .command('list')
-      .alias('ls')
       .description('list files, newest first')
       .option('--kind <kind>', 'artifact or upload'),
     path: () => path,

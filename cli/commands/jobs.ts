@@ -96,7 +96,6 @@ function addJobList(jobs: Command): void {
     as: 'caller',
     command: jobs
       .command('list')
-      .alias('ls')
       .description('list jobs, newest first')
       .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
       .option('--type <type>', 'for example imageGenerate')

@@ -91,7 +91,7 @@ const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimi
 export function keysCommand(): Command {
   const keys = new Command('keys').description('list, create and revoke your API keys');
   addAction({
-    command: keys.command('list').alias('ls').description('list the keys'),
+    command: keys.command('list').description('list the keys'),
     path: () => path,
     bare: true,
     text: (answer) => keyTable(readList(answer, 'keys')),

@@ -30,6 +30,9 @@ const admin = (args: string[]) =>
   });
 const why = ['--actor', 'olga', '--reason', 'ticket 7'];
 
+/** Message after a response 401. */
+const unauthorized = 'studio: Unauthorized: the key is not valid, was revoked or has expired\n';
+
 describe('studio image', () => {
   it('generates an image, shows the progress, and saves the file', async () => {
     const path = join(directory, 'lighthouse.png');
@@ -124,7 +127,7 @@ describe('studio keys and usage', () => {
     expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
     expect(listed.stdout).not.toContain(key);
     const asNew = await studio(
-      ['keys', 'ls', '--json', '--api-key', key, '--api-url', gateway.url],
+      ['keys', 'list', '--json', '--api-key', key, '--api-url', gateway.url],
       {},
     );
     expect((JSON.parse(asNew.stdout) as { keys: object[] }).keys).toHaveLength(2);
@@ -132,8 +135,8 @@ describe('studio keys and usage', () => {
     const rotated = await mine(`keys rotate ${keyId} --overlap 0s`);
     expect(rotated.status).toBe(0);
     expect(
-      (await studio(['keys', 'ls', '--api-key', key, '--api-url', gateway.url], {})).stderr,
-    ).toBe('studio: Unauthorized\n');
+      (await studio(['keys', 'list', '--api-key', key, '--api-url', gateway.url], {})).stderr,
+    ).toBe(unauthorized);
     const newId = /key_[0-9a-f]{32}/.exec(rotated.stdout)?.[0] ?? '';
     expect((await mine(`keys revoke ${newId}`)).stdout).toBe(`revoked ${newId}\n`);
     expect(await mine(`keys revoke ${newId}`)).toMatchObject({ status: 1 });
@@ -200,9 +203,9 @@ describe('studio admin', () => {
     expect((await as(ann)('image a lighthouse')).status).toBe(0);
 
     const [orgs, users, keys, ledger, jobs, open, window, audit] = await Promise.all([
-      admin(['org', 'ls']),
-      admin(['user', 'ls', organizationId]),
-      admin(['key', 'ls', user['userId'] ?? '']),
+      admin(['org', 'list']),
+      admin(['user', 'list', organizationId]),
+      admin(['key', 'list', user['userId'] ?? '']),
       admin(['ledger', organizationId]),
       admin(['jobs', '--org', organizationId]),
       admin(['reservations', '--org', organizationId]),
@@ -240,7 +243,7 @@ describe('studio admin', () => {
     expect((await as(ann)('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
     await admin(['org', 'activate', organizationId, ...why]);
     await admin(['key', 'revoke', key['keyId'] ?? '', ...why]);
-    expect((await as(ann)('usage')).stderr).toBe('studio: Unauthorized\n');
+    expect((await as(ann)('usage')).stderr).toBe(unauthorized);
     const actions = await admin(['actions', '--org', organizationId]);
     expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(11);
   });
@@ -315,9 +318,9 @@ describe('studio admin', () => {
     expect((await asPaul('operator', 'create', 'x', '--reason', 'r')).stderr).toContain(
       'FORBIDDEN',
     );
-    expect((await admin(['operator', 'ls'])).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
+    expect((await admin(['operator', 'list'])).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
     expect((await admin(['operator', 'revoke', operatorId, ...why])).status).toBe(0);
-    expect((await asPaul('operator', 'whoami')).stderr).toBe('studio: Unauthorized\n');
+    expect((await asPaul('operator', 'whoami')).stderr).toBe(unauthorized);
   });
 
   it('requires a reason, and rejects a caller’s key', async () => {
@@ -327,7 +330,7 @@ describe('studio admin', () => {
     const stranger = await studio(['admin', 'audit', '--admin-key', gateway.caller.key], {
       STUDIO_API_URL: gateway.url,
     });
-    expect(stranger).toMatchObject({ status: 1, stderr: 'studio: Unauthorized\n' });
+    expect(stranger).toMatchObject({ status: 1, stderr: unauthorized });
   });
 });
 

@@ -3,6 +3,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
+import { installPython } from '../../dev/stack/tools.ts';
 
 /** Time limit of an installation, because the first run downloads the tools. */
 export const installMs = 900_000;
@@ -19,6 +20,19 @@ export async function installing(install: () => Promise<unknown>): Promise<Insta
     if (process.env['CI']) throw error;
     return { missing: `cannot be installed: ${String(error).slice(0, 300)}` };
   }
+}
+
+/** Installs Python's frameworks; returns the path of their Python. */
+export async function installPythonFrameworks(): Promise<string> {
+  const packages = [
+    'anthropic==2.13.0',
+    'instructor==1.17.0',
+    'litellm==1.106.2',
+    // The newest version that all of them accept.
+    'openai==2.54.0',
+    'openai-agents==0.20.0',
+  ];
+  return join(await installPython('python-frameworks', packages), 'python');
 }
 
 /** Makes an empty folder for one run of a test. */

@@ -6,17 +6,17 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** A fenced block. */
 export interface Block {
-  /** From the root of the project. */
+  /** Path from the root of the project. */
   file: string;
-  /** Where it begins, the first line being 1. */
+  /** Line of its start, from 1. */
   line: number;
   language: string;
   text: string;
-  /** The block after it, when that is `json` or `text`: what it prints. */
+  /** Expected output: the next block, if it is `json` or `text`. */
   prints: Block | null;
 }
 
-/** README.md, those of the clients, and everything under docs/. */
+/** Lists README.md, those of the clients, and the pages of docs/. */
 export async function documents(): Promise<string[]> {
   const inDocs = await readdir(`${root}docs`, { recursive: true });
   const pages = inDocs.filter((name) => name.endsWith('.md')).toSorted();
@@ -24,7 +24,7 @@ export async function documents(): Promise<string[]> {
   return ['README.md', ...clients, ...pages.map((name) => `docs/${name}`)];
 }
 
-/** The blocks of one document, in order. */
+/** Reads the blocks of a document, in order. */
 export async function blocksOf(file: string): Promise<Block[]> {
   const lines = (await readFile(root + file, 'utf8')).split('\n');
   const blocks: Block[] = [];

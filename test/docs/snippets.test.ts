@@ -1,28 +1,28 @@
 /**
- * Runs every block of README.md and docs/ that a reader can copy, in the order of its page, in one
- * terminal for each page. The `json` or `text` block after a block is its expected output; `…`
- * matches any text.
+ * Runs each code block of README.md and docs/, in the order of its page, in one terminal for each
+ * page. The `json` or `text` block after a block is its expected output; `…` matches any text.
  */
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
-import { installing, installMs, installTypescriptClient } from '../clients/installed.ts';
+import {
+  installing,
+  installMs,
+  installPythonFrameworks,
+  installTypescriptClient,
+} from '../clients/installed.ts';
+import { installPython } from '../../dev/stack/tools.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { blocksOf, documents, type Block } from './markdown.ts';
 import { runInTerminal } from './terminal.ts';
 
-const run = promisify(execFile);
-
-/** Pages about incidents; the first page of them is run here. */
+/** Pages about incidents, except their overview. */
 const runbooks = (await documents()).filter((file) => /^docs\/runbooks\/(?!README)/.test(file));
 
-/** What cannot be run here, each with its reason. The list may only shrink: a stale entry fails. */
+/** Blocks that cannot run here, with reasons. An entry without a block fails the last test. */
 const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'README.md',
@@ -79,26 +79,24 @@ const notRun: { file: string; begins: string; reason: string }[] = [
 ];
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-/** Packages of Python's blocks by page: the OpenAI SDK, and `httpx` for our own client. */
-const pythonPackages = ['openai==3.54.0', 'httpx==0.28.1'];
-/** Frameworks that need an older OpenAI SDK. */
-const frameworkPackages: Record<string, string[]> = {
-  'docs/frameworks.md': ['litellm==1.106.2', 'instructor==1.17.0', 'openai==2.54.0'],
-};
-const pythonOf = (packages: readonly string[]): string =>
-  join(root, '.cache', `python-${packages.join('-').replaceAll('==', '-')}`);
-/** Below the project, so that its packages are found; its name is not in anybody's way. */
+/** Installs the packages of a page's Python blocks; returns the path of their Python. */
+async function installPackages(file: string): Promise<string> {
+  if (file === 'docs/frameworks.md') return installPythonFrameworks();
+  // `httpx` is for our own client.
+  return join(await installPython('python-sdk', ['openai==3.54.0', 'httpx==0.28.1']), 'python');
+}
+/** Folder of this run; below the project, so that blocks find its packages. */
 const place = join(root, '.cache', `snippets-${process.pid}`);
 
 let gateway: TestGateway;
-/** Why the blocks with our client for TypeScript cannot be run; null: they can. */
+/** Reason why the blocks with our TypeScript client cannot run; null if they can. */
 let withoutClient: string | null = null;
 
 beforeAll(async () => {
   await mkdir(place, { recursive: true });
   const installingClient = installing(() => installTypescriptClient(place));
   [gateway, { missing: withoutClient }] = await Promise.all([
-    // As `npm start` begins: the documents tell what is left of it.
+    // The balance of `npm start`, because the documents show what remains of it.
     startGateway({ credits: 10_000, latencyMs: 20 }),
     installingClient,
   ]);
@@ -108,23 +106,7 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-/** Installs packages of Python. Returns the reason why they cannot be installed; without a network, only CI fails. */
-async function installPython(packages: readonly string[]): Promise<string | null> {
-  const python = pythonOf(packages);
-  if (existsSync(join(python, 'complete'))) return null;
-  try {
-    await run('python3', ['-m', 'venv', python]);
-    const pip = join(python, 'bin', 'pip');
-    await run(pip, ['install', '--quiet', '--retries', '1', ...packages]);
-    await writeFile(join(python, 'complete'), '');
-    return null;
-  } catch (error) {
-    if (process.env['CI']) throw error;
-    return `${packages.join(' and ')} cannot be installed: ${String(error).slice(0, 200)}`;
-  }
-}
-
-/** Where a page's blocks run: what `npm start` leaves behind, and a picture of the reader's own. */
+/** Makes the folder of a page's blocks, with the files of `npm start` and a picture. */
 async function terminalFor(file: string): Promise<string> {
   const directory = join(place, file.replaceAll(/\W/g, '-'));
   await mkdir(join(directory, '.data'), { recursive: true });
@@ -136,7 +118,7 @@ async function terminalFor(file: string): Promise<string> {
   };
   await writeFile(join(directory, '.data', 'stack.json'), JSON.stringify(stack));
   await writeFile(join(directory, 'photo.png'), await discPicture(200, 150));
-  // README.md tells how to get it; the other pages take it as read.
+  // README.md sets these variables itself; the other pages expect them.
   const { caller, config } = gateway;
   const known =
     file === 'README.md' ? '' : `export KEY=${caller.key} ADMIN_API_KEY=${config.ADMIN_API_KEY}\n`;
@@ -144,25 +126,24 @@ async function terminalFor(file: string): Promise<string> {
   return directory;
 }
 
-const packagesOf = (file: string): readonly string[] => frameworkPackages[file] ?? pythonPackages;
-const commands: Record<string, (path: string, file: string) => string> = {
-  js: (path) => `node ${path}`,
-  ts: (path) => `node ${path}`,
-  python: (path, file) => `${pythonOf(packagesOf(file))}/bin/python ${path}`,
+const interpreters: Record<string, (file: string) => Promise<string> | string> = {
+  js: () => 'node',
+  ts: () => 'node',
+  python: installPackages,
 };
 
-/** Runs a block as its reader would; exported variables live on, as in a terminal. */
+/** Runs a block and returns its output; later blocks of the page have its exported variables. */
 async function runBlock(block: Block, directory: string): Promise<string> {
   const text = block.text.replaceAll('http://127.0.0.1:4000', gateway.url);
-  const program = commands[block.language];
+  const interpreter = interpreters[block.language];
   let script = text;
-  if (program) {
+  if (interpreter) {
     const path = join(
       directory,
       `line-${block.line}.${block.language === 'python' ? 'py' : 'mts'}`,
     );
     await writeFile(path, text);
-    script = program(path, block.file);
+    script = `${await interpreter(block.file)} ${path}`;
   }
   const { status, stdout, stderr } = await runInTerminal(
     `. ./env.sh\n${script}\nexport -p > env.sh`,
@@ -179,27 +160,27 @@ async function runBlock(block: Block, directory: string): Promise<string> {
   return stdout;
 }
 
-function expectPrinted(printed: string, said: Block): void {
-  const text = said.text.replaceAll('http://127.0.0.1:4000', gateway.url);
-  if (said.language === 'text') expect(withGaps(printed.trim(), text)).toBe(text);
+function expectPrinted(printed: string, expected: Block): void {
+  const text = expected.text.replaceAll('http://127.0.0.1:4000', gateway.url);
+  if (expected.language === 'text') expect(withGaps(printed.trim(), text)).toBe(text);
   else {
     const shape: unknown = JSON.parse(text);
     expect(withGaps(JSON.parse(printed), shape)).toEqual(shape);
   }
 }
 
-/** What was printed, with `…` where the document leaves something out. */
-function withGaps(printed: unknown, said: unknown): unknown {
-  if (typeof said === 'string' && typeof printed === 'string') {
-    const parts = said.split('…').map((part) => part.replaceAll(/[^\w\s]/g, String.raw`\$&`));
-    return new RegExp(`^${parts.join('[^]*')}$`).test(printed) ? said : printed;
+/** Returns the output with each text replaced by the expected text whose `…` match it. */
+function withGaps(printed: unknown, expected: unknown): unknown {
+  if (typeof expected === 'string' && typeof printed === 'string') {
+    const parts = expected.split('…').map((part) => part.replaceAll(/[^\w\s]/g, String.raw`\$&`));
+    return new RegExp(`^${parts.join('[^]*')}$`).test(printed) ? expected : printed;
   }
-  if (Array.isArray(said) && Array.isArray(printed)) {
-    return printed.map((value, index) => withGaps(value, said[index]));
+  if (Array.isArray(expected) && Array.isArray(printed)) {
+    return printed.map((value, index) => withGaps(value, expected[index]));
   }
-  if (!isObject(said) || !isObject(printed)) return printed;
+  if (!isObject(expected) || !isObject(printed)) return printed;
   return Object.fromEntries(
-    Object.entries(printed).map(([name, value]) => [name, withGaps(value, said[name])]),
+    Object.entries(printed).map(([name, value]) => [name, withGaps(value, expected[name])]),
   );
 }
 
@@ -208,7 +189,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 const runnable = new Set(['sh', 'bash', 'js', 'ts', 'python']);
-/** What shows and does not run. */
+/** Languages of blocks that are not run. */
 const shown = new Set(['', 'json', 'yaml', 'text', 'mermaid', 'sql']);
 const pages = await Promise.all(
   (await documents()).map(async (file) => [file, await blocksOf(file)] as const),
@@ -225,14 +206,16 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
     const hasPython = blocks.some(({ language }) => language === 'python');
     beforeAll(async () => {
       directory = await terminalFor(file);
-      if (hasPython) withoutPython = await installPython(packagesOf(file));
+      if (hasPython) {
+        ({ missing: withoutPython } = await installing(() => installPackages(file)));
+      }
     }, installMs);
 
     for (const block of blocks.filter(({ language }) => runnable.has(language))) {
       const title = `line ${block.line}: ${block.language}, ${block.text.split('\n')[0]}`;
       const reason = reasonOf(block);
       if (reason !== undefined) {
-        // Shown with its reason among the skipped, so that nobody believes that it ran.
+        // The report of the tests lists it as skipped, with the reason.
         it.skip(`${title} (${reason})`);
         continue;
       }
@@ -277,7 +260,7 @@ describe('the documents', () => {
 
   it('leave the ledger without a finding and without an open reservation', async () => {
     await gateway.api.services.chat.drained();
-    // A page may leave a job behind that nobody waits for.
+    // A page may start a job without waiting for its end.
     await expect
       .poll(() => gateway.database.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
       .toEqual([]);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compileCache } from '../../dev/stack/node-service.ts';
 
-/** What a script printed, and how it ended. */
+/** Output and exit status of a script; -1 if it was killed. */
 export interface Printed {
   status: number;
   stdout: string;
@@ -12,19 +12,19 @@ export interface Printed {
 }
 
 interface Terminal {
-  /** Where the script runs. */
+  /** Working directory of the script. */
   directory: string;
-  /** The folder whose `npm run …` are meant, with a slash at its end. */
+  /** Project whose npm scripts are run. */
   project: string;
   env: Record<string, string>;
 }
 
-/** Whatever hangs. */
+/** Time limit of a script. */
 const timeoutMs = 240_000;
 
 /**
- * `npm run studio --`, `audit`, `replay` and `temporal` without npm's start, a second each; and a refusal fails the
- * `curl` that sends it.
+ * Returns shell functions: `npm run studio` and others start without npm, which takes a second
+ * each, and `curl` fails after an error response.
  */
 function preludeOf(project: string): string {
   const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {

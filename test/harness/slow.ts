@@ -14,6 +14,7 @@ export const slowFiles = [
   'test/api/decoders.test.ts',
   'test/api/schemathesis.test.ts',
   'test/clients/generated.test.ts',
+  'test/clients/python-loops.test.ts',
   'test/clients/python.test.ts',
   'test/clients/typescript.test.ts',
   'test/console/account.test.ts',

@@ -34,9 +34,10 @@ interface EndpointsProps {
   current: Capability;
 }
 
+const kindOf = ({ type }: Capability): string => splitType(type).kind;
+
 /** Links to each kind of media, and to the actions of the current kind. */
 function Endpoints({ capabilities, current }: EndpointsProps) {
-  const kindOf = ({ type }: Capability): string => splitType(type).kind;
   const kinds = Map.groupBy(capabilities, kindOf);
   return (
     <nav className="capabilities" aria-label="Endpoints">

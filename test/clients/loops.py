@@ -1,0 +1,144 @@
+"""Tool loops of Python's clients: `loops.py <gateway url> <key> <model>` prints each answer as JSON.
+
+The model calls a tool twice and then answers; instructor reads structured answers. A rejected
+request raises an exception of the client, which ends the program.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+url, key, model = sys.argv[1:]
+# Without this setting, LiteLLM loads its price list from the network.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+import agents
+import anthropic
+import instructor
+import litellm
+import openai
+from pydantic import BaseModel
+
+QUESTION = "[[tool-rounds:2]] [[preface]] how is the tide"
+DESCRIPTION = "Returns the tide of a place."
+SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+FUNCTION = {"name": "look_up", "description": DESCRIPTION, "parameters": SCHEMA}
+TOOLS = [{"type": "function", "function": FUNCTION}]
+TURNS_MAX = 3
+
+client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+
+def look_up(place: str) -> str:
+    """Returns the tide of a place."""
+    return f"high at {place}"
+
+
+def run_chat_loop(complete) -> str:
+    """Runs a tool loop with OpenAI's chat format; `complete` sends the messages."""
+    messages = [{"role": "user", "content": QUESTION}]
+    for _ in range(TURNS_MAX):
+        message = complete(messages).choices[0].message
+        if not message.tool_calls:
+            return message.content
+        messages.append(message.model_dump(exclude_none=True))
+        for call in message.tool_calls:
+            content = look_up(**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    raise AssertionError(f"no answer after {TURNS_MAX} turns")
+
+
+def run_openai() -> str:
+    return run_chat_loop(
+        lambda messages: client.chat.completions.create(model=model, messages=messages, tools=TOOLS)
+    )
+
+
+def run_openai_responses() -> str:
+    tools = [{"type": "function", "strict": False, **FUNCTION}]
+    items = [{"role": "user", "content": QUESTION}]
+    for _ in range(TURNS_MAX):
+        response = client.responses.create(model=model, input=items, tools=tools, store=False)
+        calls = [item for item in response.output if item.type == "function_call"]
+        if not calls:
+            return response.output_text
+        items += [item.model_dump(exclude_none=True) for item in response.output]
+        for call in calls:
+            output = look_up(**json.loads(call.arguments))
+            items.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
+    raise AssertionError(f"no answer after {TURNS_MAX} turns")
+
+
+def run_anthropic() -> str:
+    claude = anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
+    tools = [{"name": "look_up", "description": DESCRIPTION, "input_schema": SCHEMA}]
+    messages = [{"role": "user", "content": QUESTION}]
+    for _ in range(TURNS_MAX):
+        message = claude.messages.create(
+            model=model, max_tokens=500, messages=messages, tools=tools
+        )
+        calls = [block for block in message.content if block.type == "tool_use"]
+        if not calls:
+            return "".join(block.text for block in message.content if block.type == "text")
+        messages.append({"role": "assistant", "content": message.content})
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": look_up(**call.input)}
+            for call in calls
+        ]
+        messages.append({"role": "user", "content": results})
+    raise AssertionError(f"no answer after {TURNS_MAX} turns")
+
+
+def run_litellm(provider: str, base: str) -> str:
+    return run_chat_loop(
+        lambda messages: litellm.completion(
+            model=f"{provider}/{model}",
+            api_base=base,
+            api_key=key,
+            messages=messages,
+            tools=TOOLS,
+            max_retries=0,
+        )
+    )
+
+
+class Tide(BaseModel):
+    height: float
+    place: str
+
+
+def run_instructor(mode: instructor.Mode) -> str:
+    """Reads a structured answer, whose schema is a tool in mode TOOLS."""
+    tide = instructor.from_openai(client, mode=mode).chat.completions.create(
+        model=model,
+        response_model=Tide,
+        messages=[{"role": "user", "content": "the tide"}],
+        max_retries=0,
+    )
+    return tide.place
+
+
+async def run_agents(model_class) -> str:
+    agents.set_tracing_disabled(True)
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as own:
+        agent = agents.Agent(
+            name="harbour",
+            model=model_class(model=model, openai_client=own),
+            tools=[agents.function_tool(look_up)],
+        )
+        return (await agents.Runner.run(agent, QUESTION, max_turns=TURNS_MAX)).final_output
+
+
+answers = {
+    "openai": run_openai(),
+    "openai, Responses API": run_openai_responses(),
+    "anthropic": run_anthropic(),
+    "litellm, openai/": run_litellm("openai", f"{url}/v1"),
+    "litellm, anthropic/": run_litellm("anthropic", url),
+    "instructor, TOOLS": run_instructor(instructor.Mode.TOOLS),
+    "instructor, JSON_SCHEMA": run_instructor(instructor.Mode.JSON_SCHEMA),
+    "openai-agents": asyncio.run(run_agents(agents.OpenAIResponsesModel)),
+    "openai-agents, chat completions": asyncio.run(run_agents(agents.OpenAIChatCompletionsModel)),
+}
+print(json.dumps(answers))
