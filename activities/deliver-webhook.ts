@@ -9,6 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
+import { startedJobOf } from '../jobs/contract.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -91,19 +92,25 @@ async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookEv
     const { type, createdAtMs, data } = await deps.accountNotices.read(name.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  const job = await deps.readJob(name.organizationId, name.subjectId);
-  assert(job && job.status !== 'open', 'a webhook is only sent for a job that has ended');
+  const startedJobId = startedJobOf(name.subjectId);
+  const job = await deps.readJob(name.organizationId, startedJobId ?? name.subjectId);
+  assert(job, 'a webhook is only sent for a job that exists');
+  const data = await deps.showJob(job);
+  if (startedJobId !== null) {
+    return { type: 'studio.job.started', timestamp: isoTime(job.started_at ?? Date.now()), data };
+  }
+  assert(job.status !== 'open', 'the end of a job is only sent after it has ended');
   return {
     type: `studio.job.${job.status}`,
-    timestamp: new Date(job.completed_at ?? Date.now()).toISOString(),
-    data: await deps.showJob(job),
+    timestamp: isoTime(job.completed_at ?? Date.now()),
+    data,
   };
 }
 
 async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookMessage> {
   const event = await eventOf(deps, name);
-  // A job ends once, so the message id depends on the job only, and receivers can discard
-  // duplicates.
+  // A job starts once and ends once, so the message id depends on the subject only, and receivers
+  // can discard duplicates.
   const id = `msg_${name.subjectId.replace(/^(job|ntc)_/, '')}`;
   return signMessage(deps.signingSecrets, name.organizationId, { id, event });
 }

@@ -22,6 +22,8 @@ export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
+  /** Console session of the request; absent if it has a key. */
+  sessionId?: string;
   /** Counts bytes until the request is finished; returns the limit that they exceed, or null. */
   holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Releases the bytes of a kind before the request is finished. */

@@ -86,6 +86,20 @@ export const progressQuery = defineQuery<JobProgress>('progress');
 /** Workflow type that delivers a caller webhook. */
 export const webhookDeliveryType = 'webhookDelivery';
 
+/** Events of a job that its webhook may report. */
+export const webhookEvents = ['started', 'completed', 'failed', 'canceled'] as const;
+export type WebhookEventName = (typeof webhookEvents)[number];
+
+/** Returns the webhook subject of the start of a job; the subject of its end is the job id. */
+export function startSubjectOf(jobId: string): string {
+  return jobId.replace(/^job_/, 'start_');
+}
+
+/** Returns the job id of a webhook subject that is the start of a job; null for other subjects. */
+export function startedJobOf(subjectId: string): string | null {
+  return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
+}
+
 /** Returns the workflow id of a webhook's delivery. */
 export function deliveryIdOf(subjectId: string): string {
   return `${subjectId}-webhook`;
@@ -93,7 +107,7 @@ export function deliveryIdOf(subjectId: string): string {
 
 /** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
-  /** Id of the job or account notice. */
+  /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
   subjectId: string;
   organizationId: string;
   /** Task queue of the delivery attempts. */

@@ -116,8 +116,11 @@ export interface JobPlan {
    * it.
    */
   typicalSeconds: number | null;
-  /** Task queue of the caller's webhook; null if the caller has none. */
-  webhook: { taskQueue: string } | null;
+  /**
+   * Task queue of the caller's webhook, and whether it reports the start of the job; null if the
+   * caller has none.
+   */
+  webhook: { taskQueue: string; started?: true } | null;
   outcomeWaitMs: number;
   /** Time after which the sweeper checks whether the workflow still runs. */
   reservationTtlMs: number;

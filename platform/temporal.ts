@@ -115,6 +115,18 @@ export function createTemporalClient(connection: Connection, config: TemporalCon
   });
 }
 
+/** Longest wait for a response of the Temporal server, in milliseconds. */
+const responseTimeoutMs = 10_000;
+
+/**
+ * Calls the Temporal server with a deadline, because the client waits forever for a server that
+ * does not respond.
+ * @throws ServiceError if the server cannot be reached or does not respond
+ */
+export function callTemporal<Result>(client: Client, call: () => Promise<Result>): Promise<Result> {
+  return client.withDeadline(Date.now() + responseTimeoutMs, call);
+}
+
 /** Trace context in the format of the OpenTelemetry propagator. */
 type Carrier = Record<string, string>;
 

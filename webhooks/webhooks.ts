@@ -5,6 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { startSubjectOf, webhookEvents, type WebhookEventName } from '../jobs/contract.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 const begunAttempt = z.object({
@@ -67,13 +68,20 @@ export interface WebhookListing {
 
 /** Key of a webhook. */
 export interface WebhookName {
-  /** Id of the job or account notice. */
+  /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
   subjectId: string;
   organizationId: string;
 }
 
 /** Key of a job. */
 export type JobName = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
+
+/** Webhook of a job that is about to be started. */
+interface NewWebhook extends JobName {
+  url: string;
+  /** Absent: all ends of the job. */
+  events?: readonly WebhookEventName[] | undefined;
+}
 
 /** Attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
@@ -106,6 +114,13 @@ const columns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "orga
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
+/** Events that are sent by default: the end of the job. */
+const endEvents = webhookEvents.filter((event) => event !== 'started');
+
+/** Job of the row `webhook` that ended with an event that the caller did not request. */
+const unrequested = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
+  AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
+
 /** Makes the functions that read and write webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
@@ -114,15 +129,24 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 
 function createRegistry(pool: DatabasePool) {
   return {
-    /** Registers the webhook of a job before the job is admitted. */
-    async add({ subjectId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
-      await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url)
-        VALUES (${subjectId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
+    /**
+     * Registers the webhook of a job before the job is admitted: a row for the start of the job and
+     * a row for its end, if the events include them.
+     */
+    async add({ jobId, organizationId, url, events = endEvents }: NewWebhook): Promise<void> {
+      const subjects = [
+        ...(events.includes('started') ? [startSubjectOf(jobId)] : []),
+        ...(events.some((event) => event !== 'started') ? [jobId] : []),
+      ];
+      await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url, events)
+        SELECT unnest(${sql.array(subjects, 'text')}), ${organizationId}, ${url},
+          ${sql.array([...events], 'text')} ON CONFLICT DO NOTHING`);
     },
     /** Deletes the webhook of a rejected job. */
-    async drop(subjectId: string): Promise<void> {
-      await pool.query(command`DELETE FROM webhook w WHERE subject_id = ${subjectId}
-        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.subject_id)`);
+    async drop(jobId: string): Promise<void> {
+      await pool.query(command`DELETE FROM webhook
+        WHERE subject_id IN (${jobId}, ${startSubjectOf(jobId)})
+          AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async renew(subjectId: string): Promise<void> {
@@ -150,7 +174,7 @@ function createDeliveryMoves(pool: DatabasePool) {
             overdue_at = clock_timestamp() + ${overdueAfter}::interval,
             updated_at = clock_timestamp()
           WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
-            AND state IN ('waiting', 'delivering')
+            AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequested})
           RETURNING subject_id, url, attempts, attempts - attempts_before - 1 AS failures),
         logged AS (
           INSERT INTO webhook_attempt (subject_id, number) SELECT subject_id, attempts FROM begun
@@ -193,12 +217,13 @@ function createReads(pool: DatabasePool) {
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /**
      * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes
-     * webhooks without a job.
+     * webhooks without a job, and those of jobs that ended with an event that was not requested.
      */
     async overdue(): Promise<readonly WebhookName[]> {
-      await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
-        AND created_at < clock_timestamp() - ${orphanedAfter}::interval
-        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.subject_id)`);
+      await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
+        AND (created_at < clock_timestamp() - ${orphanedAfter}::interval
+            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
+          OR EXISTS (${unrequested}))`);
       return pool.any(sql.type(
         nameRow,
       )`SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"

@@ -79,9 +79,7 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
 
 async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const { state: owner } = await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
-    workflowOf(deps.client, entry.id),
-  );
+  const { state: owner } = await workflowOf(deps.client, entry.id);
   if (owner === 'running') {
     const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
     if (!isOverdue || !isGivenUp(deps.config, entry)) {

@@ -57,8 +57,9 @@ async function tryRoutes(
     const running = { ...job, call, route, task };
     if (!job.paused.has(route.provider)) {
       const submitted = await submit(running);
-      if (submitted.kind === 'outputs') return submitted;
-      if (submitted.kind === 'operation') {
+      if (submitted.kind === 'outputs' || submitted.kind === 'operation') {
+        if (job.reportStart) await job.reportStart();
+        if (submitted.kind === 'outputs') return submitted;
         return { kind: 'outputs', outputs: await awaitOutputs(running, submitted.operation) };
       }
       if (submitted.kind === 'refused') refusal = submitted.message;

@@ -15,6 +15,8 @@ export interface RunningJob {
   paused: Set<string>;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
+  /** Reports the start of the job to the caller, once; absent if the caller did not request it. */
+  reportStart?: () => Promise<void>;
 }
 
 /** One call by one of its routes. */

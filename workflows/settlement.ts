@@ -5,19 +5,10 @@
 import {
   ApplicationFailure,
   CancelledFailure,
-  log,
-  ParentClosePolicy,
-  startChild,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { SettledBefore } from '../activities/reserve.ts';
-import {
-  deliveryIdOf,
-  searchAttributes,
-  webhookDeliveryType,
-  type JobOutcome,
-  type WebhookDelivery,
-} from '../jobs/contract.ts';
+import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { chargeMicroOf } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
@@ -25,6 +16,7 @@ import { publicErrorOf } from './public-errors.ts';
 import { creditsOf } from './row-texts.ts';
 import type { RunningJob } from './running-job.ts';
 import { run } from './steps.ts';
+import { startWebhookDelivery } from './webhook-start.ts';
 
 /** Charges the delivered outputs, and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
@@ -98,28 +90,6 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
   // Temporal stores no message of a canceled workflow; Current Details contain it.
   if (status === 'canceled') throw new CancelledFailure(result);
   throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });
-}
-
-/**
- * Starts the delivery of the webhook after the settlement. The start is awaited, because a server
- * drops a child workflow whose parent ends first. If the delivery cannot be started, the sweeper
- * starts it.
- */
-async function startWebhookDelivery(plan: JobPlan): Promise<void> {
-  if (!plan.webhook) return;
-  const { jobId, organizationId } = plan;
-  const delivery: WebhookDelivery = { subjectId: jobId, organizationId, ...plan.webhook };
-  try {
-    await startChild(webhookDeliveryType, {
-      workflowId: deliveryIdOf(jobId),
-      args: [delivery],
-      parentClosePolicy: ParentClosePolicy.ABANDON,
-      staticSummary: `webhook of ${jobId}`,
-      priority: { fairnessKey: organizationId },
-    });
-  } catch (error) {
-    log.warn('the delivery of the webhook was not started', { error: String(error) });
-  }
 }
 
 type End = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;

@@ -15,6 +15,7 @@ import type { RunningJob } from './running-job.ts';
 import { charge, endSettled, refuse, release } from './settlement.ts';
 import { listenToSignals } from './signals.ts';
 import { run } from './steps.ts';
+import { createStartReport } from './webhook-start.ts';
 
 /** Runs a Studio job until it is settled. Fails with the error code that the caller receives. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
@@ -27,6 +28,7 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
     deadlineAtMs: Date.now() + plan.deadlineMs,
     paused: new Set(),
     providerRequestIds: [],
+    ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),
   };
   return CancellationScope.nonCancellable(() => runJob(job));
 }

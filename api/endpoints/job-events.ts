@@ -1,8 +1,8 @@
 /** Event streams of one job and of all jobs of an organization (design §4). */
 import { PassThrough } from 'node:stream';
-import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { Composition } from '../composition.ts';
+import type { Context } from '../context.ts';
 import type { Caller } from '../identity/access.ts';
 import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
@@ -21,14 +21,15 @@ const eventsAnswer = {
  * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
  */
 function follow(
-  ctx: ParameterizedContext,
+  ctx: Context,
   { caller, jobId }: { caller: Caller; jobId: string | null },
   { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
 ): void {
   const { organizationId, keyId } = caller;
   const events = new PassThrough();
   events.once('close', openWaits.enter(caller));
-  jobFeed.follow({ organizationId, keyId, jobId, events });
+  const { sessionId } = ctx.state;
+  jobFeed.follow({ organizationId, keyId, sessionId, jobId, events });
   ctx.set({
     'Content-Type': 'text/event-stream',
     'Cache-Control': 'no-cache, no-transform',

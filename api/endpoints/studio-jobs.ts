@@ -11,8 +11,8 @@ import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
+import { preferredWaitMs } from '../http/prefer.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
-import { preferredWaitMs } from '../studio/job-submission.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, jobFilterOf } from './job-filter.ts';
 import { defineEndpoint, section, type Call } from './endpoint.ts';
@@ -118,8 +118,7 @@ export const studioJobs = section('Jobs', {
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, admission, openWaits, view }) {
       const job = await findJob(call, { reads });
-      const wait = (query.wait ?? 0) * 1000;
-      const waitMs = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : wait;
+      const waitMs = preferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
       if (waitMs === 0 || job.status !== 'open') return show(ctx, view, job);
       const leave = openWaits.enter(call.caller);

@@ -10,9 +10,10 @@ import type { JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { metadataFields } from '../http/metadata.ts';
-import { estimateRequest, submitJob } from '../studio/job-submission.ts';
+import { estimateRequest } from '../studio/estimates.ts';
+import { submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
-import { webhookFields } from '../studio/webhook-url.ts';
+import { webhookFields } from '../studio/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { AnswerParts } from './description.ts';
 import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
@@ -135,8 +136,9 @@ function contentOf(capability: Capability) {
   });
   const form = z.looseObject({
     [upload.field]: file,
-    ...webhookFields,
-    metadata: z.string().optional().meta({ description: '`metadata` of the JSON body, as JSON.' }),
+    webhookUrl: webhookFields.webhookUrl,
+    webhookEvents: z.string().optional().meta({ description: 'As in the JSON body, as JSON.' }),
+    metadata: z.string().optional().meta({ description: 'As in the JSON body, as JSON.' }),
   });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }

@@ -26,6 +26,7 @@ export function authenticate(
     // A request with a key, also with an invalid one, does not use the session.
     const session = ctx.headers.authorization === undefined ? await sessions.admit(ctx) : undefined;
     const caller = session ? await access.admitMac(session.mac, 'console') : null;
+    if (session) ctx.state.sessionId = session.sessionId;
     return { caller, limit: access.limits.console };
   }
   return async (ctx, next) => {

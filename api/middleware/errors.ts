@@ -1,4 +1,5 @@
 /** Converts thrown errors to responses of the error table (spec §7). */
+import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
 import { createNearest } from '../../domain/field-messages.ts';
 import { isDatabaseAway } from '../../platform/database-errors.ts';
@@ -49,7 +50,7 @@ function makeRouteError(ctx: Context, nearest: (path: string) => string[]): Gate
 /** Returns the error of a response for any thrown error. */
 export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
-  if (isDatabaseAway(error)) {
+  if (isDatabaseAway(error) || error instanceof ServiceError) {
     return new GatewayError('SERVICE_UNAVAILABLE', undefined, {
       retryAfterSeconds: 2,
       cause: error,

@@ -22,6 +22,12 @@ interface WebhookEvent {
 }
 
 const webhookEvents: WebhookEvent[] = [
+  {
+    type: 'studio.job.started',
+    operationId: 'startedJobWebhook',
+    summary: 'A provider has accepted the first call of a job',
+    data: jobSchema,
+  },
   ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
     type: `studio.job.${status}`,
     operationId: `${status}JobWebhook`,

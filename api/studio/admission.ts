@@ -7,16 +7,17 @@ import { ServiceError, type Client, WorkflowNotFoundError } from '@temporalio/cl
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
 import { throwRefusal } from '../../ledger/refusals.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
+import { callTemporal } from '../../platform/temporal.ts';
 import type { Hold } from '../idempotency/holds.ts';
-import { describeJob } from './planner.ts';
 import type { JobUpdates, JobSubscription } from './job-updates.ts';
+import { startWorkflow } from './workflow-start.ts';
 
 interface AdmissionDeps {
   client: Client;
@@ -41,7 +42,6 @@ type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
 /** Time without an event after which the job's row is read, in milliseconds. */
 const rowPollMs = 1000;
-const startTimeoutMs = 10_000;
 /**
  * Longest time that a cancel request waits for the end of the job before it returns the current
  * state, in milliseconds.
@@ -135,7 +135,7 @@ export function createAdmission(deps: AdmissionDeps) {
 /**
  * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest
  * after five seconds. The response of the provider decides whether the job is canceled.
- * @throws GatewayError JOB_ALREADY_DONE
+ * @throws GatewayError JOB_ALREADY_DONE; ServiceError if Temporal does not respond
  */
 async function cancel(
   deps: AdmissionDeps,
@@ -144,7 +144,8 @@ async function cancel(
 ): Promise<JobRecord> {
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
   try {
-    await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
+    const handle = deps.client.workflow.getHandle(workflowIdOf(job.id));
+    await callTemporal(deps.client, () => handle.cancel());
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
@@ -214,23 +215,9 @@ function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayEr
   });
 }
 
-/**
- * Starts the workflow, unless it is running. A workflow that has ended may be started again,
- * because its reservation is idempotent by job id, and nothing is sent to a provider for a job that
- * was settled.
- */
-async function start({ client, config }: AdmissionDeps, plan: JobPlan): Promise<void> {
+async function start(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {
-    await client.withDeadline(Date.now() + startTimeoutMs, () =>
-      client.workflow.start(plan.type, {
-        workflowId: workflowIdOf(plan.jobId),
-        taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-        args: [plan],
-        workflowIdConflictPolicy: 'USE_EXISTING',
-        ...describeJob(plan),
-        priority: { fairnessKey: plan.organizationId },
-      }),
-    );
+    await startWorkflow(deps, plan);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     throw startFailed(plan, 'The job could not be started.', error);

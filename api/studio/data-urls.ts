@@ -8,7 +8,7 @@ import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
-import type { ReadingDeps } from './request-reading.ts';
+import type { FileReceiver } from './request-files.ts';
 
 /**
  * Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three.
@@ -16,6 +16,8 @@ import type { ReadingDeps } from './request-reading.ts';
 export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
 /** Size limit of the file in a `data:` URL, in bytes. */
 const dataUrlBytesMax = 1024 * 1024;
+/** Highest number of `data:` URLs in a request: the ten images and the mask of an edit. */
+const dataUrlsMax = 11;
 
 /** Fields of a request whose `data:` URLs were replaced by file ids. */
 export interface ReceivedDataUrls {
@@ -35,12 +37,18 @@ export interface ReceivedDataUrls {
 export async function receiveDataUrls(
   ctx: Context,
   fields: Record<string, unknown>,
-  { requestFiles, onReceiving }: Pick<ReadingDeps, 'requestFiles' | 'onReceiving'>,
+  { requestFiles, onReceiving }: FileReceiver,
 ): Promise<ReceivedDataUrls> {
   const { caller } = ctx.state;
   const received = new Map<string, ReceivedFile>();
+  let count = 0;
 
   async function receive(text: string, path: string): Promise<string> {
+    count += 1;
+    if (count > dataUrlsMax) {
+      const message = `a request may contain at most ${dataUrlsMax} data URLs; upload the files instead`;
+      throw fieldError('INVALID_INPUT_URL', path, message);
+    }
     const bytes = bytesOf(text, path);
     const { organizationId } = caller;
     const idempotencyKey = idempotencyKeyOf(ctx);

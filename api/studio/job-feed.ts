@@ -2,7 +2,7 @@
  * Job feed: server-sent events of jobs that have changed, for readers that follow one job or all
  * jobs of their organization. NOTIFY names jobs that start and end. Open jobs that have a reader
  * are read once a second, with one query per organization. Idle streams cost one query for all keys
- * every five seconds, which ends the streams of revoked keys.
+ * every five seconds, which ends the streams of revoked keys and ended sessions.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
@@ -18,6 +18,8 @@ import type { JobUpdates } from './job-updates.ts';
 interface Reader {
   organizationId: string;
   keyId: string;
+  /** Console session of the reader; undefined if it has a key. */
+  sessionId: string | undefined;
   /** Id of the job that is followed; null: all jobs of the organization. */
   jobId: string | null;
   events: PassThrough;
@@ -51,7 +53,7 @@ const keepaliveEvery = 15;
 const openMax = 200;
 /** Unread bytes after which a reader is disconnected. */
 const unreadBytesMax = 1024 * 1024;
-const keyRow = z.object({ id: z.string() });
+const idRow = z.object({ id: z.string() });
 
 /** Makes the job feed of a process. */
 export function createJobFeed(deps: JobFeedDeps) {
@@ -156,11 +158,10 @@ async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic):
 async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;
   const followed = new Set([...topic.readers].map(({ jobId }) => jobId));
-  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(
-    (id) => followed.has(null) || followed.has(id),
-  );
+  const isFollowed = (id: string): boolean => followed.has(null) || followed.has(id);
+  for (const id of topic.open.keys()) if (!isFollowed(id)) topic.open.delete(id);
+  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(isFollowed);
   topic.changed.clear();
-  for (const id of topic.open.keys()) if (!ids.includes(id)) topic.open.delete(id);
   if (ids.length === 0) return;
   for (const id of ids.slice(openMax)) topic.changed.add(id);
   for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
@@ -194,20 +195,29 @@ async function sendEnd(
   for (const { events } of followers) events.end(event);
 }
 
-/** Ends the streams of keys that were revoked or have expired, and of suspended organizations. */
+/**
+ * Ends the streams of keys that were revoked or have expired, of suspended organizations, and of
+ * console sessions that have ended.
+ */
 async function refuseDeadKeys(
   pool: DatabasePool,
   readers: readonly Reader[],
   leave: (reader: Reader) => void,
 ): Promise<void> {
-  const keyIds = sql.array([...new Set(readers.map(({ keyId }) => keyId))], 'text');
+  const accessOf = ({ keyId, sessionId }: Reader): string[] =>
+    sessionId === undefined ? [keyId] : [keyId, sessionId];
+  const ids = sql.array([...new Set(readers.flatMap(accessOf))], 'text');
   const live = new Set(
-    await pool.anyFirst(sql.type(keyRow)`
+    await pool.anyFirst(sql.type(idRow)`
       SELECT k.id FROM api_key k JOIN organization o ON o.id = k.organization_id
-      WHERE k.id = ANY(${keyIds}) AND k.revoked_at IS NULL AND o.status = 'active'
-        AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())`),
+      WHERE k.id = ANY(${ids}) AND k.revoked_at IS NULL AND o.status = 'active'
+        AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+      UNION ALL SELECT id FROM console_session
+      WHERE id = ANY(${ids}) AND expires_at > clock_timestamp()`),
   );
-  for (const reader of readers) if (!live.has(reader.keyId)) leave(reader);
+  for (const reader of readers) {
+    if (!accessOf(reader).every((id) => live.has(id))) leave(reader);
+  }
 }
 
 /** Describes the state of a job, without the result URLs, which are different in each response. */

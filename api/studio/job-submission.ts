@@ -1,26 +1,20 @@
 /**
  * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan,
- * starts the job and waits for it. An estimate executes the same steps up to the price.
+ * starts the job and waits for it.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { answersLater, type Capability } from '../../studio/capability.ts';
-import type { DraftCall } from '../../studio/draft-plan.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
+import { preferredWaitMs } from '../http/prefer.ts';
 import type { Hold } from '../idempotency/holds.ts';
 import type { JobSubscription } from './job-updates.ts';
-import { completePlan, priceCalls } from './planner.ts';
-import type { Estimate, EstimateItem } from './prices.ts';
+import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
-import {
-  type ReadingDeps,
-  type ReadRequest,
-  readRequest,
-  type ReadRequestOf,
-} from './request-reading.ts';
+import { createFileList } from './request-files.ts';
+import { type ReadRequest, readRequest, type ReadRequestOf } from './request-reading.ts';
 
 type Services = Pick<
   Composition,
@@ -120,15 +114,18 @@ async function start(
   { capability, readBody = readRequest, waitMaxMs }: RequestReader,
   services: Services,
 ): Promise<Started> {
-  const files: RequestFile[] = [];
+  const files = createFileList();
   try {
-    const read = await readBody(ctx, capability, { ...services, onReceiving: tracker(files) });
+    const read = await readBody(ctx, capability, { ...services, ...files });
     authorizeRequest(ctx, capability, read);
-    const { request, webhookUrl, metadata } = read;
+    const { request, webhook, metadata } = read;
     const waitMs = answersLater(capability, request)
       ? 0
       : preferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
-    const options = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
+    const options = {
+      ...(webhook && { webhookUrl: webhook.url, webhookEvents: webhook.events }),
+      ...(metadata && { metadata }),
+    };
     const hold = await services.claims.hold(ctx, {
       path: capability.path,
       body: Object.keys(options).length === 0 ? request : { request, ...options },
@@ -137,7 +134,7 @@ async function start(
     const { subjectId: jobId } = hold;
     if (hold.state === 'done') {
       ctx.set('Idempotent-Replayed', 'true');
-      discardFiles(files);
+      files.discard();
       return { jobId, replayed: true, updates: null, waitMs };
     }
     const updates = await admit(ctx, { capability, read, hold }, services);
@@ -145,7 +142,7 @@ async function start(
   } catch (error) {
     // If the error names a job, the job may still run and needs its files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
-    if (startedNothing) discardFiles(files);
+    if (startedNothing) files.discard();
     throw error;
   }
 }
@@ -158,16 +155,16 @@ async function admit(
   const { caller, requestId } = ctx.state;
   const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;
-  const { webhookUrl: url, metadata } = read;
+  const { webhook, metadata } = read;
   const jobId = hold.subjectId;
   const copies = services.copies.of({ organizationId, jobId });
   try {
     const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
     const draft = await measurePrices({ storage, copies }, drafted);
-    const planned = { requestId, caller, capability, request, metadata, draft };
-    const plan = completePlan(config, { ...planned, jobId, hasWebhook: url !== null });
+    const planned = { requestId, caller, capability, request, metadata, webhook, draft };
+    const plan = completePlan(config, { ...planned, jobId });
     // The webhook is recorded before the start, so that no accepted job lacks it.
-    if (url !== null) await webhooks.add({ subjectId: jobId, organizationId, url });
+    if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
     const updates = await admission.admit(plan, hold);
     hold.leave();
     return updates;
@@ -175,95 +172,8 @@ async function admit(
     // A started job may run despite the error, so its key, webhook and inputs are kept.
     if (await hold.giveBack()) {
       await copies.discard();
-      if (url !== null) await webhooks.drop(jobId);
+      if (webhook) await webhooks.drop(jobId);
     }
     throw error;
   }
-}
-
-/** Promise of a file of a request: the file has arrived, or is still arriving. */
-type RequestFile = Parameters<ReadingDeps['onReceiving']>[0];
-
-/**
- * Makes a function that adds files to a list; their failures are reported to the reader of the
- * request.
- */
-function tracker(files: RequestFile[]): ReadingDeps['onReceiving'] {
-  return (file) => {
-    file.catch(() => {});
-    files.push(file);
-  };
-}
-
-/**
- * Discards files without delaying the response; the sweep of unused uploads removes what is missed
- * here.
- */
-function discardFiles(files: readonly RequestFile[]): void {
-  for (const receiving of files) receiving.then((file) => file.discard()).catch(() => {});
-}
-
-const preference = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
-const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
-
-/**
- * Returns the milliseconds of `Prefer: wait=n` (RFC 7240), at most `maxMs`; 0 for `respond-async`,
- * `maxMs` without either.
- */
-export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): number {
-  const prefer = ctx.get('prefer');
-  const [, seconds] = preference.exec(prefer) ?? [];
-  if (seconds !== undefined) return Math.min(Number(seconds) * 1000, maxMs);
-  return respondAsync.test(prefer) ? 0 : maxMs;
-}
-
-/**
- * Estimates the credits that a Studio request would reserve. No job is started, nothing is
- * reserved, and files and copies that were stored to measure inputs are deleted.
- * @throws GatewayError the errors of the request itself before it reserves credits
- */
-export async function estimateRequest(
-  ctx: Context,
-  capability: Capability,
-  services: Omit<Services, 'admission' | 'claims' | 'webhooks'>,
-): Promise<Estimate> {
-  const { organizationId } = ctx.state.caller;
-  const { config, storage } = services;
-  const files: RequestFile[] = [];
-  // Copies belong to a job id; an estimate uses a new id that no job has.
-  const copies = services.copies.of({ organizationId, jobId: newId('job') });
-  try {
-    const read = await readRequest(ctx, capability, { ...services, onReceiving: tracker(files) });
-    authorizeRequest(ctx, capability, read);
-    const { draft } = await draftRequest(ctx, { capability, read }, services);
-    const { model, calls } = await measurePrices({ storage, copies }, draft);
-    const priced = priceCalls(config, calls);
-    return {
-      type: capability.type,
-      model,
-      credits: creditsFromMicro(priced.priceMicro),
-      items: priced.calls.map(({ call, unitPriceMicro }) => itemOf(call, unitPriceMicro)),
-    };
-  } finally {
-    discardFiles(files);
-    await copies.discard();
-  }
-}
-
-const mediumUnits = {
-  image: 'image',
-  video: 'video',
-  audio: 'recording',
-  json: 'request',
-} as const;
-
-function itemOf(call: DraftCall, unitPriceMicro: number): EstimateItem {
-  const { meter = 'artifact', quantity, output, priceNote: note } = call;
-  return {
-    unit: meter === 'artifact' ? mediumUnits[output.medium] : meter,
-    quantity,
-    creditsPerUnit: creditsFromMicro(unitPriceMicro),
-    credits: creditsFromMicro(unitPriceMicro * quantity),
-    ...(note !== undefined && { note }),
-  };
 }

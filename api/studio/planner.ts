@@ -1,14 +1,13 @@
 /**
  * Completes drafts to job plans: ids, prices, deadlines and task queues are decided once, before
- * the start (design §3.1); and writes the description of the job that Temporal shows.
+ * the start (design §3.1).
  */
-import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../providers/provider-definition.ts';
 import { providerDefinitions } from '../../providers/registry.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
-import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';
+import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { providerTaskQueue, webhookTaskQueue, searchAttributes } from '../../jobs/contract.ts';
+import { providerTaskQueue, webhookTaskQueue } from '../../jobs/contract.ts';
 import {
   planVersion,
   type JobPlan,
@@ -19,6 +18,7 @@ import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall, DraftPlan } from '../../studio/draft-plan.ts';
 import type { Caller } from '../identity/access.ts';
+import type { RequestedWebhook } from './webhook-fields.ts';
 
 /** Request for which a job is about to be started. */
 export interface Planned {
@@ -29,8 +29,7 @@ export interface Planned {
   request: JsonObject;
   draft: DraftPlan;
   metadata: Record<string, string> | null;
-  /** Whether a webhook is sent when the job ends. */
-  hasWebhook: boolean;
+  webhook: RequestedWebhook | null;
 }
 
 /** Price of one credit in USD. */
@@ -94,7 +93,10 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     typicalSeconds: typicalSecondsOf(planned.draft.calls),
-    webhook: planned.hasWebhook ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
+    webhook: planned.webhook && {
+      taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+      ...(planned.webhook.events?.includes('started') && { started: true as const }),
+    },
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
@@ -178,75 +180,4 @@ function deadlineOf(config: Config, medium: Capability['medium']): number {
     audio: config.AUDIO_DEADLINE_MS,
   };
   return deadlines[medium];
-}
-
-/**
- * Returns the workflow start options that describe a job: search attributes, a one-line summary and
- * Markdown details for operators. They contain nothing of the request, because it may be private.
- */
-export function describeJob(plan: JobPlan) {
-  return {
-    typedSearchAttributes: attributesOf(plan),
-    staticSummary: summaryOf(plan),
-    staticDetails: detailsOf(plan),
-  };
-}
-
-function attributesOf(plan: JobPlan): SearchAttributePair[] {
-  const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
-  return [
-    { key: searchAttributes.organizationId, value: plan.organizationId },
-    { key: searchAttributes.keyId, value: plan.keyId },
-    { key: searchAttributes.model, value: plan.model ?? 'none' },
-    { key: searchAttributes.provider, value: provider },
-    { key: searchAttributes.jobStatus, value: 'in_progress' },
-    { key: searchAttributes.billingState, value: 'reserved' },
-    ...(plan.metadata ? [{ key: searchAttributes.metadata, value: tagsOf(plan.metadata) }] : []),
-  ];
-}
-
-/**
- * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the
- * encoding).
- */
-const keywordLengthMax = 255;
-const keywordsBytesMax = 1800;
-
-/**
- * Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has
- * all pairs.
- */
-function tagsOf(metadata: Record<string, string>): string[] {
-  let bytes = 0;
-  return Object.entries(metadata)
-    .map(([name, value]) => `${name}=${value}`)
-    .filter((tag) => {
-      const size = Buffer.byteLength(JSON.stringify(tag)) + 1;
-      if (tag.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
-      bytes += size;
-      return true;
-    });
-}
-
-/** Returns the type, quantity, model and price of a job in one line. */
-function summaryOf(plan: JobPlan): string {
-  const quantity = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
-  return `${plan.type}: ${quantity} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
-}
-
-function detailsOf(plan: JobPlan): string {
-  const calls = plan.calls.map((call) => {
-    const routes = call.routes.map(
-      ({ provider, providerEndpoint }) => `${provider} \`${providerEndpoint}\``,
-    );
-    const price = creditsFromMicro(call.unitPriceMicro * call.quantity);
-    return `- call ${call.index + 1}: ${routes.join(', else ')}, ${price} credits`;
-  });
-  return [
-    `organization \`${plan.organizationId}\` · key \`${plan.keyId}\` · request \`${plan.requestId}\``,
-    '',
-    `reserves ${creditsFromMicro(plan.priceMicro)} credits · deadline ${plan.deadlineAt}`,
-    '',
-    ...calls,
-  ].join('\n');
 }

@@ -2,7 +2,7 @@
  * Reads a Studio request: parses JSON or a form without resolving inputs. The result identifies the
  * request for its Idempotency-Key; its `complete` stores the files that the request contains.
  */
-import type { ReceivedFile, RequestFiles } from '../../storage/inputs/request-files.ts';
+import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
 import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -14,7 +14,8 @@ import { parseWith } from '../http/parsing.ts';
 import { parseMetadata } from '../http/metadata.ts';
 import { receiveForm } from '../http/multipart.ts';
 import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';
-import { parseWebhookUrl } from './webhook-url.ts';
+import type { FileReceiver } from './request-files.ts';
+import { parseWebhook, type RequestedWebhook } from './webhook-fields.ts';
 
 /** Request that was read. Its inputs were neither resolved nor downloaded. */
 export interface ReadRequest {
@@ -23,8 +24,8 @@ export interface ReadRequest {
    * (`ReceivedFile.contentId`).
    */
   request: JsonObject;
-  /** URL that is notified when the job ends; null if there is none. */
-  webhookUrl: string | null;
+  /** Webhook that reports events of the job; null if there is none. */
+  webhook: RequestedWebhook | null;
   /** Name-value pairs that the caller chose; null if there are none. */
   metadata: Record<string, string> | null;
   /**
@@ -34,12 +35,9 @@ export interface ReadRequest {
 }
 
 /** Services that read a request. */
-export interface ReadingDeps {
+export interface ReadingDeps extends FileReceiver {
   recordings: Recordings;
-  requestFiles: RequestFiles;
   outbound: Outbound;
-  /** Registers a file of the request as soon as it arrives, so that it can be discarded. */
-  onReceiving: (file: Promise<ReceivedFile>) => void;
 }
 
 /** Reads a request for a capability from the body of an endpoint. */
@@ -59,12 +57,13 @@ export async function readRequest(
   deps: ReadingDeps,
 ): Promise<ReadRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const { webhookUrl: url, metadata: pairs, ...sent } = await readJson(ctx, dataUrlBodyBytesMax);
+  const body = await readJson(ctx, dataUrlBodyBytesMax);
+  const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
   const { fields, store } = await receiveDataUrls(ctx, sent, deps);
   const request = parseWith(capability.request, fields);
-  const webhookUrl = parseWebhookUrl(url, deps.outbound);
+  const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
   const metadata = parseMetadata(pairs);
-  return { webhookUrl, metadata, ...completed(ctx, capability, { request, store, ...deps }) };
+  return { webhook, metadata, ...completed(ctx, capability, { request, store, ...deps }) };
 }
 
 /**
@@ -112,8 +111,8 @@ async function readForm(
     },
   });
   const [file] = files;
-  const { async: later, webhookUrl: url, metadata: pairs, ...fields } = texts;
-  const webhookUrl = parseWebhookUrl(url, outbound);
+  const { async: later, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
+  const webhook = parseWebhook({ webhookUrl, webhookEvents: jsonOrText(events) }, outbound);
   const metadata = parseMetadata(jsonOrText(pairs));
   const named = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
@@ -121,7 +120,7 @@ async function readForm(
     capability.recording?.(named);
     const request = parseWith(capability.request, named);
     const store = null;
-    return { webhookUrl, metadata, ...completed(ctx, capability, { request, store, recordings }) };
+    return { webhook, metadata, ...completed(ctx, capability, { request, store, recordings }) };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
@@ -134,7 +133,7 @@ async function readForm(
   });
   // Rejects a second source in addition to the file.
   capability.recording?.(request);
-  return { request, webhookUrl, metadata, complete: storedRecording(request, file.kept) };
+  return { request, webhook, metadata, complete: storedRecording(request, file.kept) };
 }
 
 /**

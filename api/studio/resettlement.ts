@@ -11,9 +11,7 @@ import { workflowOf } from '../../jobs/records/job-owner.ts';
 import { releaseLostJob } from '../../activities/release.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
-import type { JobPlan } from '../../jobs/job-plan.ts';
-import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
-import { describeJob } from './planner.ts';
+import { startWorkflow } from './workflow-start.ts';
 
 /** Decision about a job, and the status checks that it is based on. */
 interface Resettlement {
@@ -48,7 +46,7 @@ export async function resettle(
   }
   const plan = await oversight.plan(job);
   if (plan) {
-    await startAgain(services, plan);
+    await startWorkflow(services, plan);
     return { decision: 'taken_up', findings };
   }
   if (release) return { decision: await releaseLost(ledger, job), findings };
@@ -62,17 +60,4 @@ async function releaseLost(
   const { id, organization_id: organizationId } = job;
   const settled = await releaseLostJob(ledger, { id, organizationId });
   return settled.verdict === 'settled' ? 'released' : 'already_settled';
-}
-
-/** Starts a new run of the workflow; if a run exists already, it is used. */
-async function startAgain({ client, config }: Services, plan: JobPlan): Promise<void> {
-  await client.workflow.start(plan.type, {
-    workflowId: workflowIdOf(plan.jobId),
-    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    args: [plan],
-    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-    workflowIdConflictPolicy: 'USE_EXISTING',
-    priority: { fairnessKey: plan.organizationId },
-    ...describeJob(plan),
-  });
 }

@@ -1,25 +1,10 @@
-/**
- * Webhook URLs: the `webhookUrl` of a Studio request, and the URL of notices. `webhookUrl` belongs
- * to no capability, so it is removed from the request before the capability's schema parses it.
- */
-import { z } from 'zod';
+/** Webhook URLs: the `webhookUrl` of a Studio request, and the URL of account notices. */
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 
 /** Highest number of characters of a webhook URL. */
 export const webhookUrlLengthMax = 2048;
-
-/** Field `webhookUrl` with its description, for the schema of every Studio request. */
-export const webhookFields = {
-  webhookUrl: z
-    .url({ protocol: /^https$/ })
-    .max(webhookUrlLengthMax)
-    .optional()
-    .meta({
-      description: 'https URL that is called when the job has ended: docs/webhooks.md.',
-    }),
-};
 
 /**
  * Parses a webhook URL; returns null if the request has none. The host name is resolved only when a

@@ -1678,6 +1678,23 @@ export interface paths {
     };
 }
 export interface webhooks {
+    "studio.job.started": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A provider has accepted the first call of a job */
+        post: operations["startedJobWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "studio.job.completed": {
         parameters: {
             query?: never;
@@ -3341,9 +3358,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3396,9 +3421,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3448,9 +3481,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3511,9 +3552,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3564,9 +3613,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3632,9 +3689,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3681,9 +3746,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3730,9 +3803,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3791,9 +3872,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3853,9 +3942,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3918,9 +4015,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -3960,9 +4065,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -4017,9 +4130,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -4066,9 +4187,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is called when the job has ended: docs/webhooks.md.
+             * @description https URL that receives the events of the job: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
@@ -6282,10 +6411,12 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that is called when the job has ended: docs/webhooks.md.
+                     * @description https URL that receives the events of the job: docs/webhooks.md.
                      */
                     webhookUrl?: string;
-                    /** @description `metadata` of the JSON body, as JSON. */
+                    /** @description As in the JSON body, as JSON. */
+                    webhookEvents?: string;
+                    /** @description As in the JSON body, as JSON. */
                     metadata?: string;
                 } & {
                     [key: string]: unknown;
@@ -6342,10 +6473,12 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that is called when the job has ended: docs/webhooks.md.
+                     * @description https URL that receives the events of the job: docs/webhooks.md.
                      */
                     webhookUrl?: string;
-                    /** @description `metadata` of the JSON body, as JSON. */
+                    /** @description As in the JSON body, as JSON. */
+                    webhookEvents?: string;
+                    /** @description As in the JSON body, as JSON. */
                     metadata?: string;
                 } & {
                     [key: string]: unknown;
@@ -7649,6 +7782,55 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
                 };
+            };
+        };
+    };
+    startedJobWebhook: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description Id that is the same for all attempts of one job or notice. */
+                "webhook-id": string;
+                /** @description Unix seconds of this attempt. */
+                "webhook-timestamp": string;
+                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "studio.job.started";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description No more attempts are made. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The webhook is sent again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -1,5 +1,6 @@
 /** State of the workflow that owns a job, read from Temporal. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { callTemporal } from '../../platform/temporal.ts';
 import { checkNow, workflowIdOf } from '../contract.ts';
 
 /** Workflow of a job. */
@@ -16,7 +17,8 @@ export interface JobWorkflow {
  */
 export async function workflowOf(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
-    const { status } = await client.workflow.getHandle(workflowIdOf(jobId)).describe();
+    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    const { status } = await callTemporal(client, () => handle.describe());
     const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
     return { state: runs ? 'running' : 'closed', status: status.name };
   } catch (error) {
@@ -36,7 +38,8 @@ export async function hasRunningWorkflow(client: Client, jobId: string): Promise
 /** Signals a job's workflow to check its calls now. Returns false if no workflow is running. */
 export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
   try {
-    await client.workflow.getHandle(workflowIdOf(jobId)).signal(checkNow);
+    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    await callTemporal(client, () => handle.signal(checkNow));
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

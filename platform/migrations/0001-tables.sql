@@ -389,10 +389,12 @@ CREATE INDEX input_copy_by_age ON input_copy (created_at);
 -- Created before the job is admitted, so that no accepted job lacks it; removed if the job is
 -- refused.
 CREATE TABLE webhook (
-  -- Id of the job or account notice that the webhook reports.
+  -- Id of the job or account notice that the webhook reports, or `start_…` for the start of a job.
   subject_id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   url text NOT NULL,
+  -- Events of the job that are sent, by the name of the job's status, and `started`.
+  events text[] NOT NULL DEFAULT '{completed,failed,canceled}',
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
   attempts integer NOT NULL DEFAULT 0,

@@ -83,6 +83,16 @@ describe('a data URL', () => {
     expect(await jobs()).toEqual([]);
   });
 
+  it('that follows ten pictures and a mask is rejected, and no further one is received', async () => {
+    const dot = dataUrl('image/png', await discPicture(1, 1));
+    const imageUrls = Array.from({ length: 8000 }, () => dot);
+    const startedAt = performance.now();
+    const answer = await post('image/edit', { prompt: 'join them', imageUrls });
+    expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'imageUrls.11' }] } });
+    // To receive all of them takes a minute.
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+  });
+
   it('in an unknown field is rejected and not stored', async () => {
     const answer = await post('image/generate', { prompt: 'a tree', pictureUrl: picture });
     expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'pictureUrl' }] } });

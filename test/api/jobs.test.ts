@@ -71,6 +71,15 @@ describe('an asynchronous job', () => {
     expect(performance.now() - startedAt).toBeLessThan(29_000);
   });
 
+  it('is returned at once to a request whose Prefer header names no wait', async () => {
+    const { jobId } = (await start('[[slow:5s]] a polite harbour')).body.data;
+    const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}`, {
+      headers: { prefer: 'return=representation' },
+    });
+    expect(answer.body.data.done).toBe(false);
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+  });
+
   it('streams its states as events until it is done', async () => {
     const { jobId } = (await start('[[slow:2s]] an event harbour')).body.data;
     const answer = await fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {

@@ -2,6 +2,7 @@
  * Console sessions over HTTP: the routes that a cookie opens, the origins that may use it, and its
  * end.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { expect, it } from 'vitest';
@@ -140,6 +141,22 @@ it('a session is listed with the keys of its user, and can be ended from the lis
   expect((await gateway.call(path, { method: 'DELETE', key: caller.key })).status).toBe(200);
   expect((await as(cookie, '/api/v1/key')).status).toBe(401);
   expect((await list()).body.sessions).toEqual([]);
+});
+
+it('a session that has ended closes its event streams, and no others', async () => {
+  const caller = await gateway.newCaller({ credits: 5 });
+  const cookie = cookieOf(await begin(caller));
+  const open = async (headers: Record<string, string>): Promise<Response> =>
+    fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers });
+  const ofSession = await open({ cookie });
+  const ofKey = await open({ authorization: `Bearer ${caller.key}` });
+  expect((await as(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
+  expect(await ofSession.text()).toContain(': following');
+  const reader = ofKey.body?.getReader();
+  expect((await reader?.read())?.done).toBe(false);
+  const ended = reader?.read().then(({ done }) => done);
+  expect(await Promise.race([ended, sleep(6000, 'open')])).toBe('open');
+  await reader?.cancel();
 });
 
 it('a session does not use the rate limit of its key', async () => {

@@ -11,7 +11,7 @@ import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { expect, inject } from 'vitest';
 import type { Activities } from '../../activities/index.ts';
-import { describeJob } from '../../api/studio/planner.ts';
+import { describeJob } from '../../api/studio/workflow-start.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   progressQuery,

@@ -34,7 +34,7 @@ export const finishedAnswer = (description: string, schema: z.ZodType): AnswerPa
 /** Parses the fields of a capability's request. @throws GatewayError INVALID_REQUEST */
 export function requestOf(capability: Capability, fields: object): ReadRequest {
   const request = parseWith(capability.request, fields);
-  return { request, webhookUrl: null, metadata: null };
+  return { request, webhook: null, metadata: null };
 }
 
 /** Job that was started for one of these endpoints. */

@@ -1350,6 +1350,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1386,6 +1387,7 @@ ImageEditRequest = TypedDict(
         'maskUrl': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1413,6 +1415,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1447,6 +1450,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1480,6 +1484,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1530,6 +1535,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1560,6 +1566,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1590,6 +1597,7 @@ VideoRemoveBackgroundRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1624,6 +1632,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1665,6 +1674,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1710,6 +1720,7 @@ MusicPlanRequest = TypedDict(
         'model_id': NotRequired[Literal['music_v1']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1733,6 +1744,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1770,6 +1782,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -1799,6 +1812,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )

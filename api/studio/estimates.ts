@@ -1,0 +1,71 @@
+/**
+ * Estimates of Studio requests: the steps of a request up to its price (job-submission.ts), without
+ * a job.
+ */
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { newId } from '../../domain/ids.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { DraftCall } from '../../studio/draft-plan.ts';
+import type { Composition } from '../composition.ts';
+import type { Context } from '../context.ts';
+import { priceCalls } from './planner.ts';
+import type { Estimate, EstimateItem } from './prices.ts';
+import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
+import { createFileList } from './request-files.ts';
+import { readRequest } from './request-reading.ts';
+
+type Services = Pick<
+  Composition,
+  'config' | 'inputs' | 'copies' | 'storage' | 'recordings' | 'requestFiles' | 'outbound'
+>;
+
+/**
+ * Estimates the credits that a Studio request would reserve. No job is started, nothing is
+ * reserved, and files and copies that were stored to measure inputs are deleted.
+ * @throws GatewayError the errors of the request itself before it reserves credits
+ */
+export async function estimateRequest(
+  ctx: Context,
+  capability: Capability,
+  services: Services,
+): Promise<Estimate> {
+  const { organizationId } = ctx.state.caller;
+  const { config, storage } = services;
+  const files = createFileList();
+  // Copies belong to a job id; an estimate uses a new id that no job has.
+  const copies = services.copies.of({ organizationId, jobId: newId('job') });
+  try {
+    const read = await readRequest(ctx, capability, { ...services, ...files });
+    authorizeRequest(ctx, capability, read);
+    const { draft } = await draftRequest(ctx, { capability, read }, services);
+    const { model, calls } = await measurePrices({ storage, copies }, draft);
+    const priced = priceCalls(config, calls);
+    return {
+      type: capability.type,
+      model,
+      credits: creditsFromMicro(priced.priceMicro),
+      items: priced.calls.map(({ call, unitPriceMicro }) => itemOf(call, unitPriceMicro)),
+    };
+  } finally {
+    files.discard();
+    await copies.discard();
+  }
+}
+
+const mediumUnits = {
+  image: 'image',
+  video: 'video',
+  audio: 'recording',
+  json: 'request',
+} as const;
+
+function itemOf(call: DraftCall, unitPriceMicro: number): EstimateItem {
+  const { meter = 'artifact', quantity, output, priceNote: note } = call;
+  return {
+    unit: meter === 'artifact' ? mediumUnits[output.medium] : meter,
+    quantity,
+    creditsPerUnit: creditsFromMicro(unitPriceMicro),
+    credits: creditsFromMicro(unitPriceMicro * quantity),
+    ...(note !== undefined && { note }),
+  };
+}

@@ -1,0 +1,55 @@
+/**
+ * Webhook of a Studio request: its fields `webhookUrl` and `webhookEvents`. They belong to no
+ * capability, so they are removed from the request before the capability's schema parses it.
+ */
+import { z } from 'zod';
+import { fieldError } from '../../domain/errors.ts';
+import { webhookEvents as names } from '../../jobs/contract.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import { parseWith } from '../http/parsing.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-url.ts';
+
+const webhookEvents = z
+  .array(z.enum(names))
+  .min(1)
+  .max(names.length)
+  .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
+  .optional();
+const parsed = z.object({ webhookEvents });
+
+/** Webhook that a request asks for; without `events`, it reports the end of the job. */
+export interface RequestedWebhook {
+  url: string;
+  events: z.infer<typeof webhookEvents>;
+}
+
+/** Fields of the webhook with their descriptions, for the schema of every Studio request. */
+export const webhookFields = {
+  webhookUrl: z
+    .url({ protocol: /^https$/ })
+    .max(webhookUrlLengthMax)
+    .optional()
+    .meta({
+      description: 'https URL that receives the events of the job: docs/webhooks.md.',
+    }),
+  webhookEvents: webhookEvents.meta({
+    description:
+      'Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.',
+    example: ['started', 'completed'],
+  }),
+};
+
+/**
+ * Parses the fields of the webhook; returns null if the request has none.
+ * @throws GatewayError INVALID_REQUEST naming `webhookUrl` or `webhookEvents`
+ */
+export function parseWebhook(
+  fields: { webhookUrl?: unknown; webhookEvents?: unknown },
+  outbound: Outbound,
+): RequestedWebhook | null {
+  const url = parseWebhookUrl(fields.webhookUrl, outbound);
+  const { webhookEvents: events } = parseWith(parsed, { webhookEvents: fields.webhookEvents });
+  if (url !== null) return { url, events };
+  if (events) throw fieldError('INVALID_REQUEST', 'webhookEvents', 'requires webhookUrl');
+  return null;
+}

@@ -1,0 +1,101 @@
+/** Starts the workflow of a job, with the description of the job that Temporal shows. */
+import type { Client } from '@temporalio/client';
+import type { SearchAttributePair } from '@temporalio/common';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { searchAttributes, studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
+import type { JobPlan } from '../../jobs/job-plan.ts';
+import type { Config } from '../../platform/config.ts';
+import { callTemporal } from '../../platform/temporal.ts';
+
+/**
+ * Starts the workflow of a job, unless it is running. A workflow that has ended may be started
+ * again, because each of its steps is idempotent by job id.
+ * @throws ServiceError if Temporal did not confirm the start; the workflow may run nevertheless
+ */
+export async function startWorkflow(
+  { client, config }: { client: Client; config: Pick<Config, 'TASK_QUEUE_PREFIX'> },
+  plan: JobPlan,
+): Promise<void> {
+  await callTemporal(client, () =>
+    client.workflow.start(plan.type, {
+      workflowId: workflowIdOf(plan.jobId),
+      taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
+      args: [plan],
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+      workflowIdConflictPolicy: 'USE_EXISTING',
+      ...describeJob(plan),
+      priority: { fairnessKey: plan.organizationId },
+    }),
+  );
+}
+
+/**
+ * Returns the workflow start options that describe a job: search attributes, a one-line summary and
+ * Markdown details for operators. They contain nothing of the request, because it may be private.
+ */
+export function describeJob(plan: JobPlan) {
+  return {
+    typedSearchAttributes: attributesOf(plan),
+    staticSummary: summaryOf(plan),
+    staticDetails: detailsOf(plan),
+  };
+}
+
+function attributesOf(plan: JobPlan): SearchAttributePair[] {
+  const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
+  return [
+    { key: searchAttributes.organizationId, value: plan.organizationId },
+    { key: searchAttributes.keyId, value: plan.keyId },
+    { key: searchAttributes.model, value: plan.model ?? 'none' },
+    { key: searchAttributes.provider, value: provider },
+    { key: searchAttributes.jobStatus, value: 'in_progress' },
+    { key: searchAttributes.billingState, value: 'reserved' },
+    ...(plan.metadata ? [{ key: searchAttributes.metadata, value: tagsOf(plan.metadata) }] : []),
+  ];
+}
+
+/**
+ * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the
+ * encoding).
+ */
+const keywordLengthMax = 255;
+const keywordsBytesMax = 1800;
+
+/**
+ * Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has
+ * all pairs.
+ */
+function tagsOf(metadata: Record<string, string>): string[] {
+  let bytes = 0;
+  return Object.entries(metadata)
+    .map(([name, value]) => `${name}=${value}`)
+    .filter((tag) => {
+      const size = Buffer.byteLength(JSON.stringify(tag)) + 1;
+      if (tag.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
+      bytes += size;
+      return true;
+    });
+}
+
+/** Returns the type, quantity, model and price of a job in one line. */
+function summaryOf(plan: JobPlan): string {
+  const quantity = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
+  return `${plan.type}: ${quantity} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
+}
+
+function detailsOf(plan: JobPlan): string {
+  const calls = plan.calls.map((call) => {
+    const routes = call.routes.map(
+      ({ provider, providerEndpoint }) => `${provider} \`${providerEndpoint}\``,
+    );
+    const price = creditsFromMicro(call.unitPriceMicro * call.quantity);
+    return `- call ${call.index + 1}: ${routes.join(', else ')}, ${price} credits`;
+  });
+  return [
+    `organization \`${plan.organizationId}\` · key \`${plan.keyId}\` · request \`${plan.requestId}\``,
+    '',
+    `reserves ${creditsFromMicro(plan.priceMicro)} credits · deadline ${plan.deadlineAt}`,
+    '',
+    ...calls,
+  ].join('\n');
+}

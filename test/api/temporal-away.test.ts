@@ -1,0 +1,76 @@
+/** A Temporal server that accepts connections and does not respond. */
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+const sockets: Socket[] = [];
+let isFrozen = false;
+let server: Server;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  const [host = '', port] = inject('temporalAddress').split(':');
+  server = createServer((client) => {
+    const upstream = connect(Number(port), host);
+    client.pipe(upstream).pipe(client);
+    for (const socket of [client, upstream]) {
+      sockets.push(socket);
+      socket.on('error', () => {});
+      if (isFrozen) socket.pause();
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port: ownPort } = server.address() as AddressInfo;
+  gateway = await startGateway({ env: { TEMPORAL_ADDRESS: `127.0.0.1:${ownPort}` } });
+});
+afterAll(async () => {
+  await gateway.close();
+  server.close();
+});
+
+/** Stops all traffic between the gateway and Temporal, or lets it flow again. */
+function setFrozen(frozen: boolean): void {
+  isFrozen = frozen;
+  for (const socket of sockets) {
+    if (frozen) socket.pause();
+    else socket.resume();
+  }
+}
+
+describe('while Temporal does not respond', () => {
+  it('a cancel and the operators’ actions on a job return 503 with Retry-After', async () => {
+    const { jobId } = (
+      await gateway.call('/api/v1/studio/image/generate', {
+        body: { prompt: '[[slow:60s]] a frozen lake', async: true },
+      })
+    ).body.data;
+    const post = (path: string, key?: string, body?: object) =>
+      gateway.call(path, { method: 'POST', ...(key !== undefined && { key }), body });
+    const admin = `/api/admin/v1/jobs/${jobId}`;
+    const write = { actor: 'olga', reason: 'a test' };
+    const { ADMIN_API_KEY: adminKey } = gateway.config;
+    setFrozen(true);
+    try {
+      const answers = await Promise.all([
+        post(`/api/v1/studio/jobs/${jobId}/cancel`),
+        post(`${admin}/cancel`, adminKey, write),
+        post(`${admin}/reverify`, adminKey, write),
+        post(`${admin}/resettle`, adminKey, write),
+      ]);
+      for (const { status, headers, body } of answers) {
+        expect({ status, error: body.error }).toEqual({
+          status: 503,
+          error: 'SERVICE_UNAVAILABLE',
+        });
+        expect(headers.get('retry-after')).toBe('2');
+      }
+    } finally {
+      setFrozen(false);
+    }
+    await expect
+      .poll(async () => (await post(`/api/v1/studio/jobs/${jobId}/cancel`)).status)
+      .toBe(200);
+  });
+});
