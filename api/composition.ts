@@ -25,6 +25,7 @@ import { createKeySessions, createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
+import { createJobWaits } from './studio/job-waits.ts';
 import { createOpenWaits } from './studio/open-waits.ts';
 import type { JobUpdates } from './studio/job-updates.ts';
 import { createPriceList } from './studio/prices.ts';
@@ -45,7 +46,6 @@ export type Composition = ReturnType<typeof compose>;
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, updates } = deps;
   const { pool, storage, logger, reads } = services;
-  const admission = createAdmission({ client, updates, reads, config });
   const claims = createClaims(pool, logger);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
@@ -59,7 +59,8 @@ export function compose(deps: AppDeps, documents: Documents) {
     readiness: deps.readiness,
     documents,
     claims,
-    admission,
+    admission: createAdmission({ client, updates, reads, config }),
+    jobWaits: createJobWaits({ updates, reads, config }),
     view,
     openWaits: createOpenWaits(),
     jobFeed: createJobFeed({ pool, updates, reads, view, logger }),

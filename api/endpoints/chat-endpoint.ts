@@ -6,7 +6,7 @@ import type { ChatRequest } from '../chat/chat-request.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, ownAnswer, type Endpoint } from './endpoint.ts';
-import { inTheirWords } from './openai/finished-job.ts';
+import { withRenamedFields } from './openai/field-names.ts';
 
 const chatHeaders = z.object({
   'X-Ignored-Fields': z.string().optional().meta({
@@ -73,6 +73,6 @@ export function chatEndpoint({
       'OUTCOME_UNKNOWN',
     ],
     handle: (call, services) =>
-      inTheirWords(() => answerChat(call, presentation(), services), rename),
+      withRenamedFields(() => answerChat(call, presentation(), services), rename),
   });
 }

@@ -12,6 +12,7 @@ import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { preferredWaitMs } from '../http/prefer.ts';
+import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, jobFilterOf } from './job-filter.ts';
@@ -116,14 +117,14 @@ export const studioJobs = section('Jobs', {
     },
     answer: oneJob,
     errors: ['JOB_NOT_FOUND'],
-    async handle({ ctx, query, ...call }, { reads, admission, openWaits, view }) {
+    async handle({ ctx, query, ...call }, { reads, jobWaits, openWaits, view }) {
       const job = await findJob(call, { reads });
       const waitMs = preferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
       if (waitMs === 0 || job.status !== 'open') return show(ctx, view, job);
       const leave = openWaits.enter(call.caller);
       try {
-        const awaited = await admission.awaitEnd({ organizationId, jobId: job.id }, waitMs);
+        const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id }, waitMs);
         return await show(ctx, view, awaited ?? job);
       } finally {
         leave();
@@ -164,9 +165,9 @@ export const studioJobs = section('Jobs', {
     answer: oneJob,
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...call }, { reads, admission, view }) {
+    async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });
-      const now = await admission.cancel(call.caller.organizationId, job);
+      const now = await cancelJob({ client, jobWaits }, job);
       ctx.status = now.status === 'open' ? 202 : 200;
       return show(ctx, view, now);
     },

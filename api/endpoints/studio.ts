@@ -1,14 +1,9 @@
 /** POST /api/v1/studio/…: one endpoint for each capability of the registry. */
-import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { JobRecord } from '../../jobs/records/job-reads.ts';
-import type { CreditsBlock } from '../../domain/credits.ts';
-import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
+import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { scopeOf, type Capability } from '../../studio/capability.ts';
-import { creditsSchema, ticketSchema } from '../../studio/job-resource.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import { creditsSchema } from '../../studio/job-resource.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { metadataFields } from '../http/metadata.ts';
 import { estimateRequest } from '../studio/estimates.ts';
 import { submitJob } from '../studio/job-submission.ts';
@@ -17,30 +12,15 @@ import { webhookFields } from '../studio/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { AnswerParts } from './description.ts';
 import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
-
-/** Error codes of Studio requests (spec §7, design §4, §5). */
-export const studioErrors: readonly ErrorCode[] = [
-  'UNKNOWN_MODEL',
-  'UNSUPPORTED_PARAMETER',
-  'CONFLICTING_FIELDS',
-  'INVALID_INPUT_URL',
-  'PROVIDER_REJECTED_INPUT',
-  'CONTENT_POLICY',
-  'INSUFFICIENT_CREDITS',
-  'MEDIA_DELETED',
-  'CANCELED',
-  'KEY_LIMIT_EXCEEDED',
-  'WINDOW_LIMIT_EXCEEDED',
-  'WINDOW_EXHAUSTED',
-  'PROVIDER_ERROR',
-  'STORAGE_ERROR',
-  'DEADLINE_EXCEEDED',
-  'OUTCOME_UNKNOWN',
-  'JOB_LOST',
-];
-
-/** Error codes of requests with a file, in addition to those of JSON requests. */
-export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
+import {
+  bareHeaders,
+  fileErrors,
+  jobHeader,
+  replayed,
+  studioErrors,
+  studioHeaders,
+} from './studio-description.ts';
+import { resultOf, setCreditsHeaders, showTicket, ticketAnswer } from './studio-results.ts';
 
 /** Error codes of estimates: those of the request before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
@@ -51,29 +31,8 @@ const estimateErrors: readonly ErrorCode[] = [
   ...fileErrors,
 ];
 
-/** Schema of the headers of a request that waits for its job. */
-export const studioHeaders = idempotencyHeader.extend({
-  Prefer: z.string().optional().meta({
-    description: '`wait=n` shortens the synchronous wait to n seconds.',
-    example: 'wait=10',
-  }),
-});
-
 /** Fields that all Studio requests share. */
 const commonFields = { ...webhookFields, ...metadataFields };
-const jobHeader = z.object({
-  'X-Job-Id': z.string().meta({ description: 'Id of the job.' }),
-});
-const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
-const credit = z.number().meta({ description: 'Same value as in `credits` of other responses.' });
-/** Schema of the headers of a response whose body has no `credits`. */
-export const bareHeaders = replayed.extend({
-  'X-Credits-Used': credit,
-  'X-Credits-Cost': credit,
-  'X-Credits-Remaining': credit,
-});
-
-const ticketAnswer = dataSchema(ticketSchema).extend({ credits: creditsSchema });
 
 /** Two endpoints per capability: the request and its estimate. */
 export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
@@ -104,7 +63,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       const credits = view.credits(job);
       ctx.status = 200;
       if (capability.envelope !== 'bare') return { ...toData(data), credits };
-      tellCredits(ctx, credits);
+      setCreditsHeaders(ctx, credits);
       return data;
     },
   });
@@ -150,15 +109,6 @@ function withCommonFields(request: z.ZodType): z.ZodType {
   return sent.safeExtend(commonFields);
 }
 
-/** Sets the response headers with the credits of a job. */
-export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): void {
-  ctx.set({
-    'X-Credits-Used': String(credits.used),
-    'X-Credits-Cost': String(credits.cost),
-    'X-Credits-Remaining': String(credits.remaining),
-  });
-}
-
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     return {
@@ -173,34 +123,4 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
     headers: replayed,
     schema: dataSchema(data).extend({ credits: creditsSchema }),
   };
-}
-
-/**
- * Returns the result of a job; null if it has none yet.
- * @throws GatewayError the failure of the job, or MEDIA_DELETED
- */
-function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
-  refuseFailed(job);
-  if (job.media_deleted_at !== null) {
-    throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
-  }
-  return view.result(job);
-}
-
-/** Throws the failure of a failed job. @throws GatewayError the failure of the job */
-export function refuseFailed({ id, error }: JobRecord): void {
-  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
-}
-
-/** Sets status 202 and the Location of the job, and returns the job's ticket (design §4). */
-function showTicket(
-  ctx: ParameterizedContext,
-  job: JobRecord,
-  view: JobView,
-): z.infer<typeof ticketAnswer> {
-  const ticket = view.ticket(job);
-  ctx.status = 202;
-  ctx.set('Location', ticket.statusUrl);
-  ctx.set('Retry-After', '2');
-  return { ...toData(ticket), credits: view.credits(job) };
 }

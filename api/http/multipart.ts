@@ -8,7 +8,7 @@ import { filesMs, watchArrival } from './arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 
 /** Fields and files that a form may contain, and their limits. */
-interface FormRules<Kept> {
+export interface FormRules<Kept> {
   /** Names of the parts that are files; `name[]` counts as `name`. */
   fields: readonly string[];
   /** Highest number of files of the form; absent: 1. */

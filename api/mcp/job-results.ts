@@ -14,7 +14,7 @@ import type { JobResource } from '../../studio/job-resource.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';
 
-type Services = Pick<Composition, 'admission' | 'openWaits' | 'reads' | 'storage' | 'view'>;
+type Services = Pick<Composition, 'jobWaits' | 'openWaits' | 'reads' | 'storage' | 'view'>;
 /** Caller of an MCP request, and the services that read its jobs. */
 export interface JobReader {
   caller: Caller;
@@ -43,9 +43,9 @@ export async function followJob(
       0,
       Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
     );
-    const job = await services.admission.awaitEnd({ organizationId, jobId }, waitMs);
+    const job = await services.jobWaits.awaitEnd({ organizationId, jobId }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
-    const isOver = job.status !== 'open' || signal.aborted || services.admission.isDraining();
+    const isOver = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
     if (isOver || performance.now() - startedAtMs >= waitMaxMs) return makeJobResult(job, services);
     if (progressToken !== undefined) {
       const message = describeProgress(await services.view.resource(job));

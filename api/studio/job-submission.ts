@@ -10,7 +10,7 @@ import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { preferredWaitMs } from '../http/prefer.ts';
 import type { Hold } from '../idempotency/holds.ts';
-import type { JobSubscription } from './job-updates.ts';
+import type { JobSubscription } from './job-topics.ts';
 import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
 import { createFileList } from './request-files.ts';
@@ -20,6 +20,7 @@ type Services = Pick<
   Composition,
   | 'config'
   | 'admission'
+  | 'jobWaits'
   | 'claims'
   | 'inputs'
   | 'copies'
@@ -80,7 +81,7 @@ export async function startJob(
   return {
     jobId,
     async ended() {
-      const job = await services.admission.awaitByFew({ organizationId, jobId, updates }, waitMs);
+      const job = await services.jobWaits.awaitByFew({ organizationId, jobId, updates }, waitMs);
       if (!job) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
           retryAfterSeconds: 2,

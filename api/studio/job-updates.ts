@@ -4,30 +4,9 @@
  * awaited jobs are also read once a second: the row of a job is authoritative.
  */
 import { Client } from 'pg';
-import { z } from 'zod';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
-import { refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Logger } from '../../platform/logger.ts';
-
-/** Event of the job `id`, as `ledger_write_jobs` sends it. */
-const jobEvent = z.discriminatedUnion('event', [
-  z.object({
-    event: z.enum(['reserved', 'done']),
-    id: z.string(),
-    /** Absent if the event was read from the job's row instead of a notification. */
-    organizationId: z.string().optional(),
-  }),
-  z.object({ event: z.literal('refused'), id: z.string(), refusal }),
-]);
-type JobEvent = z.infer<typeof jobEvent>;
-
-/** Subscription to the events of one job; events that arrive before a call of `next` are queued. */
-export interface JobSubscription {
-  /** Waits for the next event, at most `waitMs` milliseconds; returns null if there was none. */
-  next: (waitMs: number) => Promise<JobEvent | null>;
-  /** Ends the subscription. */
-  end: () => void;
-}
+import { createTopics, jobEvent } from './job-topics.ts';
 
 /** Job that was reserved or has ended; `interrupted`: changes may have been missed. */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
@@ -150,54 +129,5 @@ async function listen(
     stopped = true;
     clearTimeout(reconnect);
     await client?.end().catch(() => {});
-  };
-}
-
-/** Makes the topics, one per job; a new subscription does not receive earlier events. */
-function createTopics() {
-  const topics = new Map<string, Set<(event: JobEvent) => void>>();
-  /** Functions that end a waiting `next`. */
-  const wakes = new Set<() => void>();
-
-  function subscribe(jobId: string): JobSubscription {
-    const topic = topics.get(jobId) ?? new Set();
-    topics.set(jobId, topic);
-    const queue: JobEvent[] = [];
-    let wake: (() => void) | undefined;
-    const receive = (event: JobEvent): void => {
-      queue.push(event);
-      wake?.();
-    };
-    topic.add(receive);
-    return {
-      async next(waitMs) {
-        if (queue.length === 0 && waitMs > 0) {
-          await new Promise<void>((resolve) => {
-            const timer = setTimeout(resolve, waitMs);
-            wake = () => {
-              clearTimeout(timer);
-              resolve();
-            };
-            wakes.add(wake);
-          });
-          if (wake) wakes.delete(wake);
-        }
-        return queue.shift() ?? null;
-      },
-      end() {
-        topic.delete(receive);
-        if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
-      },
-    };
-  }
-
-  return {
-    subscribe,
-    publish: (event: JobEvent): void => {
-      for (const receive of topics.get(event.id) ?? []) receive(event);
-    },
-    wake: (): void => wakes.forEach((wake) => wake()),
-    /** Returns the ids of the jobs that have a subscription. */
-    awaited: () => [...topics.keys()],
   };
 }

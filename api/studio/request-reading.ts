@@ -12,9 +12,8 @@ import type { Context } from '../context.ts';
 import { readJson } from '../http/body.ts';
 import { parseWith } from '../http/parsing.ts';
 import { parseMetadata } from '../http/metadata.ts';
-import { receiveForm } from '../http/multipart.ts';
 import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';
-import type { FileReceiver } from './request-files.ts';
+import { receiveFiles, type FileReceiver } from './request-files.ts';
 import { parseWebhook, type RequestedWebhook } from './webhook-fields.ts';
 
 /** Request that was read. Its inputs were neither resolved nor downloaded. */
@@ -97,18 +96,13 @@ function completed(
 async function readForm(
   ctx: Context,
   capability: Capability,
-  { recordings, requestFiles, outbound, onReceiving }: ReadingDeps,
+  { recordings, outbound, ...receiver }: ReadingDeps,
 ): Promise<ReadRequest> {
-  const field = capability.upload?.field ?? '';
-  const { texts, files } = await receiveForm(ctx, {
+  const { field = '', bytesMax = 0 } = capability.upload ?? {};
+  const { texts, files } = await receiveFiles(ctx, receiver, {
+    receive: 'receiveRecording',
     fields: [field],
-    bytesMax: capability.upload?.bytesMax ?? 0,
-    requireRoom: requestFiles.requireRoom,
-    keep(stream) {
-      const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
-      onReceiving(receiving);
-      return receiving;
-    },
+    bytesMax,
   });
   const [file] = files;
   const { async: later, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;

@@ -29,9 +29,9 @@ afterAll(async () => {
 });
 
 async function newWebhook() {
-  const name = { subjectId: newId('job'), organizationId };
-  await webhooks.add({ ...name, url: 'https://receiver.example/' });
-  return name;
+  const jobId = newId('job');
+  await webhooks.add({ jobId, organizationId, url: 'https://receiver.example/' });
+  return { subjectId: jobId, organizationId };
 }
 const stateOf = async (name: { subjectId: string }) =>
   (await webhooks.find({ jobId: name.subjectId, organizationId }))?.state;

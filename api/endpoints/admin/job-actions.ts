@@ -4,6 +4,7 @@ import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { requestCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
+import { cancelJob } from '../../studio/cancellation.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import { authority, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
@@ -41,12 +42,12 @@ export const jobActions = section('Jobs', {
     answer: dataSchema(ownedJob),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
+    async handle({ ctx, ...write }, { pool, oversight, client, jobWaits, view }) {
       const job = await findAnyJob(write, { oversight });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await recordAction(pool, write, { ...actionSubject(job), action: 'job.cancel_asked' });
       const { organization_id: organizationId } = job;
-      const now = await admission.cancel(organizationId, job);
+      const now = await cancelJob({ client, jobWaits }, job);
       ctx.status = now.status === 'open' ? 202 : 200;
       return toData({ ...(await view.resource(now)), organizationId });
     },

@@ -1,7 +1,7 @@
 /**
  * Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job as the
  * Studio's own endpoint. The response is the job's result, or an error with the status URL of the
- * job. Errors have the field names of OpenAI's API.
+ * job.
  */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,7 +19,9 @@ import { toGatewayError } from '../../middleware/errors.ts';
 import { type RequestReader, startJob } from '../../studio/job-submission.ts';
 import type { ReadRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../description.ts';
-import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
+import { bareHeaders, studioErrors } from '../studio-description.ts';
+import { refuseFailed, setCreditsHeaders } from '../studio-results.ts';
+import { withRenamedFields } from './field-names.ts';
 
 /** Error codes of requests that wait for their job. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
@@ -58,13 +60,13 @@ export async function startedJob(
 ): Promise<AwaitedJob> {
   const { config, view } = services;
   const waiting = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
-  const { jobId, ended } = await inTheirWords(() => startJob(ctx, waiting, services));
+  const { jobId, ended } = await withRenamedFields(() => startJob(ctx, waiting, services));
   ctx.set('X-Job-Id', jobId);
   return {
     async completed() {
       const { job } = await ended();
       refuseFailed(job);
-      if (!ctx.headerSent) tellCredits(ctx, view.credits(job));
+      if (!ctx.headerSent) setCreditsHeaders(ctx, view.credits(job));
       if (job.status === 'completed') return job;
       // The clients retry automatically. A retry with an Idempotency-Key finds this job; without
       // one it creates another job.
@@ -135,6 +137,21 @@ export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
 }
 
 /**
+ * Sends the first artifact of a job as the body of the response.
+ * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
+ */
+export async function sendArtifact(
+  ctx: Context,
+  job: JobRecord,
+  services: Pick<Composition, 'storage'>,
+): Promise<void> {
+  const { stream, sizeBytes, contentType } = await bytesOf(artifactsOf(job)[0], services);
+  ctx.type = contentType;
+  ctx.length = sizeBytes;
+  ctx.body = stream;
+}
+
+/**
  * Opens an artifact of a job.
  * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
  */
@@ -145,54 +162,4 @@ export async function bytesOf(
   const object = artifact && (await storage.open(artifact.storageKey));
   if (!object) throw new GatewayError('NOT_FOUND', 'The file does not exist or was deleted.');
   return object;
-}
-
-/** Names of fields in OpenAI's API, by the name in the capability. */
-const names: Readonly<Record<string, string>> = {
-  numImages: 'n',
-  imageSize: 'size',
-  aspectRatio: 'size',
-  width: 'size',
-  height: 'size',
-  resolution: 'size',
-  outputFormat: 'output_format',
-  imageUrls: 'image',
-  maskUrl: 'mask',
-  imageUrl: 'input_reference',
-  durationSeconds: 'seconds',
-  text: 'input',
-  title: 'input',
-  fileId: 'file',
-};
-
-/**
- * Runs a part of a request and gives the fields in its errors the names that the caller sent.
- * @throws GatewayError with renamed fields, and every other error of `run`
- */
-export async function inTheirWords<Result>(
-  run: () => Result | Promise<Result>,
-  rename: (path: string) => string = nameOf,
-): Promise<Result> {
-  try {
-    return await run();
-  } catch (error) {
-    throw error instanceof GatewayError && error.details ? renamed(error, rename) : error;
-  }
-}
-
-function renamed(error: GatewayError, rename: (path: string) => string): GatewayError {
-  const { code, body, retryAfterSeconds, cause } = error;
-  const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
-  const [first] = error.details ?? [];
-  const isNamed = first && error.message.startsWith(`${first.path}:`);
-  const message = isNamed
-    ? rename(first.path) + error.message.slice(first.path.length)
-    : error.message;
-  return new GatewayError(code, message, { details, body, retryAfterSeconds, cause });
-}
-
-/** Renames `imageUrls.0` to `image.0`. */
-function nameOf(path: string): string {
-  const [field = '', ...rest] = path.split('.');
-  return [Object.hasOwn(names, field) ? names[field] : field, ...rest].join('.');
 }

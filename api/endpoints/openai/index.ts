@@ -3,9 +3,10 @@
  * into a chat or a Studio job, and its result into the response that OpenAI's clients expect.
  */
 import { section } from '../endpoint.ts';
-import { audioSpeech, audioTranscriptions } from './audio.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { createResponse } from './responses.ts';
+import { audioSpeech } from './speech.ts';
+import { audioTranscriptions } from './transcriptions.ts';
 import { videos } from './videos.ts';
 
 /** Endpoints in OpenAI's protocol, except chat completions. */

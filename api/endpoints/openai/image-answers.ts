@@ -1,0 +1,67 @@
+/** Images of a job as a response of OpenAI's images API. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import type { StoredArtifact } from '../../../jobs/job-plan.ts';
+import type { Composition } from '../../composition.ts';
+import { artifactsOf, bytesOf } from './finished-job.ts';
+import type { ImageRequest } from './image-requests.ts';
+
+/** Schema of a response with images. */
+export const imagesAnswer = z
+  .object({
+    created: z.int(),
+    data: z.array(z.object({ url: z.url().optional(), b64_json: z.string().optional() })),
+  })
+  .meta({ id: 'OpenAIImages' });
+
+const shown = z.object({ images: z.array(z.object({ url: z.url() })) });
+
+interface ImagesDeps {
+  format: ImageRequest['response_format'];
+  services: Composition;
+}
+
+/**
+ * Returns the JSON of a job's images. They are streamed from the storage, so that none is in memory
+ * as a whole.
+ */
+export async function* imagesJson(
+  job: JobRecord,
+  { format, services }: ImagesDeps,
+): AsyncGenerator<string> {
+  const { images } = shown.parse(await services.view.result(job));
+  const created = Math.floor((job.completed_at ?? job.created_at) / 1000);
+  yield `{"created":${created},"data":[`;
+  for (const [index, artifact] of artifactsOf(job).entries()) {
+    const url = images[index]?.url ?? '';
+    yield index === 0 ? '{' : ',{';
+    if (format !== 'b64_json') yield `"url":${JSON.stringify(url)}`;
+    if (format !== 'url') {
+      yield format === 'b64_json' ? '"b64_json":"' : ',"b64_json":"';
+      yield* base64Of(artifact, services);
+      yield '"';
+    }
+    yield '}';
+  }
+  yield ']}';
+}
+
+/**
+ * Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces
+ * can be joined.
+ */
+async function* base64Of(
+  artifact: StoredArtifact,
+  services: Pick<Composition, 'storage'>,
+): AsyncGenerator<string> {
+  const { stream } = await bytesOf(artifact, services);
+  const pieces: AsyncIterable<Buffer> = stream;
+  let rest = Buffer.alloc(0);
+  for await (const piece of pieces) {
+    const bytes = Buffer.concat([rest, piece]);
+    const encodedBytes = bytes.length - (bytes.length % 3);
+    yield bytes.toString('base64', 0, encodedBytes);
+    rest = bytes.subarray(encodedBytes);
+  }
+  yield rest.toString('base64');
+}

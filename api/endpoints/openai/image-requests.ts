@@ -1,0 +1,135 @@
+/** Requests of OpenAI's images API, translated to those of imageGenerate and imageEdit. */
+import { z } from 'zod';
+import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
+import { fileBytesMax } from '../../../storage/media-types.ts';
+import type { ImageModel } from '../../../catalog/image-model.ts';
+import { editModels } from '../../../catalog/image-models.ts';
+import type { ParameterRules } from '../../../catalog/model-parameters.ts';
+import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { fieldError } from '../../../domain/errors.ts';
+import type { JsonObject } from '../../../domain/json.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
+import { parseWith } from '../../http/parsing.ts';
+import { receiveFiles } from '../../studio/request-files.ts';
+import type { ReadRequestOf } from '../../studio/request-reading.ts';
+import { requestOf } from './finished-job.ts';
+
+/** Fields of both requests; other fields are ignored. */
+export const imageFields = {
+  prompt: z.string().max(32_000),
+  model: z.string().max(256).nullish().meta({ example: 'gpt-image-2' }),
+  n: z.coerce.number().int().min(1).max(10).nullish(),
+  size: z
+    .string()
+    .max(20)
+    .regex(/^(auto|\d{2,4}x\d{2,4})$/, 'must be auto, or WIDTHxHEIGHT in pixels')
+    .nullish(),
+  quality: z.enum(['auto', 'low', 'medium', 'high', 'standard', 'hd']).nullish(),
+  background: z.enum(['auto', 'transparent', 'opaque']).nullish(),
+  output_format: z.enum(['png', 'jpeg', 'webp']).nullish(),
+  response_format: z.enum(['url', 'b64_json']).nullish().meta({
+    description:
+      'If absent, the response has both: `b64_json`, and a `url` that is valid for one day.',
+  }),
+  stream: z
+    .union([z.literal(false), z.literal('false')], 'is not supported: images are not streamed')
+    .nullish(),
+};
+
+export type ImageRequest = z.infer<z.ZodObject<typeof imageFields>>;
+
+/**
+ * Translates a request to the capability's fields. `rules` are the model's rules for generating or
+ * editing.
+ * @throws GatewayError UNSUPPORTED_PARAMETER for a size that the model does not support
+ */
+export function ownImageFields(
+  fields: ImageRequest,
+  model: ImageModel,
+  rules: ParameterRules,
+): JsonObject {
+  const quality = fields.quality === 'hd' ? 'high' : fields.quality;
+  return {
+    prompt: fields.prompt,
+    model: model.id,
+    ...(fields.n != null && { numImages: fields.n }),
+    ...(fields.output_format != null && { outputFormat: fields.output_format }),
+    ...(quality != null && isSent(quality, rules['quality']?.oneOf) && { quality }),
+    ...(fields.background != null &&
+      isSent(fields.background, rules['background']?.oneOf) && { background: fields.background }),
+    ...sizeFields(fields.size, model.id, rules),
+  };
+}
+
+/**
+ * Returns whether a value is sent to the model: `auto` and `standard` are dropped if the model does
+ * not know them.
+ */
+function isSent(value: string, known: readonly unknown[] = []): boolean {
+  return known.includes(value) || !['auto', 'standard'].includes(value);
+}
+
+function sizeFields(
+  size: string | null | undefined,
+  model: string,
+  rules: ParameterRules,
+): JsonObject {
+  if (size == null || size === 'auto') return {};
+  const [width = 0, height = 0] = size.split('x').map(Number);
+  if (rules['imageSize']) return { imageSize: { width, height } };
+  if (rules['width']) return { width, height };
+  const ratios = rules['aspectRatio']?.oneOf;
+  const aspectRatio = ratioOf(width, height);
+  if (ratios?.includes(aspectRatio)) return { aspectRatio };
+  const message = ratios
+    ? `must have one of the ratios ${ratios.join(', ')} with ${model} (received ${aspectRatio})`
+    : `is not supported for edits with ${model}: the model chooses the size`;
+  throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
+}
+
+/** Highest number of files of an edit: ten images and a mask. */
+const filesMax = 11;
+const textBytesMax = 32 * 1024;
+const form = z.object(imageFields);
+
+/** Stores an image, and returns the file id of the upload. */
+async function storedId(image: ReceivedFile): Promise<string> {
+  return (await image.store()).fileId;
+}
+
+/**
+ * Makes the reader of an edit's form; `onFields` receives its fields. A repeated request is the
+ * same if its images have the same bytes.
+ */
+export function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
+  return async (ctx, capability, receiver) => {
+    const { texts, files } = await receiveFiles(ctx, receiver, {
+      receive: 'receivePicture',
+      fields: ['image', 'mask'],
+      filesMax,
+      textBytesMax,
+      bytesMax: fileBytesMax.image,
+    });
+    const fields = parseWith(form, texts);
+    onFields(fields);
+    const model = findByAnyName(editModels, fields.model);
+    const received = (name: string): ReceivedFile[] =>
+      files.filter(({ field }) => field === name).map((each) => each.kept);
+    const [mask] = received('mask');
+    const read = requestOf(capability, {
+      ...ownImageFields(fields, model, model.edit ?? {}),
+      imageUrls: received('image').map(({ contentId }) => contentId),
+      ...(mask && { maskUrl: mask.contentId }),
+    });
+    return {
+      ...read,
+      complete: async () => ({
+        request: {
+          ...read.request,
+          imageUrls: await Promise.all(received('image').map(storedId)),
+          ...(mask && { maskUrl: await storedId(mask) }),
+        },
+      }),
+    };
+  };
+}

@@ -1,0 +1,66 @@
+/** POST /api/v1/audio/speech: voiceoverGenerate in the format of OpenAI's speech API. */
+import { z } from 'zod';
+import { audioModels } from '../../../catalog/audio-models.ts';
+import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
+import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { bareHeaders, studioHeaders } from '../studio-description.ts';
+import { jobErrors, requestOf, sendArtifact, startedJob } from './finished-job.ts';
+
+const voiceover = audioModels.voiceover;
+const titleMax = 120;
+
+const speech = z.object({
+  model: z.string().max(256).meta({ example: voiceover.id }),
+  input: z.string().max(voiceover.limits.text.max),
+  voice: z
+    .union([z.string().max(64), z.object({ id: z.string().max(64) }).transform(({ id }) => id)])
+    .meta({ description: 'One of the voices of GET /api/v1/studio/voices.' }),
+  response_format: z.literal('mp3', 'must be mp3: only mp3 is supported').nullish(),
+  stream_format: z.literal('audio', 'must be audio: streaming is not supported').nullish(),
+  speed: z.literal(1, 'must be 1: other speeds are not supported').nullish(),
+  instructions: z.literal('', 'is not supported: put the instructions into `input`').nullish(),
+});
+
+/** Returns the title of a voiceover: the first 120 characters of its text. */
+function titleOf(text: string): string {
+  return Array.from(text.trim()).slice(0, titleMax).join('') || text;
+}
+
+/** Endpoint POST /api/v1/audio/speech. */
+export const audioSpeech = defineEndpoint({
+  route: 'POST /api/v1/audio/speech',
+  scope: 'studio:audio',
+  errorShape: 'openai',
+  summary: 'Turn text into speech (OpenAI-compatible)',
+  description:
+    'Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.',
+  request: {
+    headers: studioHeaders,
+    body: speech,
+    example: { model: voiceover.id, input: 'Welcome to the harbour.', voice: 'rachel' },
+  },
+  answer: ownAnswer,
+  answers: {
+    200: {
+      description: 'The audio file.',
+      type: 'audio/mpeg',
+      headers: bareHeaders,
+      schema: z.string().meta({ format: 'binary' }),
+    },
+  },
+  errors: [...jobErrors, 'NOT_FOUND'],
+  async handle({ ctx, body }, services) {
+    findByAnyName([voiceover], body.model);
+    const { input: text, voice } = body;
+    const started = await startedJob(
+      ctx,
+      {
+        capability: voiceoverGenerate,
+        readBody: (_, capability) => requestOf(capability, { text, title: titleOf(text), voice }),
+      },
+      services,
+    );
+    await sendArtifact(ctx, await started.completed(), services);
+  },
+});

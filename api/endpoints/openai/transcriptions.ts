@@ -1,0 +1,91 @@
+/** POST /api/v1/audio/transcriptions: audioTranscribe in the format of OpenAI's audio API. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { audioModels } from '../../../catalog/audio-models.ts';
+import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { fieldError } from '../../../domain/errors.ts';
+import { keysOf } from '../../../domain/json.ts';
+import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
+import { parseWith } from '../../http/parsing.ts';
+import { receiveFiles } from '../../studio/request-files.ts';
+import { type ReadRequestOf, storedRecording } from '../../studio/request-reading.ts';
+import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { fileErrors, studioHeaders } from '../studio-description.ts';
+import { finishedAnswer, jobErrors, requestOf, sendJson, startedJob } from './finished-job.ts';
+import { transcriptData, transcriptFormats } from './transcript-formats.ts';
+
+/** Size limit of a recording in bytes; the same as OpenAI's. */
+const bytesMax = 25 * 1024 * 1024;
+
+const fields = {
+  model: z.string().max(256).meta({ example: audioModels.transcription.id }),
+  language: z.string().max(35).nullish(),
+  response_format: z.enum(keysOf(transcriptFormats)).default('json'),
+  stream: z
+    .literal('false', 'is not supported: streaming is not available for transcripts')
+    .nullish(),
+};
+const form = z.object(fields);
+type Format = keyof typeof transcriptFormats;
+
+function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
+  return async (ctx, capability, receiver) => {
+    const field = 'file';
+    const { texts, files } = await receiveFiles(ctx, receiver, {
+      receive: 'receiveRecording',
+      fields: [field],
+      bytesMax,
+    });
+    const { model, language, response_format: format } = parseWith(form, texts);
+    onFormat(format);
+    findByAnyName([audioModels.transcription], model);
+    const [file] = files;
+    if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
+    const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
+    const spoken = language == null || language === '' ? {} : { language };
+    const read = requestOf(capability, { fileId: file.kept.contentId, ...fileName, ...spoken });
+    return { ...read, complete: storedRecording(read.request, file.kept) };
+  };
+}
+
+/** Endpoint POST /api/v1/audio/transcriptions, whose body is a form with a file. */
+export const audioTranscriptions = defineEndpoint({
+  route: 'POST /api/v1/audio/transcriptions',
+  scope: 'studio:audio',
+  errorShape: 'openai',
+  summary: 'Transcribe a recording (OpenAI-compatible)',
+  description:
+    'Creates the same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. ' +
+    'With the response formats `text`, `srt` and `vtt` the response is plain text.',
+  request: {
+    headers: studioHeaders,
+    content: {
+      'multipart/form-data': {
+        schema: z.object({ file: z.string().meta({ format: 'binary' }), ...fields }),
+      },
+    },
+  },
+  answer: ownAnswer,
+  answers: {
+    200: finishedAnswer('The transcript.', z.looseObject({ text: z.string() })),
+  },
+  errors: [...jobErrors, ...fileErrors],
+  async handle({ ctx }, services) {
+    let format: Format = 'json';
+    const readBody = readRecording((requested) => {
+      format = requested;
+    });
+    const job = await startedJob(ctx, { capability: audioTranscribe, readBody }, services);
+    const { type, show } = transcriptFormats[format];
+    const transcriptOf = async (done: JobRecord) =>
+      show(transcriptData.parse(await services.view.result(done)));
+    if (type === 'application/json') {
+      const toJson = async function* (done: JobRecord) {
+        yield await transcriptOf(done);
+      };
+      return sendJson(ctx, job, { toJson, services });
+    }
+    ctx.body = await transcriptOf(await job.completed());
+    ctx.type = type;
+  },
+});

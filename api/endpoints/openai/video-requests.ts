@@ -1,0 +1,100 @@
+/** Requests of OpenAI's videos API, translated to those of videoGenerate. */
+import { z } from 'zod';
+import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
+import { fileBytesMax } from '../../../storage/media-types.ts';
+import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
+import { fieldError } from '../../../domain/errors.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
+import type { Context } from '../../context.ts';
+import { readJson } from '../../http/body.ts';
+import { parseWith } from '../../http/parsing.ts';
+import { receiveFiles, type FileReceiver } from '../../studio/request-files.ts';
+import type { ReadRequestOf } from '../../studio/request-reading.ts';
+import { requestOf } from './finished-job.ts';
+
+const reference = z.object({
+  file_id: z.string().max(64).optional(),
+  image_url: z.string().max(4096).optional(),
+});
+/** Fields of a request, in JSON and in a form. */
+export const videoFields = {
+  prompt: z.string().max(32_000),
+  model: z.string().max(256).nullish().meta({ example: 'veo' }),
+  seconds: z.coerce.number().int().min(1).max(60).nullish(),
+  size: z
+    .string()
+    .max(20)
+    .regex(/^\d{3,4}x\d{3,4}$/, 'must be WIDTHxHEIGHT in pixels')
+    .nullish(),
+};
+/** Schema of a JSON request. */
+export const videoRequest = z.object({ ...videoFields, input_reference: reference.nullish() });
+type VideoRequest = z.infer<typeof videoRequest>;
+const textBytesMax = 32 * 1024;
+
+/** Reads the body, which is JSON or a form with an image. */
+async function readBodyOrForm(
+  ctx: Context,
+  receiver: FileReceiver,
+): Promise<VideoRequest & { image?: ReceivedFile }> {
+  if (!ctx.is('multipart/form-data')) return parseWith(videoRequest, await readJson(ctx));
+  const { texts, files } = await receiveFiles(ctx, receiver, {
+    receive: 'receivePicture',
+    fields: ['input_reference'],
+    textBytesMax,
+    bytesMax: fileBytesMax.image,
+  });
+  const { 'input_reference[file_id]': fileId, 'input_reference[image_url]': url } = texts;
+  const inputReference = {
+    ...(fileId !== undefined && { file_id: fileId }),
+    ...(url !== undefined && { image_url: url }),
+  };
+  const body = parseWith(videoRequest, {
+    ...texts,
+    ...(Object.keys(inputReference).length > 0 && { input_reference: inputReference }),
+  });
+  const [file] = files;
+  return file ? { ...body, image: file.kept } : body;
+}
+
+/** Reads the request of a video. */
+export const readVideoRequest: ReadRequestOf = async (ctx, capability, deps) => {
+  const body = await readBodyOrForm(ctx, deps);
+  const model = findByAnyName(videoModels, body.model);
+  const { input_reference: inputReference, image } = body;
+  const imageUrl = image?.contentId ?? inputReference?.file_id ?? inputReference?.image_url;
+  const own = {
+    prompt: body.prompt,
+    model: model.id,
+    ...(body.seconds != null && { durationSeconds: body.seconds }),
+    ...frameOf(body.size, model),
+  };
+  const read = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
+  if (!image) return read;
+  return {
+    ...read,
+    complete: async () => ({
+      request: { ...read.request, imageUrl: (await image.store()).fileId },
+    }),
+  };
+};
+
+/**
+ * Translates a size to the capability's fields.
+ * @throws GatewayError UNSUPPORTED_PARAMETER if the model lacks the size
+ */
+function frameOf(size: string | null | undefined, { id, parameters }: VideoModel): object {
+  if (size == null) return {};
+  const [width = 0, height = 0] = size.split('x').map(Number);
+  const aspectRatio = ratioOf(width, height);
+  const resolution = `${Math.min(width, height)}p`;
+  const ratios = parameters['aspectRatio']?.oneOf ?? [];
+  const resolutions = parameters['resolution']?.oneOf;
+  if (ratios.includes(aspectRatio) && (!resolutions || resolutions.includes(resolution))) {
+    return { aspectRatio, ...(resolutions && { resolution }) };
+  }
+  const lines = resolutions ? ` and a resolution of ${resolutions.join(', ')}` : '';
+  const message = `must have a ratio of ${ratios.join(', ')}${lines} with ${id} (received ${aspectRatio} and ${resolution})`;
+  throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
+}

@@ -1,0 +1,64 @@
+/** Job in the format of a video of OpenAI's videos API. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { defaultsFor } from '../../../catalog/model-parameters.ts';
+import { videoModels } from '../../../catalog/video-models.ts';
+import type { JobView } from '../../../studio/job-view.ts';
+import { artifactsOf } from './finished-job.ts';
+
+/** Schema of a video. */
+export const video = z
+  .object({
+    id: z.string(),
+    object: z.literal('video'),
+    model: z.string().nullable(),
+    status: z.enum(['queued', 'in_progress', 'completed', 'failed']),
+    progress: z.int(),
+    created_at: z.int(),
+    completed_at: z.int().nullable(),
+    expires_at: z.null(),
+    prompt: z.string().nullable(),
+    seconds: z.string().nullable(),
+    size: z
+      .string()
+      .nullable()
+      .meta({ description: 'WIDTHxHEIGHT in pixels; null until the video is completed.' }),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    remixed_from_video_id: z.null(),
+  })
+  .meta({ id: 'OpenAIVideo' });
+type Video = z.infer<typeof video>;
+
+const storedRequest = z.looseObject({
+  prompt: z.string().optional(),
+  durationSeconds: z.number().optional(),
+});
+
+const unix = (ms: number): number => Math.floor(ms / 1000);
+
+/** Returns a job in the format of OpenAI's videos. */
+export async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
+  const { status, error, progress } = await view.resource(job);
+  const model = videoModels.find(({ id }) => id === job.model);
+  const parameters = storedRequest.parse({
+    ...job.request,
+    ...defaultsFor(model?.parameters ?? {}, job.request),
+  });
+  const [artifact] = artifactsOf(job);
+  return {
+    id: job.id,
+    object: 'video',
+    model: job.model,
+    status: status === 'canceled' ? 'failed' : status,
+    // A running job is at most at 99 percent, also when its usual time is over.
+    progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
+    created_at: unix(job.created_at),
+    completed_at: job.completed_at === null ? null : unix(job.completed_at),
+    expires_at: null,
+    prompt: parameters.prompt ?? null,
+    seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),
+    size: artifact ? `${artifact.width}x${artifact.height}` : null,
+    error: error && { code: error.code, message: error.message },
+    remixed_from_video_id: null,
+  };
+}

@@ -1,0 +1,50 @@
+/** Description that the Studio endpoints and OpenAI's share: headers and error codes. */
+import { z } from 'zod';
+import type { ErrorCode } from '../../domain/errors.ts';
+import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
+
+/** Error codes of Studio requests (spec §7, design §4, §5). */
+export const studioErrors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'INSUFFICIENT_CREDITS',
+  'MEDIA_DELETED',
+  'CANCELED',
+  'KEY_LIMIT_EXCEEDED',
+  'WINDOW_LIMIT_EXCEEDED',
+  'WINDOW_EXHAUSTED',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'JOB_LOST',
+];
+
+/** Error codes of requests with a file, in addition to those of JSON requests. */
+export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
+
+/** Schema of the headers of a request that waits for its job. */
+export const studioHeaders = idempotencyHeader.extend({
+  Prefer: z.string().optional().meta({
+    description: '`wait=n` shortens the synchronous wait to n seconds.',
+    example: 'wait=10',
+  }),
+});
+
+/** Schema of the response header with the job id. */
+export const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'Id of the job.' }),
+});
+/** Schema of the headers of a response with a result. */
+export const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
+const credit = z.number().meta({ description: 'Same value as in `credits` of other responses.' });
+/** Schema of the headers of a response whose body has no `credits`. */
+export const bareHeaders = replayed.extend({
+  'X-Credits-Used': credit,
+  'X-Credits-Cost': credit,
+  'X-Credits-Remaining': credit,
+});

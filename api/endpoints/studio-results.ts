@@ -1,0 +1,51 @@
+/** Response to a Studio request: the result of the job, or 202 and its ticket. */
+import type { ParameterizedContext } from 'koa';
+import type { z } from 'zod';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { CreditsBlock } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { creditsSchema, ticketSchema } from '../../studio/job-resource.ts';
+import type { JobView } from '../../studio/job-view.ts';
+import { toData, dataSchema } from './fields.ts';
+
+/** Schema of a 202 response. */
+export const ticketAnswer = dataSchema(ticketSchema).extend({ credits: creditsSchema });
+
+/** Sets the response headers with the credits of a job. */
+export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlock): void {
+  ctx.set({
+    'X-Credits-Used': String(credits.used),
+    'X-Credits-Cost': String(credits.cost),
+    'X-Credits-Remaining': String(credits.remaining),
+  });
+}
+
+/**
+ * Returns the result of a job; null if it has none yet.
+ * @throws GatewayError the failure of the job, or MEDIA_DELETED
+ */
+export function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
+  refuseFailed(job);
+  if (job.media_deleted_at !== null) {
+    throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
+  }
+  return view.result(job);
+}
+
+/** Throws the failure of a failed job. @throws GatewayError the failure of the job */
+export function refuseFailed({ id, error }: JobRecord): void {
+  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
+}
+
+/** Sets status 202 and the Location of the job, and returns the job's ticket (design §4). */
+export function showTicket(
+  ctx: ParameterizedContext,
+  job: JobRecord,
+  view: JobView,
+): z.infer<typeof ticketAnswer> {
+  const ticket = view.ticket(job);
+  ctx.status = 202;
+  ctx.set('Location', ticket.statusUrl);
+  ctx.set('Retry-After', '2');
+  return { ...toData(ticket), credits: view.credits(job) };
+}

@@ -1,0 +1,72 @@
+/** Topics of job events inside a process: a subscription receives the events of one job. */
+import { z } from 'zod';
+import { refusal } from '../../jobs/ledger-verdicts.ts';
+
+/** Event of the job `id`, as `ledger_write_jobs` sends it. */
+export const jobEvent = z.discriminatedUnion('event', [
+  z.object({
+    event: z.enum(['reserved', 'done']),
+    id: z.string(),
+    /** Absent if the event was read from the job's row instead of a notification. */
+    organizationId: z.string().optional(),
+  }),
+  z.object({ event: z.literal('refused'), id: z.string(), refusal }),
+]);
+type JobEvent = z.infer<typeof jobEvent>;
+
+/** Subscription to the events of one job; events that arrive before a call of `next` are queued. */
+export interface JobSubscription {
+  /** Waits for the next event, at most `waitMs` milliseconds; returns null if there was none. */
+  next: (waitMs: number) => Promise<JobEvent | null>;
+  /** Ends the subscription. */
+  end: () => void;
+}
+
+/** Makes the topics, one per job; a new subscription does not receive earlier events. */
+export function createTopics() {
+  const topics = new Map<string, Set<(event: JobEvent) => void>>();
+  /** Functions that end a waiting `next`. */
+  const wakes = new Set<() => void>();
+
+  function subscribe(jobId: string): JobSubscription {
+    const topic = topics.get(jobId) ?? new Set();
+    topics.set(jobId, topic);
+    const queue: JobEvent[] = [];
+    let wake: (() => void) | undefined;
+    const receive = (event: JobEvent): void => {
+      queue.push(event);
+      wake?.();
+    };
+    topic.add(receive);
+    return {
+      async next(waitMs) {
+        if (queue.length === 0 && waitMs > 0) {
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, waitMs);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+            wakes.add(wake);
+          });
+          if (wake) wakes.delete(wake);
+        }
+        return queue.shift() ?? null;
+      },
+      end() {
+        topic.delete(receive);
+        if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
+      },
+    };
+  }
+
+  return {
+    subscribe,
+    publish: (event: JobEvent): void => {
+      for (const receive of topics.get(event.id) ?? []) receive(event);
+    },
+    wake: (): void => wakes.forEach((wake) => wake()),
+    /** Returns the ids of the jobs that have a subscription. */
+    awaited: () => [...topics.keys()],
+  };
+}

@@ -1,0 +1,82 @@
+/** Waits for the ends of jobs, for synchronous requests and long polls. */
+import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
+import type { Config } from '../../platform/config.ts';
+import { createFairShare } from '../../platform/fair-share.ts';
+import type { JobSubscription } from './job-topics.ts';
+import type { JobUpdates } from './job-updates.ts';
+
+interface WaitDeps {
+  updates: JobUpdates;
+  reads: JobReads;
+  config: Pick<Config, 'SYNC_WAITERS_MAX'>;
+}
+
+/** Job to wait for. */
+interface AwaitedJob {
+  organizationId: string;
+  jobId: string;
+  /**
+   * Subscription that began before the job started, so the end of the job is awaited before its row
+   * is read first; null or absent: the row is read at once.
+   */
+  updates?: JobSubscription | null;
+}
+
+/** Makes the functions that wait for jobs. */
+export function createJobWaits(deps: WaitDeps) {
+  const waiting = createFairShare(deps.config.SYNC_WAITERS_MAX);
+
+  return {
+    /**
+     * Waits like `awaitEnd`, for a synchronous request. Returns at once if too many requests of the
+     * organization wait (`SYNC_WAITERS_MAX`), so that the response is 202.
+     */
+    async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
+      const leave = waitMs > 0 ? waiting.take(job.organizationId) : null;
+      if (!leave) return awaitEnd(deps, job, 0);
+      try {
+        return await awaitEnd(deps, job, waitMs);
+      } finally {
+        leave();
+      }
+    },
+
+    /**
+     * Waits until the job ends, at most `waitMs` milliseconds, or until the process stops; returns
+     * the job's row, or null if it has none.
+     */
+    awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
+
+    /** Returns whether the process is stopping, so that no request may wait. */
+    isDraining: () => deps.updates.isDraining,
+  };
+}
+
+async function awaitEnd(
+  deps: Pick<WaitDeps, 'updates' | 'reads'>,
+  { organizationId, jobId, updates: subscription }: AwaitedJob,
+  waitMs: number,
+): Promise<JobRecord | null> {
+  const updates = subscription ?? deps.updates.subscribe(jobId);
+  try {
+    const deadlineAtMs = performance.now() + waitMs;
+    if (subscription) await untilEnd(subscription, waitMs);
+    for (;;) {
+      const job = await deps.reads.read(organizationId, jobId);
+      const leftMs = deadlineAtMs - performance.now();
+      if (!job || job.status !== 'open' || leftMs <= 0 || deps.updates.isDraining) return job;
+      await untilEnd(updates, leftMs);
+    }
+  } finally {
+    updates.end();
+  }
+}
+
+/** Waits for the event that the job has ended, at most `waitMs` milliseconds. */
+async function untilEnd(updates: JobSubscription, waitMs: number): Promise<void> {
+  const deadlineAtMs = performance.now() + waitMs;
+  for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
+    const event = await updates.next(leftMs);
+    if (event === null || event.event === 'done') return;
+  }
+}
