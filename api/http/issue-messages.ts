@@ -50,7 +50,7 @@ export function describeIssue(issue: Issue, { nodes, input, place }: Fault): str
     return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
   }
   if (isChoice) return notOneOf(allowed, input);
-  return `must be ${allowed.join(' or ') || 'something else'}${describeValue(issue, input)}`;
+  return `must be ${allowed.join(' or ') || 'a valid value'}${describeValue(issue, input)}`;
 }
 
 /** Returns the received value for the message; its length if that is wrong. */

@@ -59,7 +59,7 @@ export function describeNode(node: Node): string {
     case 'null':
     case undefined:
     default:
-      return 'something else';
+      return 'a valid value';
   }
 }
 

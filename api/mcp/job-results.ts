@@ -27,6 +27,7 @@ export type ToolCallExtra = RequestHandlerExtra<ServerRequest, ServerNotificatio
 const progressIntervalMs = 2000;
 /** Longest wait in milliseconds for a client without progress: most time out after a minute. */
 const silentWaitMs = 50_000;
+
 /** Waits for a job as long as the client, with progress notifications if it requested them. */
 export async function followJob(
   { caller, services }: JobReader,

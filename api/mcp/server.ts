@@ -99,7 +99,6 @@ async function callTool(
     const { body } = response;
     return toToolResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
-  /** Converts a response of the API to a tool result; a model can read errors. */
   const leave = input['async'] === true ? null : enterWait(conversation);
   try {
     return await followJob(conversation, { jobId, wait: leave !== null }, extra);

@@ -42,7 +42,7 @@ export function whyOf(facts: JobFacts): string {
       return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${detoursOf(facts)}${webhookText(facts)}${refundText(facts)}.`;
     }
     case 'canceled': {
-      const cancel = facts.actions.find(({ action }) => action === 'job.cancel_asked');
+      const cancel = facts.actions.find(({ action }) => action === 'job.cancel_requested');
       const by = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
       return `Canceled ${by}after ${duration} and released ${reserved}: ${problemOf(facts)}${detoursOf(facts)}${webhookText(facts)}.`;
     }

@@ -16,10 +16,16 @@ export const stepSchema = z
   .object({
     name: z.enum(['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
     state: z.enum(['waiting', 'running', 'done', 'failed']),
-    call: z.int().nullable().meta({ description: 'Which request to a provider, from 0.' }),
+    call: z
+      .int()
+      .nullable()
+      .meta({ description: 'Index of the call, from 0; null for a step of the whole job.' }),
     provider: z.string().nullable(),
     providerRequestId: z.string().nullable(),
-    attempts: z.int().nullable().meta({ description: 'How often it was tried, if known.' }),
+    attempts: z
+      .int()
+      .nullable()
+      .meta({ description: 'Number of attempts; null if it is not known.' }),
     startedAt: time.nullable(),
     endedAt: time.nullable(),
   })

@@ -954,11 +954,11 @@ export interface components {
             name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
-            /** @description Which request to a provider, from 0. */
+            /** @description Index of the call, from 0; null for a step of the whole job. */
             call: number | null;
             provider: string | null;
             providerRequestId: string | null;
-            /** @description How often it was tried, if known. */
+            /** @description Number of attempts; null if it is not known. */
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;

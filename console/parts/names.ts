@@ -25,5 +25,5 @@ export function typePath(type: string): string {
 const wordsOf = (type: string): string[] =>
   type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
 
-/** Converts an identifier to words: `job.cancel_asked` → `job cancel asked`. */
+/** Converts an identifier to words: `job.cancel_requested` → `job cancel requested`. */
 export const toWords = (name: string): string => name.replaceAll(/[_.]/g, ' ');

@@ -291,7 +291,7 @@ describe('jobs', () => {
     const again = await write(`/jobs/${jobId}/cancel`);
     expect(`${again.status} ${again.body.error}`).toBe('409 JOB_ALREADY_DONE');
     expect(await actions(caller.organizationId)).toMatchObject([
-      { action: 'job.cancel_asked', subject: jobId, ...by },
+      { action: 'job.cancel_requested', subject: jobId, ...by },
     ]);
     expect((await read(`/jobs?status=canceled&${mine}`)).data).toMatchObject([{ jobId }]);
     expect((await read(`/reservations?${mine}`)).data).toEqual([]);

@@ -530,7 +530,7 @@ describe.concurrent('operators', () => {
       { key },
     );
     expect(actions.body.data).toMatchObject([
-      { action: 'webhook.redelivery_asked', subject: jobId },
+      { action: 'webhook.redelivery_requested', subject: jobId },
     ]);
   });
 

@@ -137,7 +137,7 @@ describe('a job is explained', () => {
     expect(canceled.why).toMatch(
       /^Canceled by olga \(ticket 7\), after \d\.\d s and released 3\.9 credits: CANCELED, /,
     );
-    expect(canceled.actions).toMatchObject([{ action: 'job.cancel_asked', ...by }]);
+    expect(canceled.actions).toMatchObject([{ action: 'job.cancel_requested', ...by }]);
   });
 
   it('when its workflow was terminated, with a next action that repairs it', async () => {

@@ -45,7 +45,7 @@ export const jobActions = section('Jobs', {
     async handle({ ctx, ...write }, { pool, oversight, client, jobWaits, view }) {
       const job = await findAnyJob(write, { oversight });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, write, { ...actionSubject(job), action: 'job.cancel_asked' });
+      await recordAction(pool, write, { ...actionSubject(job), action: 'job.cancel_requested' });
       const { organization_id: organizationId } = job;
       const now = await cancelJob({ client, jobWaits }, job);
       ctx.status = now.status === 'open' ? 202 : 200;

@@ -51,7 +51,7 @@ async function signalWaitingJobs(
     await Promise.all(
       batch.map((jobId) =>
         requestCheck(client, jobId).catch((error: unknown) => {
-          logger.warn({ error, jobId }, 'provider.resume_not_told');
+          logger.warn({ error, jobId }, 'provider.resume_not_signaled');
         }),
       ),
     );

@@ -77,7 +77,7 @@ export const webhooks = section('Webhooks', {
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, write, {
         ...actionSubject(job),
-        action: 'webhook.redelivery_asked',
+        action: 'webhook.redelivery_requested',
       });
       return toData(await redeliver(services, webhook));
     },
