@@ -2,11 +2,7 @@
  * End of a job: the charge or the release of its credits, the caller's webhook, and the result of
  * the workflow.
  */
-import {
-  ApplicationFailure,
-  CancelledFailure,
-  upsertSearchAttributes,
-} from '@temporalio/workflow';
+import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { SettledBefore } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { chargeMicroOf } from '../jobs/charge-rule.ts';

@@ -8,7 +8,7 @@ import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
-import type { FileReceiver } from './request-files.ts';
+import type { FileReceiver } from './body-files.ts';
 
 /**
  * Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three.

@@ -11,7 +11,7 @@ import type { Context } from '../context.ts';
 import { priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
-import { createFileList } from './request-files.ts';
+import { createFileList } from './body-files.ts';
 import { readRequest } from './request-reading.ts';
 
 type Services = Pick<

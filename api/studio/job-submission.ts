@@ -13,7 +13,7 @@ import type { Hold } from '../idempotency/holds.ts';
 import type { JobSubscription } from './job-topics.ts';
 import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
-import { createFileList } from './request-files.ts';
+import { createFileList } from './body-files.ts';
 import { type ReadRequest, readRequest, type ReadRequestOf } from './request-reading.ts';
 
 type Services = Pick<

@@ -13,7 +13,7 @@ import { readJson } from '../http/body.ts';
 import { parseWith } from '../http/parsing.ts';
 import { parseMetadata } from '../http/metadata.ts';
 import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';
-import { receiveFiles, type FileReceiver } from './request-files.ts';
+import { receiveFiles, type FileReceiver } from './body-files.ts';
 import { parseWebhook, type RequestedWebhook } from './webhook-fields.ts';
 
 /** Request that was read. Its inputs were neither resolved nor downloaded. */

@@ -10,7 +10,7 @@ import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { receiveFiles } from '../../studio/request-files.ts';
+import { receiveFiles } from '../../studio/body-files.ts';
 import type { ReadRequestOf } from '../../studio/request-reading.ts';
 import { requestOf } from './finished-job.ts';
 

@@ -7,7 +7,7 @@ import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { receiveFiles } from '../../studio/request-files.ts';
+import { receiveFiles } from '../../studio/body-files.ts';
 import { type ReadRequestOf, storedRecording } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';

@@ -9,7 +9,7 @@ import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { receiveFiles, type FileReceiver } from '../../studio/request-files.ts';
+import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
 import type { ReadRequestOf } from '../../studio/request-reading.ts';
 import { requestOf } from './finished-job.ts';
 
