@@ -16,6 +16,7 @@ const uploadBytesMax = 4.5 * 1024 * 1024;
 const request = z.strictObject({
   fileId: z
     .string()
+    .max(37)
     .regex(idForm('upload'), 'must be the id of an uploaded file')
     .optional()
     .meta({ description: 'Of an uploaded file.' }),
