@@ -135,6 +135,8 @@ function environment(options: {
     RATE_LIMIT_PER_MINUTE: '100000000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000000',
     SYNC_WAIT_MS: '20000',
+    // An organization holds at most half of the starts, and a column holds 14 of them.
+    TEMPORAL_STARTS_MAX: '32',
     FIRST_CHECK_MAX_MS: '1000',
     OUTCOME_WAIT_MS: '6000',
     RESERVATION_TTL_MS: '4000',
