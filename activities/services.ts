@@ -31,7 +31,7 @@ import { createProviders, providerConcurrency } from '../providers/registry.ts';
 import { createRequestFiles } from '../storage/inputs/request-files.ts';
 import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
-import { createKeptFiles } from '../storage/kept-files.ts';
+import { createStoredFiles } from '../storage/stored-files.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';
@@ -65,7 +65,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     storage,
     logger,
     bytesMax: config.UPLOAD_BYTES_MAX,
-    keptMs: config.UPLOAD_KEPT_MS,
+    retentionMs: config.UPLOAD_KEPT_MS,
   });
   const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
@@ -86,7 +86,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     storage,
     ...served,
     uploads,
-    keptFiles: createKeptFiles({ pool, storage }),
+    storedFiles: createStoredFiles({ pool, storage }),
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,

@@ -6,7 +6,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
-import { digestOf } from '../storage/spool.ts';
+import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import { findViolations, invariantNames, type Finding } from './invariants.ts';
 
@@ -146,7 +146,7 @@ async function isIntact(
 ): Promise<boolean> {
   const object = await storage.open(row.storage_key);
   if (!object) return false;
-  const { sizeBytes, sha256 } = await digestOf(object.stream);
+  const { sizeBytes, sha256 } = await digestStream(object.stream);
   return sizeBytes === row.size_bytes && sha256 === row.sha256;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Artifact store: turns the output of a provider into a stored artifact. The output is streamed to
- * a spool file, probed, converted if the request names another format, hashed and stored. The
- * memory used does not depend on the size.
+ * Artifact store: saves a provider's output as an artifact. The output is streamed to a spool file,
+ * probed, converted if the request asks for another format, hashed and stored. Memory use does not
+ * depend on the size of the output.
  */
 import { SpanKind } from '@opentelemetry/api';
 import { createReadStream } from 'node:fs';
@@ -15,11 +15,11 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import { pixelsMax } from './media-types.ts';
 import { probeMedia } from './probe.ts';
 import { spoolOutput, type ProviderOutput } from './provider-output.ts';
-import { digestOf, writeSpoolFile, type SpooledFile } from './spool.ts';
+import { digestStream, writeSpoolFile, type SpooledFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
-/** Position of an artifact: organization, job, call of the job and output of the call. */
+/** Identifies an artifact: its organization, job, call of the job, and output of the call. */
 export interface ArtifactPlace {
   organizationId: string;
   jobId: string;
@@ -33,10 +33,10 @@ interface StoreOptions {
   signal: AbortSignal;
 }
 
-/** Retries of a write whose bytes the provider does not send again: about 20 seconds in total. */
+/** Retry policy for bytes that the provider does not send again: about 20 seconds in total. */
 const putRetries = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
 
-/** Makes the artifact store; `outbound` reads the URLs of providers. */
+/** Creates the artifact store. `outbound` downloads outputs that providers deliver as URLs. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
   async function put(key: string, path: string, retryable: boolean): Promise<'stored' | 'exists'> {
     try {
@@ -45,12 +45,15 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         retryable ? { retries: 0 } : putRetries,
       );
     } catch (cause) {
-      throw new StorageFailure('the storage did not accept the object', { retryable, cause });
+      throw new StorageFailure('the object could not be stored', { retryable, cause });
     }
   }
 
-  async function keep(spooled: SpooledFile, options: StoreOptions, retryable: boolean) {
-    const { extension: detected, ...facts } = await probeMedia(spooled.path, options.output.medium);
+  async function storeSpooled(spooled: SpooledFile, options: StoreOptions, retryable: boolean) {
+    const { extension: detected, ...properties } = await probeMedia(
+      spooled.path,
+      options.output.medium,
+    );
     const extension = extensionOf(options.output) ?? detected;
     const file =
       extension === detected ? spooled : await convert(deps.storage, spooled.path, extension);
@@ -63,7 +66,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         return { storageKey, contentType, ...stored };
       }
       const { sizeBytes, sha256 } = file;
-      return { storageKey, contentType, sizeBytes, sha256, ...facts };
+      return { storageKey, contentType, sizeBytes, sha256, ...properties };
     } finally {
       if (file !== spooled) await rm(file.path, { force: true });
     }
@@ -71,9 +74,10 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 
   return {
     /**
-     * Stores an output and returns its description. If an earlier attempt stored the artifact, that
-     * one is described.
-     * @throws StorageFailure; retryable if the provider's URL could not be read to its end
+     * Stores an output and returns its description. If an earlier attempt already stored the
+     * artifact, returns the description of that one.
+     * @throws StorageFailure if the output could not be downloaded or stored; retryable if the
+     * provider delivered it as a URL
      * @throws ProviderFailure `failed` if the bytes are unusable
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
@@ -84,10 +88,10 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       const spooled = await spoolOutput(deps, output, { medium, signal });
       const retryable = output.kind === 'url';
       try {
-        return await keep(spooled, options, retryable);
+        return await storeSpooled(spooled, options, retryable);
       } catch (cause) {
         if (cause instanceof ProviderFailure || cause instanceof StorageFailure) throw cause;
-        // For example, the disk is full while a picture is converted.
+        // For example, the disk filled up during an image conversion.
         throw new StorageFailure('the output could not be processed', { retryable, cause });
       } finally {
         await rm(spooled.path, { force: true });
@@ -98,8 +102,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
 /**
- * Describes the object that an earlier attempt stored. That object is not replaced, so the job's
- * result describes it and not the bytes of this attempt.
+ * Describes the object that an earlier attempt stored. That object was not replaced, so the job's
+ * result must describe it rather than the bytes of this attempt.
  * @throws StorageFailure
  */
 async function describe(
@@ -121,7 +125,7 @@ async function describe(
   }
 }
 
-/** Returns the file extension of the requested format; null if the request names none. */
+/** Returns the file extension of the requested format; null if the request names no format. */
 function extensionOf(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
@@ -134,14 +138,14 @@ async function convert(storage: Storage, path: string, extension: string): Promi
       .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
       .toFormat(format)
       .toFile(target);
-    return { path: target, ...(await digestOf(createReadStream(target))) };
+    return { path: target, ...(await digestStream(createReadStream(target))) };
   } catch (error) {
     await rm(target, { force: true });
     throw error;
   }
 }
 
-/** Adds a tracing span around `store`, with content type and size of the artifact. */
+/** Wraps `store` in a tracing span that records the content type and size of the artifact. */
 export function observeArtifacts(artifacts: ArtifactStore): ArtifactStore {
   return {
     ...artifacts,

@@ -1,22 +1,21 @@
 /**
- * Sources of bytes that are read in parts: local files and stored objects, so that a long file is
- * measured without a copy.
+ * Byte sources that are read in ranges: local files and stored objects. A long file can be measured
+ * without a copy of it.
  */
 import { open } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { CustomSource } from 'mediabunny';
 import type { Storage } from './storage.ts';
 
-/** Source of bytes. */
 export interface ByteSource {
   /** Returns the size in bytes. */
   size: () => Promise<number>;
-  /** Reads the bytes from `start` to before `end`. */
+  /** Reads the bytes from `start` (included) to `end` (excluded). */
   read: (start: number, end: number) => Promise<Uint8Array>;
   close: () => Promise<void>;
 }
 
-/** Makes a source of a stored object. */
+/** Creates a source that reads a stored object. */
 export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: string): ByteSource {
   return {
     size: async () => (await storage.size(key)) ?? 0,
@@ -28,7 +27,7 @@ export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: strin
   };
 }
 
-/** Makes a source of a local file. */
+/** Creates a source that reads a local file. */
 export function fileSource(path: string): ByteSource {
   const opened = open(path);
   return {
@@ -45,7 +44,7 @@ export function fileSource(path: string): ByteSource {
 }
 
 /**
- * Makes a source for mediabunny. It reads long ranges; with short ranges, the measurement of ten
+ * Converts a source to a mediabunny source that reads long ranges: with short ranges, measuring ten
  * minutes of MP3 takes a second.
  */
 export function mediaSource({ size, read, close }: ByteSource): CustomSource {

@@ -1,18 +1,18 @@
 /**
- * Thread of container.ts: reads the properties of one container after the other. Its messages are
- * defined there.
+ * Worker thread of container.ts, which defines its messages. Reads the properties of one container
+ * at a time.
  */
 import { parentPort } from 'node:worker_threads';
 import { ALL_FORMATS, Input } from 'mediabunny';
 import { assert } from '../domain/errors.ts';
 import { mediaSource } from './byte-source.ts';
-import type { ContainerFacts, ToParent, ToThread } from './container.ts';
+import type { ContainerProperties, ToParent, ToThread } from './container.ts';
 
-assert(parentPort, 'this module runs in a thread');
+assert(parentPort, 'container-thread.ts must run in a worker thread');
 const parent = parentPort;
 const send = (message: ToParent): void => parent.postMessage(message, []);
 
-/** Reads in progress, by their ids. */
+/** Pending reads by id. */
 const reads = new Map<number, PromiseWithResolvers<Uint8Array>>();
 let readId = 0;
 
@@ -24,14 +24,14 @@ function read(start: number, end: number): Promise<Uint8Array> {
   return pending.promise;
 }
 
-async function factsOf(sizeBytes: number): Promise<ContainerFacts | null> {
+async function readProperties(sizeBytes: number): Promise<ContainerProperties | null> {
   const size = (): Promise<number> => Promise.resolve(sizeBytes);
   const source = mediaSource({ size, read, close: () => Promise.resolve() });
   const input = new Input({ source, formats: ALL_FORMATS });
   try {
     const video = await input.getPrimaryVideoTrack();
     const durationSeconds = await input.computeDuration();
-    // Prices depend on these numbers, and an invalid file can make them NaN or 0.
+    // Prices depend on these numbers, which an invalid file can make NaN or 0.
     if (!Number.isFinite(durationSeconds)) return null;
     if (video && !(video.displayWidth > 0 && video.displayHeight > 0)) return null;
     return {
@@ -47,15 +47,15 @@ async function factsOf(sizeBytes: number): Promise<ContainerFacts | null> {
   }
 }
 
-async function answer(sizeBytes: number): Promise<void> {
-  const facts = await factsOf(sizeBytes);
+async function respond(sizeBytes: number): Promise<void> {
+  const properties = await readProperties(sizeBytes);
   reads.clear();
-  send({ facts });
+  send({ properties });
 }
 
 parent.on('message', (message: ToThread) => {
   if ('sizeBytes' in message) {
-    void answer(message.sizeBytes);
+    void respond(message.sizeBytes);
     return;
   }
   const pending = reads.get(message.readId);

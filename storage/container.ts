@@ -1,7 +1,7 @@
 /**
- * Properties of video and sound files. Their containers are parsed in a thread with bounded memory
- * and time, because a malicious file can keep the parser busy for seconds and use gigabytes of
- * memory, while the event loop must serve other requests.
+ * Reads the properties of video and audio files. A worker thread with bounded memory and time
+ * parses the containers, because a malicious file can occupy the parser for seconds and use
+ * gigabytes of memory, while the event loop must serve other requests.
  */
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../domain/errors.ts';
@@ -10,7 +10,7 @@ import { createFairLimiter } from '../platform/fair-limiter.ts';
 import type { ByteSource } from './byte-source.ts';
 
 /** Properties of a container. */
-export interface ContainerFacts {
+export interface ContainerProperties {
   /** MIME type without parameters. */
   mimeType: string;
   durationSeconds: number;
@@ -20,40 +20,41 @@ export interface ContainerFacts {
 }
 
 /**
- * Message to the thread: a file to read, or the bytes of a range; null: the range cannot be read.
+ * Message to the thread: a file to read, or the bytes of a requested range (null if the range
+ * cannot be read).
  */
 export type ToThread = { sizeBytes: number } | { readId: number; bytes: Uint8Array | null };
 /**
- * Message of the thread: a range that it needs, or its result; null: the file is not a readable
- * container.
+ * Message from the thread: a range that it needs, or its result (null if the file is not a readable
+ * container).
  */
 export type ToParent =
   | { readId: number; start: number; end: number }
-  | { facts: ContainerFacts | null };
+  | { properties: ContainerProperties | null };
 
-/** Number of threads; organizations share them fairly. */
+/** Maximum number of threads; organizations share them fairly. */
 const threadsMax = 4;
-/** Longest wait for a thread, in milliseconds. */
+/** Maximum wait for a free thread, in milliseconds. */
 const waitMs = 60_000;
-/** Longest time for one file, in milliseconds. A hundred megabytes of MP3 take four seconds. */
+/** Maximum time to read one file, in milliseconds. A hundred megabytes of MP3 take four seconds. */
 const timeoutMs = 30_000;
-/** Largest range that is read at once: the index of a video of 200 MB has a few megabytes. */
+/** Maximum size of one read. The index of a 200 MB video is a few megabytes. */
 const rangeBytesMax = 16 * 1024 * 1024;
 const resourceLimits = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 32 };
 
-const turns = createFairLimiter(threadsMax);
+const threadSlots = createFairLimiter(threadsMax);
 const idle: Worker[] = [];
 
 /**
- * Reads the properties of a container, and closes the source; null if the file is not a readable
- * container, or its index is too large.
- * @throws GatewayError SERVICE_UNAVAILABLE if no thread is free for a long time, and errors of the
- * source
+ * Reads the properties of a container and closes the source. Returns null if the file is not a
+ * readable container, or its index is too large.
+ * @throws GatewayError SERVICE_UNAVAILABLE if no thread becomes free in time; also rethrows the
+ * errors of the source
  */
-export async function readContainer(source: ByteSource): Promise<ContainerFacts | null> {
+export async function readContainer(source: ByteSource): Promise<ContainerProperties | null> {
   try {
-    const leave = await turns.enter(correlation().organizationId ?? '', waitMs);
-    if (!leave) {
+    const releaseSlot = await threadSlots.enter(correlation().organizationId ?? '', waitMs);
+    if (!releaseSlot) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many files are being read.', {
         retryAfterSeconds: 2,
       });
@@ -61,7 +62,7 @@ export async function readContainer(source: ByteSource): Promise<ContainerFacts 
     try {
       return await readInThread(source, await source.size());
     } finally {
-      leave();
+      releaseSlot();
     }
   } finally {
     await source.close();
@@ -72,7 +73,7 @@ function startThread(): Worker {
   const thread = new Worker(new URL('container-thread.ts', import.meta.url), {
     resourceLimits,
     execArgv: [],
-    // The parser writes messages about invalid files to the console, so they are dropped.
+    // The parser prints messages about invalid files; the output is discarded.
     stdout: true,
     stderr: true,
   });
@@ -82,15 +83,15 @@ function startThread(): Worker {
   return thread;
 }
 
-function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerFacts | null> {
+function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerProperties | null> {
   const thread = idle.pop() ?? startThread();
   const post = (message: ToThread): void => thread.postMessage(message, []);
-  const { promise, resolve, reject } = Promise.withResolvers<ContainerFacts | null>();
+  const { promise, resolve, reject } = Promise.withResolvers<ContainerProperties | null>();
 
   /**
-   * Ends the use of the thread. A thread that is still busy, or is out of memory, is terminated.
+   * Returns an idle thread to the pool. Terminates a thread that is still busy or out of memory.
    */
-  function leave(isIdle: boolean): void {
+  function releaseThread(isIdle: boolean): void {
     clearTimeout(timer);
     thread.off('message', receive);
     if (isIdle) {
@@ -100,14 +101,14 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerF
   }
 
   function fail(): void {
-    leave(false);
+    releaseThread(false);
     resolve(null);
   }
 
   function receive(message: ToParent): void {
-    if ('facts' in message) {
-      leave(true);
-      resolve(message.facts);
+    if ('properties' in message) {
+      releaseThread(true);
+      resolve(message.properties);
       return;
     }
     const { readId, start, end } = message;
@@ -119,7 +120,7 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerF
       (bytes) => post({ readId, bytes }),
       (error: unknown) => {
         reject(error);
-        // The thread reports a file that is not readable.
+        // The thread then stops reading and returns an unreadable file.
         post({ readId, bytes: null });
       },
     );

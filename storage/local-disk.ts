@@ -1,9 +1,9 @@
-/** Embedded storage: files below one directory, with signed URLs of the API. */
+/** Local storage driver: files below one directory, with signed URLs served by the API. */
 import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
-import { headOf } from './media-head.ts';
+import { readHead } from './media-head.ts';
 import { sniff, sniffBytes } from './media-types.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
 import { openSpool } from './spool.ts';
@@ -19,10 +19,10 @@ interface LocalDiskOptions extends SignedUrlsOptions {
   directory: string;
 }
 
-/** Storage on the local disk, and the checks of its signed URLs. */
+/** Storage on the local disk, which also verifies its own signed URLs. */
 export type LocalDisk = Storage & SignedUrls;
 
-/** Opens the storage in a directory, which is created if it does not exist. */
+/** Opens the storage in a directory; creates the directory if it does not exist. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
   const spoolPath = await openSpool(options.directory);
   return { spoolPath, ...objectsBelow(options.directory), ...createSignedUrls(options) };
@@ -30,7 +30,7 @@ export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDis
 
 function objectsBelow(directory: string): StorageObjects {
   function pathOf(key: string): string {
-    assert(isStorageKey(key), 'the storage key has the form that the gateway generates');
+    assert(isStorageKey(key), 'the storage key is malformed');
     return join(directory, 'objects', key);
   }
 
@@ -48,16 +48,15 @@ function objectsBelow(directory: string): StorageObjects {
     async put(key, spoolPath) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true });
-      // The file is synchronized to the disk first, because the customer is charged right after
-      // `put`.
+      // The file is flushed to the disk first, because the customer is charged right after `put`.
       const file = await open(spoolPath, 'r+');
       try {
         await file.sync();
       } finally {
         await file.close();
       }
-      // `link` is atomic and never replaces a file: of two simultaneous writers, one stores its
-      // complete file.
+      // `link` is atomic and never replaces a file, so only one of two simultaneous writers
+      // succeeds, with a complete file.
       const stored = await link(spoolPath, path).then(
         () => 'stored' as const,
         (error: unknown) => {
@@ -71,9 +70,10 @@ function objectsBelow(directory: string): StorageObjects {
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
-      // The type of a file that was uploaded without a type is detected from its first bytes.
+      // The type of a file that was uploaded without a declared type is detected from its first
+      // bytes.
       const sniffed = key.endsWith(`.${untypedExtension}`)
-        ? await sniff(await headOf(pathOf(key), sniffBytes))
+        ? await sniff(await readHead(pathOf(key), sniffBytes))
         : undefined;
       const contentType = sniffed?.contentType ?? contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};

@@ -1,21 +1,21 @@
-/** Start of a media file: its type and, for a picture, its number of pixels. */
+/** Checks of the first bytes of a media file: its type and, for a picture, its number of pixels. */
 import { open } from 'node:fs/promises';
 import sharp from 'sharp';
 import { GatewayError } from '../domain/errors.ts';
 import { mediaTypeOf, pixelsMax, sniff, type MediaType } from './media-types.ts';
 
 /**
- * Number of bytes at the start of a file that suffice to detect its type, and a picture's size
- * behind its metadata.
+ * Number of bytes at the start of a file that are enough to detect its type, and a picture's size
+ * after its metadata.
  */
 export const headBytes = 1024 * 1024;
 
 /**
- * Checks the start of a file: its type by the first bytes, and the number of pixels of a picture by
- * the header.
+ * Checks the type of a file by its first bytes, and the number of pixels of a picture by its
+ * header.
  * @param declaredType content type that the caller declared; null if none
- * @returns the type of the file; types with the same container are not distinguished, so the
- * declared type is returned
+ * @returns the declared type if there is one, otherwise the detected type; types that share a
+ * container cannot be distinguished
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
 export async function inspectHead(head: Buffer, declaredType: string | null): Promise<MediaType> {
@@ -25,12 +25,12 @@ export async function inspectHead(head: Buffer, declaredType: string | null): Pr
     const expected = type ? `a file of the type ${type.contentType}` : 'of an accepted type';
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `The content is not ${expected}.`);
   }
-  if (type.medium === 'image') await refusePixelBomb(head);
+  if (type.medium === 'image') await checkPixels(head);
   return type;
 }
 
-/** Rejects a picture whose header names too many pixels, or no size. */
-async function refusePixelBomb(head: Buffer): Promise<void> {
+/** Throws if a picture's header has no size or too many pixels. */
+async function checkPixels(head: Buffer): Promise<void> {
   let pixels = Number.NaN;
   try {
     // `metadata` reads only the header and decodes no pixels.
@@ -47,8 +47,8 @@ async function refusePixelBomb(head: Buffer): Promise<void> {
   }
 }
 
-/** Reads the first bytes of a file, at most `bytesMax`. */
-export async function headOf(path: string, bytesMax: number): Promise<Buffer> {
+/** Reads at most `bytesMax` bytes from the start of a file. */
+export async function readHead(path: string, bytesMax: number): Promise<Buffer> {
   const file = await open(path);
   try {
     const head = Buffer.alloc(bytesMax);

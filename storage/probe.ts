@@ -1,26 +1,28 @@
-/** Probe of the files that providers deliver. The memory used does not depend on a file's size. */
+/**
+ * Probes the files that providers deliver. Memory use does not depend on the size of the file,
+ * except for JSON documents.
+ */
 import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 import { fileSource } from './byte-source.ts';
 import { readContainer } from './container.ts';
-import { headOf } from './media-head.ts';
+import { readHead } from './media-head.ts';
 import { pixelsMax, sniff, sniffBytes } from './media-types.ts';
 
-/** Properties of a probed file. */
-interface Probe {
+interface ProbedProperties {
   /** Extension of the storage key; storage/storage.ts maps it to the content type. */
   extension: string;
   width: number | null;
   height: number | null;
   durationSeconds: number | null;
-  /** True if a video has a sound track; null for other media. */
+  /** Whether a video has an audio track; null for other media. */
   hasAudio: boolean | null;
 }
 
 /**
- * Extensions of the storage keys, by the format names of sharp (`pictures`) and mediabunny
+ * Extensions of storage keys, keyed by the format names of sharp (`pictures`) and mediabunny
  * (`recordings`).
  */
 const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
@@ -33,9 +35,12 @@ const recordings: Record<string, string> = {
 
 /**
  * Reads the properties of a file that a provider delivered.
- * @throws ProviderFailure `failed` if the file does not have the expected medium or cannot be read
+ * @throws ProviderFailure `failed` if the file is unreadable or has the wrong medium
  */
-export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
+export async function probeMedia(
+  path: string,
+  medium: OutputSpec['medium'],
+): Promise<ProbedProperties> {
   const probe = await (medium === 'image'
     ? probePicture(path)
     : medium === 'json'
@@ -44,21 +49,20 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
   if (probe) return probe;
   throw new ProviderFailure(
     'failed',
-    `the file that the provider delivered is not of the type ${medium}`,
+    `the provider delivered a file that is not a readable ${medium} file`,
   );
 }
 
-async function probePicture(path: string): Promise<Probe | null> {
+async function probePicture(path: string): Promise<ProbedProperties | null> {
   // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
   // formats.
-  if ((await sniff(await headOf(path, sniffBytes)))?.medium !== 'image') return null;
+  if ((await sniff(await readHead(path, sniffBytes)))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
     const extension = pictures[format ?? ''];
     if (!extension || !width || !height) return null;
-    // To decode the last pixel, the library decodes all pixels before it, so a truncated file fails
-    // here.
+    // Decoding the last pixel decodes all pixels before it, so a truncated file fails here.
     await image
       .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()
@@ -70,7 +74,7 @@ async function probePicture(path: string): Promise<Probe | null> {
 }
 
 /** Checks a JSON document. It is read into memory, because provider-output.ts limits its size. */
-async function probeDocument(path: string): Promise<Probe | null> {
+async function probeDocument(path: string): Promise<ProbedProperties | null> {
   try {
     JSON.parse(await readFile(path, 'utf8'));
     return { extension: 'json', width: null, height: null, durationSeconds: null, hasAudio: null };
@@ -79,7 +83,10 @@ async function probeDocument(path: string): Promise<Probe | null> {
   }
 }
 
-async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
+async function probeRecording(
+  path: string,
+  medium: OutputSpec['medium'],
+): Promise<ProbedProperties | null> {
   const container = await readContainer(fileSource(path));
   const extension = container && recordings[container.mimeType];
   if (!extension || !container.mimeType.startsWith(medium)) return null;

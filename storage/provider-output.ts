@@ -1,7 +1,4 @@
-/**
- * Outputs of providers: a URL to read, or a stream of the bytes. An output is written to a spool
- * file; the memory used does not depend on its size.
- */
+/** Writes provider outputs to spool files. Memory use does not depend on the size of the output. */
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../domain/provider-failure.ts';
@@ -12,12 +9,12 @@ import { writeSpoolFile, type SpooledFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import type { Storage } from './storage.ts';
 
-/** Output of a provider: a URL to read, or a stream of the bytes. */
+/** Output of a provider: a URL to download, or a stream of its bytes. */
 export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };
 
 interface SpoolDeps {
   storage: Storage;
-  /** Reads the URLs of providers. */
+  /** Downloads the URLs that providers return. */
   outbound: Outbound;
 }
 
@@ -36,9 +33,9 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
 const fetchTimeoutMs = 120_000;
 
 /**
- * Writes an output to a spool file, which the caller removes.
+ * Writes an output to a spool file, which the caller must remove.
  * @throws ProviderFailure `failed` if the output is too large, or its stream ended early
- * @throws StorageFailure if the file could not be written, or the URL not be read to its end
+ * @throws StorageFailure if the file could not be written, or the URL could not be downloaded
  */
 export async function spoolOutput(
   { storage, outbound }: SpoolDeps,
@@ -61,48 +58,52 @@ export async function spoolOutput(
     if (sourceError === undefined) {
       throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }
-    if (retryable) throw failureOfSource(sourceError);
-    // The provider sends this stream only once, so the rest of the output cannot be read again.
+    if (retryable) throw createSourceFailure(sourceError);
+    // The provider sends this stream only once, so the rest of the output is lost.
     throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
   }
 }
 
-/** Opens an output, of which at most the allowed bytes can be read. */
+/** Opens an output. Reading more than the allowed number of bytes fails. */
 async function openOutput(
   outbound: Outbound,
   output: ProviderOutput,
   { medium, signal }: SpoolOptions,
 ): Promise<Readable> {
-  if (output.kind === 'stream') return capped(output.stream, bytesMax[medium]);
+  if (output.kind === 'stream') return limitBytes(output.stream, bytesMax[medium]);
   try {
     const limits = { bytesMax: bytesMax[medium], timeoutMs: fetchTimeoutMs, signal };
     return await outbound.fetch(output.url, limits);
   } catch (error) {
-    throw failureOfSource(error);
+    throw createSourceFailure(error);
   }
 }
 
 /**
- * Passes the bytes of a stream on, up to a limit. The outbound fetch limits the bytes of a URL.
+ * Limits the number of bytes that can be read from a stream. URLs need no such limit, because the
+ * outbound fetch has its own.
  * @throws ProviderFailure `failed` if the stream has more bytes
  */
-function capped(source: Readable, limitBytes: number): Readable {
-  async function* counted(): AsyncGenerator<Buffer> {
+function limitBytes(source: Readable, bytesMax: number): Readable {
+  async function* limited(): AsyncGenerator<Buffer> {
     let sizeBytes = 0;
     const chunks: AsyncIterable<Buffer> = source;
     for await (const chunk of chunks) {
       sizeBytes += chunk.length;
-      if (sizeBytes > limitBytes) {
-        throw new ProviderFailure('failed', `the output has more than ${limitBytes} bytes`);
+      if (sizeBytes > bytesMax) {
+        throw new ProviderFailure('failed', `the output has more than ${bytesMax} bytes`);
       }
       yield chunk;
     }
   }
-  return Readable.from(counted(), { objectMode: false });
+  return Readable.from(limited(), { objectMode: false });
 }
 
-/** Makes the failure of a URL that could not be read to its end; another attempt may read it. */
-function failureOfSource(error: unknown): ProviderFailure | StorageFailure {
+/**
+ * Creates the failure for a URL that could not be downloaded: final if the response is unusable,
+ * otherwise retryable.
+ */
+function createSourceFailure(error: unknown): ProviderFailure | StorageFailure {
   if (
     error instanceof OutboundError &&
     error.reason !== 'unreachable' &&

@@ -1,8 +1,8 @@
-/** Bucket of an S3-compatible store: its address, and signatures of requests (Version 4). */
+/** Bucket of an S3-compatible store: builds its URL and signs requests (Signature Version 4). */
 import { AwsV4Signer } from 'aws4fetch';
 import type { S3Credentials } from './s3-credentials.ts';
 
-/** Bucket, and the account for it. */
+/** Bucket, with the credentials to access it. */
 export interface S3Bucket {
   endpoint: string;
   region: string;
@@ -10,18 +10,21 @@ export interface S3Bucket {
   readCredentials: () => Promise<S3Credentials>;
 }
 
-/** Request to sign, as aws4fetch receives it. */
+/** Request to sign, in the form that aws4fetch expects. */
 type UnsignedRequest = Pick<
   ConstructorParameters<typeof AwsV4Signer>[0],
   'method' | 'url' | 'headers' | 'signQuery' | 'allHeaders'
 >;
 
-/** Returns the URL of the bucket, to which keys are appended. */
+/** Returns the base URL of the bucket; keys are appended to it. */
 export function bucketUrl({ endpoint, bucket }: S3Bucket): string {
   return `${endpoint.replace(/\/$/, '')}/${bucket}/`;
 }
 
-/** Signs a request with the current credentials; returns its URL, its headers and the expiry. */
+/**
+ * Signs a request with the current credentials. Returns its URL and headers, and the time when the
+ * credentials expire.
+ */
 export async function signRequest(
   { region, readCredentials }: S3Bucket,
   unsigned: UnsignedRequest,

@@ -1,31 +1,30 @@
 /**
- * Credentials of the S3 driver: fixed keys of the configuration, or credentials that AWS issues to
- * the process and that expire.
+ * Credentials of the S3 driver: fixed keys from the configuration, or temporary credentials that
+ * AWS issues to the process.
  */
 
-/** Credentials of an account at the store. */
 export interface S3Credentials {
   accessKeyId: string;
   secretAccessKey: string;
-  /** Token of credentials that expire. */
+  /** Session token of temporary credentials. */
   sessionToken?: string;
-  /** Expiry; absent if the credentials do not expire. */
+  /** Expiry of temporary credentials; absent for fixed keys. */
   expiration?: Date;
 }
 
-/** Time limits of requests to the Security Token Service in milliseconds. */
+/** Timeouts of requests to the Security Token Service, in milliseconds. */
 const stsTimeouts = { connectionTimeout: 2000, requestTimeout: 5000 };
 
 /**
- * Makes the reader of the credentials that AWS issues to this process, from the first of its usual
- * sources: AWS_ACCESS_KEY_ID, a profile, AWS_WEB_IDENTITY_TOKEN_FILE (EKS with IRSA),
+ * Returns a function that reads the credentials that AWS issues to this process. It tries the usual
+ * sources in order: AWS_ACCESS_KEY_ID, a profile, AWS_WEB_IDENTITY_TOKEN_FILE (EKS with IRSA),
  * AWS_CONTAINER_CREDENTIALS_…_URI (ECS, EKS Pod Identity), EC2 instance metadata version 2. The
- * library keeps the credentials, and replaces them five minutes before they expire. Its requests to
- * metadata addresses do not pass the outbound guard, because no caller decides about them.
+ * library caches the credentials and replaces them five minutes before they expire. Its requests to
+ * metadata addresses bypass the outbound guard, because no caller can influence them.
  * @param region region of the Security Token Service
  */
 export async function createAwsCredentials(region: string): Promise<() => Promise<S3Credentials>> {
-  // Loaded only here, because it is large and most processes have fixed keys.
+  // Imported only when needed, because the library is large and most processes use fixed keys.
   const { fromNodeProviderChain } = await import('@aws-sdk/credential-providers');
   const readCredentials = fromNodeProviderChain({
     clientConfig: { region, requestHandler: stsTimeouts },

@@ -5,15 +5,15 @@ import { Agent, request, type Dispatcher } from 'undici';
 import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
 import { contentTypeOf, type ByteRange, type StorageObjects } from './storage.ts';
 
-/** Error of an unexpected response from the store; the message contains no URL and no key. */
+/** Unexpected response from the store. The message contains no URL and no key. */
 class S3Error extends Error {
   override readonly name = 'S3Error';
 }
 
-/** Timeout of a request without a transfer, and of the wait for the headers of an object. */
+/** Timeout of a request that transfers no object, and of the wait for an object's headers. */
 const exchangeTimeoutMs = 15_000;
-/** Timeout of a transfer of bytes: enough for a gigabyte over a slow connection. */
-const putTimeoutMs = 900_000;
+/** Timeout of a transfer: enough for a gigabyte over a slow connection. */
+const transferTimeoutMs = 900_000;
 
 interface S3Request {
   method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
@@ -26,8 +26,8 @@ interface S3Request {
 type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
 
 /**
- * Makes the function that sends a signed request to the bucket. Only the body of a successful
- * response to GET is left for the caller to read.
+ * Creates the function that sends a signed request to the bucket. The caller must read the body of
+ * a successful GET response; all other bodies are discarded.
  */
 function createSendRequest(bucket: S3Bucket): SendRequest {
   const agent = new Agent({
@@ -59,7 +59,7 @@ function throwStatusError(method: string, response: Dispatcher.ResponseData): ne
   throw new S3Error(`the store responded to ${method} with status ${response.statusCode}`);
 }
 
-/** Opens the objects of a bucket, without a request to the store. */
+/** Opens the objects of a bucket. Sends no request to the store. */
 export function openS3Objects(bucket: S3Bucket): StorageObjects {
   const sendRequest = createSendRequest(bucket);
 
@@ -81,10 +81,10 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
         ...(conditional && { 'if-none-match': '*' }),
       },
       body: createReadStream(path),
-      timeoutMs: putTimeoutMs,
+      timeoutMs: transferTimeoutMs,
     });
-    // If the store does not support If-None-Match (501), only the check before the upload prevents
-    // an overwrite.
+    // A store without If-None-Match (501) is protected from an overwrite only by the check in
+    // `put`.
     if (conditional && response.statusCode === 501) return upload(key, path, false);
     if (response.statusCode !== 200 && response.statusCode !== 412)
       throwStatusError('PUT', response);
@@ -94,8 +94,7 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
   return {
     size,
     async put(key, path) {
-      // The object is checked first, because some stores ignore If-None-Match and would overwrite
-      // the object.
+      // Checked first, because some stores ignore If-None-Match and would overwrite the object.
       const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
@@ -105,15 +104,15 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
       const response = await sendRequest({
         method: 'GET',
         key,
-        timeoutMs: putTimeoutMs,
+        timeoutMs: transferTimeoutMs,
         ...(headers && { headers }),
       });
       if (response.statusCode === 404) return null;
       if (response.statusCode !== 200 && response.statusCode !== 206)
         throwStatusError('GET', response);
       const sizeBytes = objectSize(response);
-      if (range && !holdsRange(response, range, sizeBytes)) {
-        refuse(response, 'does not support range requests');
+      if (range && !hasRangeLength(response, range, sizeBytes)) {
+        throwUnusable(response, 'does not support range requests');
       }
       return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
     },
@@ -126,7 +125,7 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
 }
 
 /**
- * Returns the size of the complete object, also if the response has only a range of it.
+ * Returns the size of the complete object, even if the response contains only a range of it.
  * @throws S3Error
  */
 function objectSize(response: Dispatcher.ResponseData): number {
@@ -135,20 +134,23 @@ function objectSize(response: Dispatcher.ResponseData): number {
   const size = Number(total ?? headers['content-length']);
   return Number.isSafeInteger(size)
     ? size
-    : refuse(response, 'did not send the size of the object');
+    : throwUnusable(response, 'did not send the size of the object');
 }
 
-/** Destroys a response whose body is not read. @throws S3Error */
-function refuse(response: Dispatcher.ResponseData, fault: string): never {
+/**
+ * Discards a response that cannot be used, without reading its body.
+ * @throws S3Error always
+ */
+function throwUnusable(response: Dispatcher.ResponseData, fault: string): never {
   response.body.on('error', () => {}).destroy();
   throw new S3Error(`the store ${fault}`);
 }
 
 /**
- * Returns whether the response has the length of the range. The status is not checked, because some
- * stores send the wrong status.
+ * Returns whether the response has the length of the requested range. The status is not checked,
+ * because some stores send the wrong one.
  */
-function holdsRange(
+function hasRangeLength(
   response: Dispatcher.ResponseData,
   range: ByteRange,
   sizeBytes: number,

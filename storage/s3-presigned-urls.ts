@@ -1,4 +1,4 @@
-/** Presigned URLs, with which callers and providers exchange bytes directly with an S3 store. */
+/** PresignOptions URLs that let callers and providers exchange bytes directly with an S3 store. */
 import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
 import {
   contentTypeOf,
@@ -8,17 +8,19 @@ import {
   type StorageUrls,
 } from './storage.ts';
 
-/** Terms of a presigned URL. */
-interface Presigned {
+interface PresignOptions {
   ttlMs: number;
   headers?: Record<string, string>;
 }
 
-/** Makes the presigned URLs of a bucket. A URL also expires with the credentials that signed it. */
+/**
+ * Creates the functions that presign URLs of a bucket. A URL expires no later than the credentials
+ * that signed it.
+ */
 export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   const base = new URL(bucketUrl(bucket));
 
-  async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: Presigned) {
+  async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: PresignOptions) {
     const urlExpiresAtMs = Date.now() + ttlMs;
     url.searchParams.set('X-Amz-Expires', String(Math.floor(ttlMs / 1000)));
     const signed = await signRequest(bucket, {
@@ -26,7 +28,7 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
       url: url.href,
       headers,
       signQuery: true,
-      // The content type, length and If-None-Match are signed, so that the store enforces them.
+      // Content type, length and If-None-Match are signed, so that the store enforces them.
       allHeaders: true,
     });
     const expiresAtMs = Math.min(urlExpiresAtMs, signed.credentialsExpireAtMs);
@@ -37,8 +39,8 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
     async urlOf(key, ttlMs) {
       const url = new URL(key, base);
       if (key.endsWith(`.${untypedExtension}`)) {
-        // The uploader may have sent any content type, so the response must not have a type that a
-        // browser executes.
+        // The uploader may have sent any content type, so the response overrides it with one that a
+        // browser does not execute.
         url.searchParams.set('response-content-type', contentTypeOf(key));
       }
       return (await presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) })).url;
@@ -50,8 +52,8 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
         ttlMs,
         headers: { ...headers, ...length },
       });
-      // `headers` does not contain the signed Content-Length: clients send it automatically, and
-      // many cannot set it.
+      // `headers` omits the signed Content-Length: clients send it automatically, and many cannot
+      // set it.
       return { ...signed, headers };
     },
     keyOf(url) {

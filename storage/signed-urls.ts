@@ -1,46 +1,42 @@
 /**
- * URLs of the API that read and upload stored files. They are signed with HMAC-SHA256 over all
- * their terms: method, key, content type, expiry and, for uploads, size.
+ * Signed URLs at which the API serves and receives stored files. An HMAC-SHA256 covers method, key,
+ * content type, expiry and, for uploads, size.
  */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { contentTypeOf, isStorageKey, type StorageUrls } from './storage.ts';
 
-/** Secret and address of the signed URLs. */
 export interface SignedUrlsOptions {
   secret: string;
   /** Public URL at which the API serves `/files/…` and `/uploads/…`. */
   publicBaseUrl: string;
 }
 
-/** Query parameters of a received request for a signed URL. */
+/** Query parameters of a request to a signed URL. */
 type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
 
-/** Checks of signed URLs, for the API routes `/files/…` and `/uploads/…`. */
+/** Verification of signed URLs, for the API routes `/files/…` and `/uploads/…`. */
 export interface SignedUrls {
-  /** Returns whether the signature of a read URL is valid and has not expired. */
-  admitsRead: (key: string, query: SignedQuery) => boolean;
+  /** Returns whether a read URL is valid and has not expired. */
+  verifyRead: (key: string, query: SignedQuery) => boolean;
   /**
-   * Returns the size in bytes that an upload URL allows (null: any size); null instead of the
-   * object if the URL is invalid or expired.
+   * Returns null if an upload URL is invalid or expired; otherwise the exact size that it allows
+   * (`sizeBytes`, null for any size).
    */
-  admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
+  verifyUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
 
-/** Makes the signed URLs and their checks. */
+/** Creates the functions that sign and verify URLs. */
 export function createSignedUrls({
   secret,
   publicBaseUrl,
 }: SignedUrlsOptions): StorageUrls & SignedUrls {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
-  /**
-   * Returns the MAC over all terms of a URL; the content type follows only from the extension of
-   * the key.
-   */
-  const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
+  /** Returns the MAC of a URL. The content type depends only on the extension of the key. */
+  const macOf = (method: 'GET' | 'PUT', key: string, parameters: string[]): string =>
     createHmac('sha256', secret)
-      .update([method, key, contentTypeOf(key), ...terms].join('\n'))
+      .update([method, key, contentTypeOf(key), ...parameters].join('\n'))
       .digest('base64url');
 
   const keyOf: StorageUrls['keyOf'] = (url) => {
@@ -48,15 +44,15 @@ export function createSignedUrls({
     const key = url.pathname.slice(readBase.pathname.length);
     return isStorageKey(key) ? key : null;
   };
-  const admitsRead: SignedUrls['admitsRead'] = (key, { expires, signature }) => {
-    if (!isStorageKey(key) || !isInTime(expires)) return false;
+  const verifyRead: SignedUrls['verifyRead'] = (key, { expires, signature }) => {
+    if (!isStorageKey(key) || !isUnexpired(expires)) return false;
     return isSecret(signature, macOf('GET', key, [expires]));
   };
 
   return {
     keyOf,
-    admitsRead,
-    isSigned: (url) => admitsRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
+    verifyRead,
+    isSigned: (url) => verifyRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
     urlOf(key, ttlMs) {
       const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
       const signature = macOf('GET', key, [expires]);
@@ -77,9 +73,9 @@ export function createSignedUrls({
         expiresAtMs,
       });
     },
-    admitsUpload(key, query) {
+    verifyUpload(key, query) {
       const { expires, size, signature, ...rest } = query;
-      if (!isStorageKey(key) || !isInTime(expires) || Object.keys(rest).length > 0) return null;
+      if (!isStorageKey(key) || !isUnexpired(expires) || Object.keys(rest).length > 0) return null;
       if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
         return null;
       }
@@ -89,7 +85,7 @@ export function createSignedUrls({
   };
 }
 
-function isInTime(expires: unknown): expires is string {
+function isUnexpired(expires: unknown): expires is string {
   return (
     typeof expires === 'string' &&
     /^[1-9]\d{0,11}$/.test(expires) &&

@@ -1,6 +1,6 @@
 /**
- * Spool: directory of files that are not stored yet. Files that a crash leaves there are removed at
- * the next start.
+ * Spool: directory for files before they are stored. Files left by a crash are removed at the next
+ * start.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -10,15 +10,15 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Age at which a file is removed: longer than any file is spooled, because other processes use the
- * directory too.
+ * Age at which a leftover file is removed. Longer than any file is in use, because other processes
+ * share the directory.
  */
 const leftoverAgeMs = 3_600_000;
 
 /**
  * Opens the spool below a directory: creates it if it does not exist, and removes files older than
  * an hour.
- * @returns a function that returns the path of a new file
+ * @returns a function that returns the path for a new file
  */
 export async function openSpool(directory: string): Promise<() => Promise<string>> {
   const spool = join(directory, 'spool');
@@ -27,19 +27,21 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
-/** Size and hash of a sequence of bytes. */
+/** Size and hash of a file or stream. */
 export interface Digest {
   sizeBytes: number;
   /** SHA-256 hash in hexadecimal. */
   sha256: string;
 }
 
-/** File in the spool that is not stored yet. */
+/** File in the spool. */
 export interface SpooledFile extends Digest {
   path: string;
 }
 
-/** Makes a digest of bytes while they are passed on, so that a written file is not read again. */
+/**
+ * Computes a digest while bytes are passed through, so that a written file need not be read again.
+ */
 function createDigest() {
   const hash = createHash('sha256');
   let sizeBytes = 0;
@@ -55,17 +57,17 @@ function createDigest() {
   };
 }
 
-/** Reads a stream to its end and returns the digest of its bytes. */
-export async function digestOf(bytes: Readable): Promise<Digest> {
+/** Reads a stream to its end and returns its digest. */
+export async function digestStream(bytes: Readable): Promise<Digest> {
   const digest = createDigest();
   for await (const _ of digest.pass(bytes));
   return digest.end();
 }
 
 /**
- * Writes a new file and returns its digest. Node opens the file in another thread, so if the source
- * fails immediately, the file may be created after the failure. Therefore this function waits until
- * the file is closed, also after an error: a caller that removes the file then removes it for good.
+ * Writes a new file and returns its digest. Waits until the file is closed, even after an error.
+ * Node opens the file in another thread, so it may be created after the source has already failed;
+ * waiting makes sure that a caller can then remove it.
  */
 export async function writeSpoolFile(
   path: string,

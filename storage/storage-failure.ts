@@ -1,10 +1,7 @@
-/** Error of the storage while an artifact is written or read. */
+/** Failure to write or read an artifact. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
-  /**
-   * False if the provider's bytes are lost, because a repeated call would be paid for a second
-   * time.
-   */
+  /** False if the provider's bytes are lost: repeating the call would pay for it twice. */
   readonly retryable: boolean;
 
   constructor(message: string, options: { retryable: boolean; cause?: unknown }) {

@@ -1,4 +1,7 @@
-/** Rows of uploads: creation with the quota, completion and deletion together with the object. */
+/**
+ * Database rows of uploads: creation within the quota, completion, and deletion together with the
+ * object.
+ */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
@@ -20,16 +23,16 @@ export const uploadRow = z.object({
   deleted: z.boolean(),
 });
 
-/** Recorded upload. */
+/** Upload as recorded in the database. */
 export type Upload = z.infer<typeof uploadRow>;
 
-/** Organization that owns a file, and the API key that uploaded it. */
+/** Organization that owns a file, and API key that uploaded it. */
 export interface UploadOwner {
   organizationId: string;
   keyId: string;
 }
 
-/** Upload to be recorded. */
+/** Upload to record in the database. */
 export interface NewUpload extends UploadOwner {
   id: string;
   storageKey: string;
@@ -37,7 +40,7 @@ export interface NewUpload extends UploadOwner {
   contentType: string | null;
   /** Declared size; null if the caller declared none. */
   sizeBytes: number | null;
-  /** Maximum size in bytes; it counts against the quota until the file is received. */
+  /** Maximum size in bytes, which counts against the quota until the file is received. */
   bytesMax: number;
   filename: string | null;
   purpose: string | null;
@@ -49,19 +52,18 @@ export interface NewUpload extends UploadOwner {
 export interface ReceivedFile {
   contentType: string;
   sizeBytes: number;
-  /** Null for an object that was sent directly to the store. */
+  /** Null for an object that the caller sent directly to the store. */
   sha256: string | null;
 }
 
-/** Services and settings of the uploads. */
 export interface UploadsDeps {
   pool: DatabasePool;
   storage: Storage;
   logger: Logger;
   /** Storage quota of an organization in bytes. */
   bytesMax: number;
-  /** Time after its last use at which a file is removed, in milliseconds. */
-  keptMs: number;
+  /** How long an unused file is kept, in milliseconds. */
+  retentionMs: number;
 }
 
 /** Columns of `uploadRow`. */
@@ -70,7 +72,7 @@ export const columns = sql.fragment`id, organization_id, storage_key, content_ty
 
 /**
  * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The
- * statement locks the organization's row, so two simultaneous uploads cannot exceed the quota
+ * statement locks the organization's row, so that two simultaneous uploads cannot exceed the quota
  * together.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
@@ -91,7 +93,7 @@ export async function createUpload(
   if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
-/** Records that the object of an upload is in the storage. */
+/** Marks an upload as complete, because its object is in the storage. */
 export async function completeUpload(
   pool: DatabasePool,
   id: string,
@@ -103,8 +105,9 @@ export async function completeUpload(
 }
 
 /**
- * Deletes the row of an upload and removes its object in one transaction. The row is locked until
- * the object is removed, so a concurrent `confirm` waits for the lock and finds neither.
+ * Deletes the row of an upload and its object in one transaction. The row stays locked until the
+ * object is removed, so a concurrent `confirm` waits for the lock, and then finds neither row nor
+ * object.
  */
 export function removeUpload(
   { pool, storage }: UploadsDeps,
@@ -118,8 +121,9 @@ export function removeUpload(
 }
 
 /**
- * Marks an upload as deleted and removes its object. The row remains until its signed URL has
- * expired, so that the sweep can remove an object that is sent after the deletion.
+ * Marks an upload as deleted and removes its object. The row remains until the signed URL has
+ * expired, so that the sweep can remove an object that arrives after the deletion.
+ * @returns the time of the deletion (Unix ms); null if the organization has no such upload
  */
 export function markDeleted(
   { pool, storage }: UploadsDeps,

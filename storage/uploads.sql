@@ -1,6 +1,6 @@
--- Total size of an organization's uploads. The statement that creates an upload adds its size and
--- checks the quota (storage/upload-rows.ts). These triggers apply every later change of an upload's
--- size, including its deletion.
+-- Keeps the total size of an organization's uploads up to date. The statement that creates an
+-- upload checks the quota and adds its size (storage/upload-rows.ts); these triggers apply every
+-- later change of that size, including deletion.
 CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE organization SET upload_bytes = upload_bytes - OLD.counted_bytes

@@ -1,9 +1,9 @@
 /**
- * Uploads: files that callers send as inputs. A row is created with the signed URL. The row is
- * completed when the object is in the storage and its first bytes have the declared type. An object
- * that was sent directly to an S3 store is checked when it is first used. The bytes of an upload
- * count against the organization's quota as soon as the row exists. A file that no request has
- * named for a long time is removed.
+ * Uploads: files that callers send as inputs. Creating a signed URL inserts a row; the row is
+ * completed once the object is stored and its first bytes match the declared type. An object that
+ * was sent directly to an S3 store is checked when it is first used. An upload counts against the
+ * organization's quota as soon as its row exists. A file that no request has used for a long time
+ * is deleted.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { command } from '../platform/database.ts';
 import type { Isolated } from '../platform/isolation.ts';
 import { contentTypeOf } from './storage.ts';
 import { checkObject } from './upload-check.ts';
-import { createReceipts } from './upload-receipts.ts';
+import { createUploadClaims } from './upload-claims.ts';
 import {
   columns,
   completeUpload,
@@ -32,17 +32,17 @@ import { sweepUploads } from './upload-sweep.ts';
 const roomRow = z.object({ room: z.literal(true) });
 const uploadBytesRow = z.object({ upload_bytes: z.number() });
 
-/** Spooled file of a request's body, to be stored as an upload. */
+/** File received in a request body and spooled to disk, to be stored as an upload. */
 export interface SpooledUpload extends UploadOwner {
-  /** File extension, from which the content type follows. */
+  /** File extension, which determines the content type. */
   extension: string;
-  /** Path of the spool file, which is moved into the storage. */
+  /** Path of the spool file; storing the upload moves it into the storage. */
   path: string;
   sizeBytes: number;
   sha256: string;
 }
 
-/** Size in bytes of the form of a request that is about to be received. */
+/** Size of a multipart form that is about to be received. */
 export interface FormSize {
   organizationId: string;
   bytes: number;
@@ -51,57 +51,56 @@ export interface FormSize {
 }
 
 /**
- * Storage quota of an organization and its use, in bytes; the sizes that open upload URLs allow
- * count as used.
+ * Storage quota of an organization and how much of it is used, in bytes. Open upload URLs count
+ * with the maximum size that they allow.
  */
 export interface UploadQuota {
   limit: number;
   used: number;
 }
 
-/** Makes the functions that manage the uploads of all organizations. */
+/** Creates the functions that manage the uploads of all organizations. */
 export function createUploads(deps: UploadsDeps) {
   const { pool } = deps;
   return {
     /** Creates the row of an upload. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
     create: (upload: NewUpload): Promise<void> => createUpload(deps, upload),
-    /** Records that the object is in the storage. */
+    /** Marks an upload as complete, because its object is in the storage. */
     complete: (id: string, file: ReceivedFile): Promise<void> => completeUpload(pool, id, file),
     /**
-     * Stores a file of a request's body as a completed upload.
+     * Stores a file from a request body as a completed upload.
      * @returns the storage key, for the plan or for `discard`
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
-    async keep({ extension, path, ...file }: SpooledUpload): Promise<string> {
+    async storeSpooled({ extension, path, ...file }: SpooledUpload): Promise<string> {
       const id = newId('upload');
       const storageKey = `${file.organizationId}/${id}.${extension}`;
       const contentType = contentTypeOf(storageKey);
       const bytesMax = file.sizeBytes;
-      const unnamed = { filename: null, purpose: null, expiresAtMs: Date.now() };
-      await createUpload(deps, { ...file, id, storageKey, contentType, bytesMax, ...unnamed });
+      const defaults = { filename: null, purpose: null, expiresAtMs: Date.now() };
+      await createUpload(deps, { ...file, id, storageKey, contentType, bytesMax, ...defaults });
       await deps.storage.put(storageKey, path);
       await completeUpload(pool, id, { ...file, contentType });
       return storageKey;
     },
-    /** Removes the file of a rejected request; does nothing if the file is already removed. */
+    /** Removes the file of a rejected request. Does nothing if it is already removed. */
     discard: (storageKey: string) => removeUpload(deps, sql.fragment`storage_key = ${storageKey}`),
     /**
-     * Deletes an upload for its owner; its bytes no longer count against the quota. Safe to repeat.
-     * @returns the time of the deletion (Unix ms); null if the organization has no upload with this
-     * id
+     * Deletes an upload for its owner; it then no longer counts against the quota. Safe to repeat.
+     * @returns the time of the deletion (Unix ms); null if the organization has no such upload
      */
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
-    whileReceiving: createReceipts(pool),
-    /** Returns the quota of an organization and its use. */
+    withUploadClaim: createUploadClaims(pool),
+    /** Returns the storage quota of an organization and how much of it is used. */
     async quotaOf(organizationId: string): Promise<UploadQuota> {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
     },
     /**
-     * Checks that the object is in the storage and has the declared type and size; an object that
-     * does not is removed. A successful check sets the time of the last use.
-     * @returns the content type; null if the file is not received yet
+     * Checks that the object is in the storage and has the declared type and size. Removes an
+     * object that fails the check; otherwise records the time of use.
+     * @returns the content type; null if the file has not been received
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
      */
     async confirm(upload: Upload): Promise<string | null> {
@@ -113,12 +112,12 @@ export function createUploads(deps: UploadsDeps) {
       return rowCount === 0 ? null : contentType;
     },
     /**
-     * Checks that the quota has room for the files of a request. A request whose Idempotency-Key is
-     * claimed already may be a replay, which stores nothing.
+     * Checks that the quota has room for the files of a request. Lets a request pass if its
+     * Idempotency-Key is already claimed: it may be a replay, which stores nothing.
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
     requireRoom: (form: FormSize): Promise<void> => requireRoom(deps, form),
-    /** Finds an upload by id; null if there is none. */
+    /** Finds an upload by id. Returns null if there is none. */
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),

@@ -61,7 +61,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('uploads', async () => {
     report.skipped += (await services.uploads.sweep()).skipped;
   });
-  await step('media', () => services.keptFiles.sweep());
+  await step('media', () => services.storedFiles.sweep());
   await step('copies', () => services.copies.sweep());
   await step('claims', () => forgetClaims(services.pool));
   await step('account notices', () => services.accountNotices.make());

@@ -23,14 +23,14 @@ export const files = defineEndpoint({
     206: 'The requested range of the file.',
     302: 'The file is at the URL in Location, for a few minutes.',
   },
-  async handle({ ctx, params: { key } }, { storage, signedUrls, redirectOf }) {
+  async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
     // A store with its own URLs has no `signedUrls`, so every request is rejected here.
-    if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
+    if (!signedUrls?.verifyRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
     // Every page may embed the file.
     ctx.set('Cross-Origin-Resource-Policy', 'cross-origin');
-    if (redirectOf) {
+    if (redirectUrl) {
       ctx.set('Cache-Control', 'private, max-age=60');
-      ctx.redirect(await redirectOf(key));
+      ctx.redirect(await redirectUrl(key));
       return;
     }
     const sizeBytes = await storage.size(key);

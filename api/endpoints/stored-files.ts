@@ -1,6 +1,6 @@
 /** /api/v1/storage/files: artifacts and uploads; deletion of the media of a job. */
 import { z } from 'zod';
-import type { KeptFile } from '../../storage/kept-files.ts';
+import type { StoredFile } from '../../storage/stored-files.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
@@ -56,8 +56,8 @@ export const storedFiles = section('Storage', {
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
     answer: pageSchema(file),
-    async handle({ caller, query: { kind, limit, cursor } }, { keptFiles, storage }) {
-      const page = await keptFiles.list(caller.organizationId, { kind, limit, cursor });
+    async handle({ caller, query: { kind, limit, cursor } }, { storedFiles: files, storage }) {
+      const page = await files.list(caller.organizationId, { kind, limit, cursor });
       const data = await Promise.all(page.files.map((each) => view(each, storage)));
       return { ...toData(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
     },
@@ -92,12 +92,12 @@ export const storedFiles = section('Storage', {
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },
-      { reads, keptFiles, view: shown },
+      { reads, storedFiles: files, view: shown },
     ) {
       const job = await reads.read(organizationId, jobId);
       if (!job) throw new GatewayError('JOB_NOT_FOUND');
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      await keptFiles.deleteMedia(jobId);
+      await files.deleteMedia(jobId);
       const now = (await reads.read(organizationId, jobId)) ?? job;
       return { ...toData(await shown.resource(now)), credits: shown.credits(now) };
     },
@@ -105,7 +105,7 @@ export const storedFiles = section('Storage', {
 });
 
 async function view(
-  each: KeptFile,
+  each: StoredFile,
   storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
 ): Promise<z.infer<typeof file>> {
   const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = each;

@@ -52,7 +52,7 @@ async function receive(
   deps: ReceiverDeps,
 ): Promise<z.infer<typeof receivedFile>> {
   if (!deps.signedUrls) throw new GatewayError('NOT_FOUND');
-  const terms = deps.signedUrls.admitsUpload(key, ctx.query);
+  const terms = deps.signedUrls.verifyUpload(key, ctx.query);
   const upload = terms && (await deps.uploads.find(key.split(/[/.]/)[1] ?? ''));
   if (!terms || upload?.storage_key !== key) {
     throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
@@ -61,7 +61,7 @@ async function receive(
   if (upload.completed || (await deps.storage.size(key)) !== null) {
     throw new GatewayError('ALREADY_UPLOADED');
   }
-  return deps.uploads.whileReceiving(upload.id, () =>
+  return deps.uploads.withUploadClaim(upload.id, () =>
     receiveFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
   );
 }

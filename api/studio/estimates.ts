@@ -33,7 +33,7 @@ export async function estimateRequest(
   const { config, storage } = services;
   const files = createFileList();
   // Copies belong to a job id; an estimate uses a new id that no job has.
-  const copies = services.copies.of({ organizationId, jobId: newId('job') });
+  const copies = services.copies.forRequest({ organizationId, jobId: newId('job') });
   try {
     const read = await readRequest(ctx, capability, { ...services, ...files });
     authorizeRequest(ctx, capability, read);

@@ -158,7 +158,7 @@ async function admit(
   const { config, admission, webhooks, storage } = services;
   const { webhook, metadata } = read;
   const jobId = hold.subjectId;
-  const copies = services.copies.of({ organizationId, jobId });
+  const copies = services.copies.forRequest({ organizationId, jobId });
   try {
     const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
     const draft = await measurePrices({ storage, copies }, drafted);

@@ -111,7 +111,7 @@ export async function measurePrices(
   const references = new Map<string, string>();
 
   async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {
-    const reference = referencedKey(url) === null ? await copies.keep(url, medium) : url;
+    const reference = referencedKey(url) === null ? await copies.add(url, medium) : url;
     const storageKey = referencedKey(reference);
     assert(storageKey !== null, 'a copied input is in the storage');
     const facts = await measureInput(storage, storageKey, medium);

@@ -1,7 +1,7 @@
 /**
- * Copies of inputs from other servers whose measurements decide a price. The provider receives the
- * copy, so that a server cannot send a small file to the gateway and a large one to the provider. A
- * copy belongs to one request: it is removed when the request is rejected or its job is settled.
+ * Copies of inputs from other servers whose measurements determine a price. The provider receives
+ * the copy, so a server cannot send a small file to the gateway and a large one to the provider. A
+ * copy belongs to one request and is removed when the request is rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -27,15 +27,14 @@ interface CopyingRequest {
   jobId: string;
 }
 
-/** Copies of the inputs of one request. */
 export interface RequestCopies {
   /**
-   * Copies a file of another server into the storage; its size is limited like that of an upload of
-   * the medium.
-   * @returns the reference of the copy (storage/inputs/inputs.ts)
+   * Copies a file from another server into the storage. The size limit is that of an upload of the
+   * same medium.
+   * @returns a reference to the copy (storage-references.ts)
    * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
-  keep: (url: string, medium: 'image' | 'video') => Promise<string>;
+  add: (url: string, medium: 'image' | 'video') => Promise<string>;
   /** Removes the copies of a rejected request, and aborts those in progress. */
   discard: () => Promise<void>;
 }
@@ -46,25 +45,25 @@ interface InputCopiesDeps {
   outbound: Outbound;
 }
 
-/** Timeout of reading a file completely, in milliseconds. */
+/** Timeout for downloading a complete file, in milliseconds. */
 const timeoutMs = { image: 20_000, video: 60_000 };
 /**
- * Maximum number of simultaneous copies in this process, because each may occupy disk space for a
- * video. Organizations share them fairly, so a slow server of one organization does not delay the
- * copies of another.
+ * Maximum number of simultaneous copies in this process; each may occupy disk space for a video.
+ * Organizations share the slots fairly, so that a slow server of one organization does not delay
+ * the copies of another.
  */
 const copiesMax = 32;
-/** Longest wait for a slot, in milliseconds. */
+/** Maximum wait for a slot, in milliseconds. */
 const slotWaitMs = 20_000;
 /**
- * Time after which a copy without a reservation is removed; a workflow may wait this long for a
- * worker before it reserves.
+ * How long a copy without a reservation is kept. A workflow may wait this long for a worker before
+ * it reserves credits.
  */
-const keptFor = '48 hours';
-/** Maximum number of copies that one sweep removes. */
+const unreservedRetention = '48 hours';
+/** Maximum number of copies removed by one sweep. */
 const sweepCountMax = 500;
 
-/** Makes the store of copies. */
+/** Creates the store of input copies. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
   const acquireSlot = createSlots();
@@ -74,7 +73,10 @@ export function createInputCopies(deps: InputCopiesDeps) {
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
-  /** Reads, checks and stores one file; calls `onRecorded` as soon as the database has its key. */
+  /**
+   * Downloads, checks and stores one file. Calls `onRecorded` as soon as the database contains its
+   * key.
+   */
   async function copy(
     source: CopySource,
     onRecorded: (storageKey: string) => void,
@@ -100,11 +102,11 @@ export function createInputCopies(deps: InputCopiesDeps) {
   }
 
   return {
-    of(request: CopyingRequest): RequestCopies {
+    forRequest(request: CopyingRequest): RequestCopies {
       const abort = new AbortController();
       const keys: string[] = [];
       return {
-        async keep(url, medium) {
+        async add(url, medium) {
           const releaseSlot = await acquireSlot(request.organizationId);
           try {
             const source = { url, medium, signal: abort.signal, ...request };
@@ -115,18 +117,18 @@ export function createInputCopies(deps: InputCopiesDeps) {
         },
         async discard() {
           abort.abort();
-          // `sweep` removes the copies that cannot be removed now.
+          // `sweep` later removes the copies that could not be removed here.
           await Promise.allSettled(keys.map(remove));
         },
       };
     },
 
-    /** Removes copies of settled jobs, and old copies without a job; returns the number. */
+    /** Removes copies of settled jobs, and old copies without a job. Returns the number removed. */
     async sweep(): Promise<number> {
       const keys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
-          OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${keptFor}::interval)
+          OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
       const results = await Promise.allSettled(keys.map(remove));
       return results.filter(({ status }) => status === 'fulfilled').length;
@@ -135,8 +137,8 @@ export function createInputCopies(deps: InputCopiesDeps) {
 }
 
 /**
- * Makes the slots for simultaneous copies. The returned function waits for a slot of an
- * organization, and returns the function that releases it.
+ * Creates the slots for simultaneous copies. The returned function waits for a slot and returns the
+ * function that releases it.
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
 function createSlots(): (organizationId: string) => Promise<() => void> {
@@ -158,7 +160,7 @@ interface CopySource extends CopyingRequest {
 }
 
 /**
- * Writes a stream to a spool file, and checks by its first bytes that it has the expected medium.
+ * Writes a stream to a spool file, and checks that its first bytes match the expected medium.
  * @throws InputUnreadable, OutboundError
  */
 async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
@@ -169,18 +171,18 @@ async function spool(body: Readable, path: string, medium: 'image' | 'video'): P
     for await (const chunk of chunks) {
       if (!detected.type) {
         head = Buffer.concat([head, chunk]);
-        if (head.length >= sniffBytes) detected.type = await typeOf(head, medium);
+        if (head.length >= sniffBytes) detected.type = await detectType(head, medium);
       }
       yield chunk;
     }
-    detected.type ??= await typeOf(head, medium);
+    detected.type ??= await detectType(head, medium);
   }
   await writeSpoolFile(path, checked);
   if (!detected.type) throw new InputUnreadable(acceptedTypes[medium]);
   return detected.type;
 }
 
-async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
+async function detectType(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
   const type = await sniff(head);
   if (type?.medium !== medium) throw new InputUnreadable(acceptedTypes[medium]);
   return type;

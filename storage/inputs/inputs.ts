@@ -1,6 +1,6 @@
 /**
- * Inputs by URL or file id: checked before credits are reserved, and signed when the call is sent
- * to the provider.
+ * Inputs given by URL or file id: checks them before credits are reserved, and signs their URLs
+ * when the call is sent to the provider.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ import {
   substituteInputs,
 } from './storage-references.ts';
 
-const paidRow = z.object({ paid: z.boolean() });
+const artifactRow = z.object({ found: z.boolean() });
 
 interface InputsDeps {
   pool: DatabasePool;
@@ -28,7 +28,8 @@ interface InputsDeps {
   uploads: Uploads;
   outbound: Outbound;
   /**
-   * Public URL of the API. A URL with this origin that is not the URL of a stored file is rejected.
+   * Public URL of the API. An input URL with the same origin is rejected unless it is the URL of a
+   * stored file.
    */
   publicBaseUrl: string;
 }
@@ -37,100 +38,102 @@ interface InputsDeps {
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
 /**
- * Lifetime of the URLs that providers read: longer than any job, because a provider may read its
+ * Lifetime of the URLs that providers read. Longer than any job, because a provider may read its
  * input late.
  */
 const providerReadTtlMs = 24 * 3_600_000;
 /**
- * Message both for unknown files and for files of other organizations, so that it does not reveal
- * which files exist.
+ * Message for both unknown files and files of other organizations, so that it does not reveal which
+ * files exist.
  */
 const noFile = 'is not a file of this organization';
 
-/**
- * Error of an input that cannot be used; the message is shown to the caller with the field's name.
- */
-class Unusable extends Error {}
+/** Input that cannot be used. The caller receives the message with the name of the field. */
+class UnusableInput extends Error {}
 
-/** Organization that must own a stored file, and the medium that the field accepts. */
-interface Requirement {
+/** Organization that must own the file, and medium that the field accepts (undefined if any). */
+interface InputRequirement {
   organizationId: string;
   medium: PlanInput['medium'];
 }
-type ResolveOne = (input: string, required: Requirement) => Promise<string>;
+type ResolveInput = (input: string, required: InputRequirement) => Promise<string>;
 
-function refuseOtherMedium(contentType: string, medium: PlanInput['medium']): void {
+function requireMedium(contentType: string, medium: PlanInput['medium']): void {
   if (medium && !contentType.startsWith(`${medium}/`)) {
-    throw new Unusable(`is a file of the type ${contentType}`);
+    throw new UnusableInput(`must be a file of the type ${medium}, not ${contentType}`);
   }
 }
 
 /**
- * Makes the function that checks one URL or file id and returns the text that replaces it in the
- * plan: a reference to a stored file, or a URL. The function throws `Unusable`.
+ * Creates the function that checks one URL or file id. It returns the text that replaces the input
+ * in the plan: a reference to a stored file, or a URL. Throws `UnusableInput`.
  */
-function createResolver(deps: InputsDeps): ResolveOne {
+function createResolver(deps: InputsDeps): ResolveInput {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;
 
-  async function uploadKey(fileId: string, required: Requirement): Promise<string> {
+  async function findUploadKey(fileId: string, required: InputRequirement): Promise<string> {
     const upload = await deps.uploads.find(fileId);
-    if (upload?.organization_id !== required.organizationId) throw new Unusable(noFile);
+    if (upload?.organization_id !== required.organizationId) throw new UnusableInput(noFile);
     let contentType: string | null;
     try {
       contentType = await deps.uploads.confirm(upload);
     } catch (error) {
-      if (error instanceof GatewayError) throw new Unusable(`cannot be used: ${error.message}`);
+      if (error instanceof GatewayError)
+        throw new UnusableInput(`cannot be used: ${error.message}`);
       throw error;
     }
-    if (contentType === null) throw new Unusable('has not been uploaded yet');
-    refuseOtherMedium(contentType, required.medium);
+    if (contentType === null) throw new UnusableInput('has not been uploaded yet');
+    requireMedium(contentType, required.medium);
     return upload.storage_key;
   }
 
-  async function ownKey(key: string, required: Requirement): Promise<string> {
+  async function checkOwnKey(key: string, required: InputRequirement): Promise<string> {
     const [, name = ''] = key.split('/');
     const fileId = name.split('.')[0] ?? '';
     if (isId('upload', fileId)) {
-      const confirmedKey = await uploadKey(fileId, required);
-      if (confirmedKey !== key) throw new Unusable(noFile);
+      const confirmedKey = await findUploadKey(fileId, required);
+      if (confirmedKey !== key) throw new UnusableInput(noFile);
       return confirmedKey;
     }
-    const paid = await deps.pool.maybeOneFirst(sql.type(paidRow)`
-      SELECT true AS paid FROM artifact
+    const found = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
+      SELECT true AS found FROM artifact
       WHERE storage_key = ${key} AND organization_id = ${required.organizationId}
         AND deleted_at IS NULL`);
-    if (paid === null) throw new Unusable(noFile);
-    refuseOtherMedium(contentTypeOf(key), required.medium);
+    if (found === null) throw new UnusableInput(noFile);
+    requireMedium(contentTypeOf(key), required.medium);
     return key;
   }
 
   return async (input, required) => {
-    if (isId('upload', input)) return storageReference(await uploadKey(input, required));
+    if (isId('upload', input)) return storageReference(await findUploadKey(input, required));
     const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
     const isOwn = key?.startsWith(`${required.organizationId}/`);
-    if (key && isOwn) return storageReference(await ownKey(key, required));
-    if (!url) throw new Unusable('is not a URL');
-    // A signed URL of another organization's file is as public as a URL of another server.
+    if (key && isOwn) return storageReference(await checkOwnKey(key, required));
+    if (!url) throw new UnusableInput('is not a URL');
+    // Anyone may read a signed URL of another organization's file, as with a URL of another server.
     const isPublic = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
-    if (!isPublic) throw new Unusable(noFile);
+    if (!isPublic) throw new UnusableInput(noFile);
     try {
-      // The parsed URL that was checked is passed on, because another parser may read the original
-      // text differently.
+      // The checked URL is passed on in its parsed form, because another parser may read the
+      // original text differently.
       return (await deps.outbound.vet(input)).href;
     } catch (error) {
-      if (error instanceof OutboundError) throw new Unusable(`cannot be read: ${error.message}`);
+      if (error instanceof OutboundError)
+        throw new UnusableInput(`cannot be read: ${error.message}`);
       throw error;
     }
   };
 }
 
-/** Makes the functions that check inputs of requests and sign the URLs that providers read. */
+/**
+ * Creates the functions that check the inputs of requests and sign the URLs that providers read.
+ */
 export function createInputs(deps: InputsDeps) {
-  const resolveOne = createResolver(deps);
+  const resolveInput = createResolver(deps);
 
   /**
-   * Checks all inputs and returns the replacement of each URL or file id.
+   * Checks all inputs. Returns a map from each URL or file id to its replacement.
    * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
    */
   async function resolveAll(
@@ -138,14 +141,14 @@ export function createInputs(deps: InputsDeps) {
     organizationId: string,
   ): Promise<ReadonlyMap<string, string>> {
     const results = await Promise.allSettled(
-      inputs.map(({ url, medium }) => resolveOne(url, { organizationId, medium })),
+      inputs.map(({ url, medium }) => resolveInput(url, { organizationId, medium })),
     );
     const details: ErrorDetail[] = [];
     const resolved = new Map<string, string>();
     for (const [index, { field, url }] of inputs.entries()) {
       const result = results[index];
       if (result?.status === 'fulfilled') resolved.set(url, result.value);
-      else if (result?.reason instanceof Unusable) {
+      else if (result?.reason instanceof UnusableInput) {
         details.push({ path: field, message: result.reason.message });
       } else throw result?.reason;
     }
@@ -165,9 +168,9 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Checks the inputs of a draft plan, and replaces them in its calls by checked URLs and
-     * references.
-     * @throws GatewayError INVALID_INPUT_URL with each field
+     * Checks the inputs of a draft plan, and replaces them in its calls with references or checked
+     * URLs.
+     * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
      */
     async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
       if (!draft.inputs?.length) return draft;
@@ -175,13 +178,13 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Replaces the references in a provider's input by signed URLs, which are valid for 24 hours.
+     * Replaces the references in a provider's input with signed URLs, which are valid for 24 hours.
      */
     sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
       mapStrings(input, async (text) => {
         const key = referencedKey(text);
-        // A prompt may look like a reference, so only files of the caller's organization are
-        // signed.
+        // A prompt may look like a reference, so only references to files of the caller's
+        // organization are replaced.
         return key?.startsWith(`${organizationId}/`)
           ? deps.storage.urlOf(key, providerReadTtlMs)
           : text;

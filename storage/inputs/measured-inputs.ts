@@ -1,4 +1,4 @@
-/** Measurement of the inputs on which prices depend: stored pictures and videos. */
+/** Measures the stored pictures and videos that prices depend on. */
 import { buffer } from 'node:stream/consumers';
 import sharp from 'sharp';
 import type { InputFacts } from '../../studio/draft-plan.ts';
@@ -7,23 +7,19 @@ import { readContainer } from '../container.ts';
 import { pixelsMax, sniff } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
 
-/**
- * Error of an input that cannot be read or is not of an accepted type. The caller receives the
- * message.
- */
+/** Input that cannot be read or has an unsupported type. The caller receives the message. */
 export class InputUnreadable extends Error {
   override readonly name = 'InputUnreadable';
 }
 
-/** Messages for an input of another type, by medium. */
+/** Error messages for an input of an unsupported type, by medium. */
 export const acceptedTypes = {
   image: 'must be a PNG, JPEG, WebP or GIF',
   video: 'must be an MP4, WebM or QuickTime video',
 };
 
 /**
- * Number of bytes at the start of a picture that contain its size, including metadata in front of
- * it.
+ * Number of bytes read from the start of a picture: enough to contain its size after long metadata.
  */
 const headBytesMax = 2 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-/** Recordings: their duration, which is read from the container, and those that requests name. */
+/** Recordings that requests refer to: finds them and reads their duration from the container. */
 import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import { storedSource, type ByteSource } from '../byte-source.ts';
@@ -12,12 +12,12 @@ interface RecordingsDeps {
   inputs: Inputs;
 }
 
-/** Makes the lookup of recordings that a request names by URL or file id. */
+/** Creates the lookup of recordings by URL or file id. */
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Checks the recording that a request names. A stored recording of the organization is
-     * measured; a URL of another server is not fetched.
+     * Checks the recording that a request refers to. Measures a stored recording of the
+     * organization; does not fetch a URL of another server.
      * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is
      * not readable audio
      */

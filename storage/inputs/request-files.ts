@@ -1,21 +1,21 @@
 /**
- * Files in the body of a request. A file is received into the spool, and stored as an upload after
- * the request's Idempotency-Key is claimed.
+ * Files sent in a request body. A file is received into the spool, and stored as an upload once the
+ * request's Idempotency-Key is claimed.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
-import { headBytes, headOf, inspectHead } from '../media-head.ts';
+import { headBytes, readHead, inspectHead } from '../media-head.ts';
 import { fileSource } from '../byte-source.ts';
 import type { UploadOwner } from '../upload-rows.ts';
 import type { Uploads } from '../uploads.ts';
 import { measureRecording } from './recordings.ts';
 
 /**
- * File part of a form; at the end of the stream, `truncated` is true if the part exceeded the size
- * limit.
+ * File part of a multipart form. When the stream has ended, `truncated` is true if the part
+ * exceeded the size limit.
  */
 interface FilePart {
   field: string;
@@ -23,13 +23,12 @@ interface FilePart {
 }
 
 /**
- * File that was received in the body of a request. The file is in the spool until `store` moves it
- * into the storage.
+ * File received in a request body. It stays in the spool until `store` moves it into the storage.
  */
 export interface ReceivedFile {
-  /** File id derived from the bytes, so that a repeated request has the same id. */
+  /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
-  /** Duration in seconds; null for a file that was not received as a recording. */
+  /** Duration in seconds; null if the file was not received as a recording. */
   durationSeconds: number | null;
   /**
    * Stores the file as an upload of its owner.
@@ -41,25 +40,24 @@ export interface ReceivedFile {
 }
 
 /**
- * Properties of a file in the spool; the duration in seconds, null if it was not received as a
- * recording.
+ * Properties of a spooled file. `durationSeconds` is null if it was not received as a recording.
  */
-interface Inspected {
+interface FileProperties {
   extension: string;
   durationSeconds: number | null;
 }
 
 interface RequestFilesDeps {
   storage: Storage;
-  uploads: Pick<Uploads, 'keep' | 'discard' | 'requireRoom'>;
+  uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'requireRoom'>;
 }
 
-/** Makes the receivers of pictures and recordings that a request contains as parts of a form. */
+/** Creates the functions that receive the pictures and recordings in a multipart form. */
 export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   async function receive(
     { field, stream }: FilePart,
     owner: UploadOwner,
-    inspect: (path: string) => Promise<Inspected>,
+    inspect: (path: string) => Promise<FileProperties>,
   ): Promise<ReceivedFile> {
     const path = await storage.spoolPath();
     try {
@@ -72,7 +70,13 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
         contentId: `file_${digest.sha256.slice(0, 32)}`,
         durationSeconds,
         async store() {
-          storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...digest });
+          storageKey = await uploads.storeSpooled({
+            organizationId,
+            keyId,
+            extension,
+            path,
+            ...digest,
+          });
           const [, name = ''] = storageKey.split('/');
           return { fileId: name.split('.')[0] ?? '', storageKey };
         },
@@ -116,12 +120,16 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 /**
- * Reads the type of a file, of one medium if `required` names it.
+ * Detects the type of a file, and checks its medium if `required` is given.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
  */
-async function inspectMedia(path: string, field: string, required?: 'image'): Promise<Inspected> {
+async function inspectMedia(
+  path: string,
+  field: string,
+  required?: 'image',
+): Promise<FileProperties> {
   try {
-    const { extension, medium } = await inspectHead(await headOf(path, headBytes), null);
+    const { extension, medium } = await inspectHead(await readHead(path, headBytes), null);
     if (required && medium !== required) {
       throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'must be a picture');
     }

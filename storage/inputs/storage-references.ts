@@ -1,7 +1,7 @@
 /**
- * References to stored files (`storage:<key>`) in plans. They are replaced by signed URLs when the
- * call is sent to the provider, so Temporal's history contains no signed URL, and the URL has not
- * expired when a job has waited.
+ * References to stored files (`storage:<key>`) in plans. They are replaced with signed URLs when
+ * the call is sent to the provider, so that Temporal's history contains no signed URL, and a URL
+ * cannot expire while its job waits.
  */
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { DraftPlan } from '../../studio/draft-plan.ts';
@@ -9,21 +9,19 @@ import { isStorageKey } from '../storage.ts';
 
 const scheme = 'storage:';
 
-/**
- * Returns the reference by which a plan names a stored object; `sign` replaces references by URLs.
- */
+/** Returns a plan's reference to a stored object; `sign` replaces references with URLs. */
 export function storageReference(key: string): string {
   return scheme + key;
 }
 
-/** Returns the storage key of a reference; null for any other text, for example a URL. */
+/** Returns the storage key of a reference; null for other text, for example a URL. */
 export function referencedKey(text: string): string | null {
   const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
   return isStorageKey(key) ? key : null;
 }
 
 /**
- * Returns the draft plan with replaced inputs, in its calls and in its measured prices;
+ * Returns the draft plan with the inputs in its calls and its measured prices replaced.
  * `replacements` maps each old text to the new one.
  */
 export async function substituteInputs(
@@ -46,7 +44,7 @@ export async function substituteInputs(
   return { ...draft, calls: await Promise.all(calls) };
 }
 
-/** Replaces every text in a JSON object, also in nested arrays and objects. */
+/** Replaces every string in a JSON object, including those in nested arrays and objects. */
 export async function mapStrings(
   input: JsonObject,
   replace: (text: string) => Promise<string>,

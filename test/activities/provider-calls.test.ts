@@ -92,7 +92,13 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'provider-calls-'));
   const outbound = createOutbound({ admittedOrigins: [] });
   const storage = await openLocalDisk({ directory, secret, publicBaseUrl });
-  const uploads = createUploads({ pool, storage, logger, bytesMax: 1_000_000, keptMs: 60_000 });
+  const uploads = createUploads({
+    pool,
+    storage,
+    logger,
+    bytesMax: 1_000_000,
+    retentionMs: 60_000,
+  });
   deps = {
     records: createCallRecords(pool),
     artifacts: createArtifactStore({ storage, outbound }),

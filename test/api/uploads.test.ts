@@ -580,7 +580,11 @@ describe('inputs of a job', () => {
     expect((await put(signed, sound)).status).toBe(200);
     expect(await generate(signed.publicUrl)).toMatchObject({
       status: 400,
-      body: { details: [{ path: 'imageUrls.0', message: 'is a file of the type audio/wav' }] },
+      body: {
+        details: [
+          { path: 'imageUrls.0', message: 'must be a file of the type image, not audio/wav' },
+        ],
+      },
     });
   });
 

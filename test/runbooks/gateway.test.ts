@@ -193,7 +193,7 @@ describe('storage.md', () => {
         .poll(async () => (await page.run('npm run studio -- admin stuck')).stdout)
         .toMatch(new RegExp(`${failing} .*call 1 waits for fal`));
       await gateway.untilEnded(failing, ends.failed('STORAGE_ERROR'));
-      expect(stack.logOf('worker')).toContain('the storage did not accept the object');
+      expect(stack.logOf('worker')).toContain('the object could not be stored');
       await gateway.untilFiring(since, 'JobsFail', 'SettlementBurnsFast');
       expect((await fetch(`${stack.url}/readyz`)).status).toBe(200);
       await expect

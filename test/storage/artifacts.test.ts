@@ -100,6 +100,6 @@ describe('an artifact', () => {
     const path = await storage.spoolPath();
     await writeFile(path, 'no picture');
     await storage.put(key, path);
-    await expect(store(await picture(50), place)).rejects.toThrow('is not of the type image');
+    await expect(store(await picture(50), place)).rejects.toThrow('is not a readable image file');
   });
 });

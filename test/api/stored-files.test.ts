@@ -204,7 +204,7 @@ describe('deleting the media of a job', () => {
     await gateway.database.query('UPDATE artifact SET deleted_at = now() WHERE job_id = $1', [
       jobId,
     ]);
-    await gateway.api.services.keptFiles.sweep();
+    await gateway.api.services.storedFiles.sweep();
     expect((await fetch(file?.url ?? '')).status).toBe(404);
   });
 

@@ -1,6 +1,6 @@
 /**
  * Stored files of an organization: the outputs of its jobs (artifacts) and the files that it
- * uploaded (uploads). They are listed together; the artifacts of a job are deleted together.
+ * uploaded (uploads). Lists both kinds together, and deletes the artifacts of a job.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -8,38 +8,38 @@ import { command, type DatabasePool } from '../platform/database.ts';
 import { behind, listedTimes, timePage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';
 
-/** Stored file; times in Unix milliseconds and microseconds. */
-const keptFile = z.object({
+/** Stored file; times are in Unix milliseconds and microseconds. */
+const storedFile = z.object({
   kind: z.enum(['artifact', 'upload']),
   /** Id of an upload; null for an artifact. */
   fileId: z.string().nullable(),
-  /** Job that made an artifact; null for an upload. */
+  /** Job that produced an artifact; null for an upload. */
   jobId: z.string().nullable(),
   storageKey: z.string(),
-  /** Null for an upload without a declared type until the file is received. */
+  /** Null for an upload whose type was not declared, until the file is received. */
   contentType: z.string().nullable(),
   sizeBytes: z.number().nullable(),
   filename: z.string().nullable(),
-  /** False for an upload whose file is not received yet. */
+  /** False for an upload whose file has not been received. */
   complete: z.boolean(),
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
 });
 /** Stored file. */
-export type KeptFile = z.infer<typeof keptFile>;
+export type StoredFile = z.infer<typeof storedFile>;
 
 /** Filter and page of a list of files, newest first. */
 interface FileListing {
-  /** Undefined: both kinds. */
-  kind: KeptFile['kind'] | undefined;
+  /** Undefined to list both kinds. */
+  kind: StoredFile['kind'] | undefined;
   /** `nextCursor` of the previous page; undefined for the first page. */
   cursor: string | undefined;
   limit: number;
 }
 
 const keyRow = z.object({ storage_key: z.string() });
-/** Maximum number of objects that one call of `remove` removes; a job has fewer. */
-const removedMax = 200;
+/** Maximum number of objects deleted by one call of `remove`; no job has this many. */
+const removeCountMax = 200;
 
 const sources = {
   artifact: sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
@@ -49,17 +49,16 @@ const sources = {
     FROM upload x`,
 };
 
-/** Makes the lists and the deletion of stored files. */
-export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) {
+/** Creates the functions that list and delete stored files. */
+export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }) {
   const { pool, storage } = deps;
 
   /**
-   * Removes the objects of deleted artifacts; a row is marked as removed only after its object is
-   * removed.
+   * Removes the objects of deleted artifacts. Marks a row as removed only once its object is gone.
    */
   async function remove(condition: FragmentSqlToken): Promise<void> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
-      WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removedMax}`);
+      WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removeCountMax}`);
     for (const key of keys) {
       await storage.remove(key);
       await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()
@@ -75,14 +74,14 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
     async list(
       organizationId: string,
       listing: FileListing,
-    ): Promise<{ files: readonly KeptFile[]; nextCursor: string | null }> {
-      const rows = await pool.any(sql.type(keptFile)`${pageOf(organizationId, listing)}`);
+    ): Promise<{ files: readonly StoredFile[]; nextCursor: string | null }> {
+      const rows = await pool.any(sql.type(storedFile)`${pageQuery(organizationId, listing)}`);
       const { page, nextCursor } = timePage(rows, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
     /**
-     * Deletes the artifacts of an ended job; safe to repeat.
-     * @throws Error of the storage
+     * Deletes the artifacts of an ended job. Safe to repeat.
+     * @throws Error if the storage fails
      */
     async deleteMedia(jobId: string): Promise<void> {
       await pool.query(command`
@@ -97,7 +96,7 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
   };
 }
 
-function pageOf(organizationId: string, { kind, cursor, limit }: FileListing): FragmentSqlToken {
+function pageQuery(organizationId: string, { kind, cursor, limit }: FileListing): FragmentSqlToken {
   const conditions = [
     sql.fragment`x.organization_id = ${organizationId}`,
     sql.fragment`x.deleted_at IS NULL`,

@@ -1,30 +1,32 @@
 /**
- * Claims on uploads: only one request at a time sends the file of an upload, across all processes.
+ * Claims on uploads: across all processes, only one request at a time may send the file of an
+ * upload.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 /**
- * Claims the upload `id` while `receive` runs, and returns the result of `receive`.
- * @throws GatewayError UPLOAD_IN_PROGRESS if another request sends the file
+ * Claims the upload `id`, runs `receive`, and releases the claim. Returns the result of `receive`.
+ * @throws GatewayError UPLOAD_IN_PROGRESS if another request is sending the file
  */
-export type WhileReceiving = <Result>(
+export type WithUploadClaim = <Result>(
   id: string,
   receive: () => Promise<Result>,
 ) => Promise<Result>;
 
 /**
- * Lifetime of a claim that is not renewed, in milliseconds: after a crash, other requests are
+ * Lifetime of a claim that is not renewed, in milliseconds. After a crash, other requests are
  * rejected for this long.
  */
-const receiptTtlMs = 60_000;
+const claimTtlMs = 60_000;
 
 /**
- * Makes the claims on uploads: a time in the row of the upload, renewed while the file is received.
+ * Creates the function that claims uploads. A claim is an expiry time in the upload's row; it is
+ * renewed while the file is being received.
  */
-export function createReceipts(pool: DatabasePool): WhileReceiving {
-  const until = sql.fragment`clock_timestamp() + ${receiptTtlMs} * interval '1 millisecond'`;
+export function createUploadClaims(pool: DatabasePool): WithUploadClaim {
+  const until = sql.fragment`clock_timestamp() + ${claimTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {
     const { rowCount } = await pool.query(command`UPDATE upload SET receiving_until = ${until}
       WHERE id = ${id} AND completed_at IS NULL
@@ -35,10 +37,10 @@ export function createReceipts(pool: DatabasePool): WhileReceiving {
     const setClaim = (time: FragmentSqlToken): void => {
       pool
         .query(command`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
-        // The error is ignored, because a claim that is not renewed or not released expires.
+        // Errors are ignored: a claim that could not be renewed or released expires.
         .catch(() => {});
     };
-    const renewal = setInterval(setClaim, receiptTtlMs / 3, until);
+    const renewal = setInterval(setClaim, claimTtlMs / 3, until);
     try {
       return await receive();
     } finally {
