@@ -12,7 +12,7 @@ import { createReadProviderFigures } from '../providers/provider-figures.ts';
 import { createProviderPauses } from '../providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
-import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';
+import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.ts';
 import type { Readiness } from '../platform/readiness.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
@@ -91,7 +91,7 @@ export function compose(deps: AppDeps, documents: Documents) {
 /** Makes the services that only the operators' endpoints use. */
 function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage } = services;
-  const codecSecret = codecAccessWord(config.ADMIN_API_KEY);
+  const codecSecret = codecAccessToken(config.ADMIN_API_KEY);
   return {
     findOperator: createFindOperator(pool, config),
     isCodecWord: (secret: string | undefined) => isSecret(secret, codecSecret),

@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
 import type { ErrorShape } from './http/error-bodies.ts';
-import type { ExceededBound } from '../platform/byte-budget.ts';
+import type { ExceededLimit } from '../platform/byte-budget.ts';
 
 /** Kinds of bytes: request bodies in memory, files in the spool, stream text for a replay. */
 export type ByteKind = 'body' | 'spool' | 'keptText';
@@ -25,7 +25,7 @@ export interface RequestState {
   /** Console session of the request; absent if it has a key. */
   sessionId?: string;
   /** Counts bytes until the request is finished; returns the limit that they exceed, or null. */
-  holdBytes: (held: HeldBytes) => ExceededBound | null;
+  holdBytes: (held: HeldBytes) => ExceededLimit | null;
   /** Releases the bytes of a kind before the request is finished. */
   releaseBytes: (kind: ByteKind) => void;
   /** Error format of the endpoint; before the routing, OpenAI's below `/v1`. */

@@ -3,9 +3,9 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 import {
-  behind,
+  afterCursor,
   listedTimes,
-  timePage,
+  buildPage,
   recordConditions,
   type RecordFilter,
 } from '../platform/record-lists.ts';
@@ -62,7 +62,7 @@ export function createUsageReads(pool: DatabasePool) {
           coalesce((SELECT jsonb_agg(p ORDER BY p."createdAtMicros" DESC, p.id DESC) FROM page p),
             '[]') AS records
         FROM account a WHERE a.organization_id = ${organizationId}`);
-      const { page, nextCursor } = timePage(records, listing.limit, ({ id }) => id);
+      const { page, nextCursor } = buildPage(records, listing.limit, ({ id }) => id);
       return { account, records: page, nextCursor };
     },
     /** Reads the record of a chat; null if the organization has no such chat. */
@@ -84,7 +84,7 @@ const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro
 /** Builds the statement that reads a page and one more record, by an index for each kind. */
 function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
-  const bounds = behind(cursor, sql.fragment`x.id`);
+  const bounds = afterCursor(cursor, sql.fragment`x.id`);
   const newest = usageRecords(organizationId, { ...listing, bounds }).map(
     (records) =>
       sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,

@@ -1,7 +1,7 @@
 /**
  * Group commit: items that arrive while a batch is running wait for the next batch, and each batch
- * is one statement. A single request does not wait; simultaneous requests share a round trip and a
- * commit.
+ * runs as one statement. A single request does not wait; simultaneous requests share a round trip
+ * and a commit.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,42 +11,42 @@ import { isDatabaseAway, isLockTimeout } from './database-errors.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
-  /** Label of the batches in the metrics. */
+  /** Label of these batches in the metrics. */
   name: string;
   /** Metrics of the process; absent in tools. */
   metrics?: Metrics | undefined;
-  /** Runs a batch; returns the answers in the order of the items. */
+  /** Runs a batch. Returns the results in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
-  /** Maximum number of items of a batch. */
+  /** Maximum number of items in a batch. */
   sizeMax: number;
   /** Maximum number of batches that run at the same time. */
   parallelMax: number;
   /**
-   * Returns the group of an item, whose rows `run` locks with a short lock timeout. If a group is
-   * locked elsewhere, its items wait alone and the other items of the batch run without them.
-   * Absent: items share no locks.
+   * Returns the group of an item. `run` locks the rows of each group with a short lock timeout. If
+   * another transaction has locked a group, the rest of the batch runs without its items, which are
+   * retried separately. Omit if items share no locks.
    */
   groupOf?: (item: Item) => string;
 }
 
-interface Waiting<Item, Answer> {
+interface QueuedItem<Item, Answer> {
   item: Item;
   resolve: (answer: Answer) => void;
   reject: (error: unknown) => void;
 }
 
-/**
- * Pause before the items of a locked group are retried; they hold no connection during the pause.
- */
+/** Pause before the items of a locked group are retried; they hold no connection meanwhile. */
 const lockedPauseMs = 100;
-/** Time after which the items of a locked group fail, as long as the time limit of a statement. */
+/**
+ * How long the items of a locked group are retried before they fail: the time limit of a statement.
+ */
 const lockedMaxMs = 10_000;
 
-type Batch<Item, Answer> = Waiting<Item, Answer>[];
+type Batch<Item, Answer> = QueuedItem<Item, Answer>[];
 
 /**
- * Makes a function that returns the result of one item; the items run in batches. If a batch of
- * several items fails, each of them runs alone, so that only the invalid item fails.
+ * Creates a function that returns the result of one item, and runs the items in batches. If a batch
+ * of several items fails, each item runs alone, so that only the invalid ones fail.
  */
 export function createBatcher<Item, Answer>(
   options: BatcherOptions<Item, Answer>,
@@ -74,8 +74,8 @@ class Batcher<Item, Answer> {
       // Items that arrive in the same turn of the event loop share the first batch.
       if (this.#scheduled || this.#underWay >= this.#options.parallelMax) return;
       this.#scheduled = true;
-      // A batch contains items of several organizations, so it must not run as one of them and wait
-      // for its fair share.
+      // Runs without correlation ids, because a batch contains items of several organizations and
+      // must not wait for the fair share of one of them.
       withoutCorrelation(() => queueMicrotask(() => this.#pump()));
     });
   }
@@ -89,7 +89,7 @@ class Batcher<Item, Answer> {
     }
   }
 
-  /** Removes from the queue and returns the next items whose group is not locked. */
+  /** Takes the next items whose group is not locked from the queue. */
   #take(): Batch<Item, Answer> {
     const free = this.#waiting.filter(({ item }) => !this.#lockedGroups.has(this.#groupOf(item)));
     const batch = free.slice(0, this.#options.sizeMax);
@@ -108,7 +108,7 @@ class Batcher<Item, Answer> {
 
   async #run(batch: Batch<Item, Answer>): Promise<void> {
     const answers = await this.#options.run(batch.map((entry) => entry.item));
-    assert(answers.length === batch.length, 'a batch is answered item by item');
+    assert(answers.length === batch.length, 'a batch must return one result per item');
     for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
   }
 
@@ -123,7 +123,10 @@ class Batcher<Item, Answer> {
     }
   }
 
-  /** Runs each group of a batch by itself in the background, because one of them is locked. */
+  /**
+   * Runs each group of a batch separately in the background, because at least one of them is
+   * locked.
+   */
   #splitByGroup(batch: Batch<Item, Answer>): void {
     for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#groupOf(item))) {
       this.#lockedGroups.add(group);
@@ -134,7 +137,7 @@ class Batcher<Item, Answer> {
     }
   }
 
-  /** Runs the items of one group until it is not locked any more. */
+  /** Retries the items of one group while it is locked. */
   async #settleGroup(batch: Batch<Item, Answer>): Promise<void> {
     const startedAtMs = performance.now();
     for (;;) {

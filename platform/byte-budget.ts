@@ -1,43 +1,42 @@
 /**
- * Byte budgets: bounds on the bytes that requests hold at the same time. An owner (an organization,
- * because it can have many keys) holds at most half of a budget, and at most as many bytes as stay
- * free for other owners.
+ * Byte budgets: limits on the bytes that requests hold at the same time. An owner is an
+ * organization, because it can have many keys. It may hold at most half of a budget, and at most as
+ * many bytes as remain free for other owners.
  */
 
 interface ByteBudgetLimits {
-  /** Bytes of all owners together. */
+  /** Maximum bytes held by all owners together. */
   bytesMax: number;
   /**
-   * Bytes of each hold that count only for its owner, so that other owners cannot block a small
-   * request.
+   * Bytes of each request that count only toward its owner's limit, so that other owners cannot
+   * block a small request.
    */
   smallMax?: number;
 }
 
 /**
- * Exceeded bound: `owner`: half of the budget for one owner; `free`: the bytes that must stay free.
+ * Limit that would be exceeded. `owner`: half of the budget for one owner; `free`: the bytes that
+ * must remain free.
  */
-export type ExceededBound = 'owner' | 'free';
+export type ExceededLimit = 'owner' | 'free';
 
-/** Bytes that one request holds. */
+/** Bytes held by one request. */
 export interface ByteHold {
-  /**
-   * Adds bytes to the hold. If they would exceed a bound, it adds nothing and returns that bound.
-   */
-  add: (bytes: number) => ExceededBound | null;
+  /** Adds bytes to the hold. If they would exceed a limit, adds nothing and returns that limit. */
+  add: (bytes: number) => ExceededLimit | null;
   /** Releases all bytes of the hold. */
   release: () => void;
 }
 
 /**
- * Bytes that an owner holds: `all` of them, and the `large` part that counts for the shared budget.
+ * Bytes held by an owner: `all` counts toward the owner's limit, `large` toward the shared budget.
  */
 interface Held {
   all: number;
   large: number;
 }
 
-/** Makes a budget. */
+/** Creates a byte budget. */
 export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
   const owners = new Map<string, Held>();
   let largeBytes = 0;
@@ -72,5 +71,4 @@ export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
   };
 }
 
-/** A budget of bytes. */
 export type ByteBudget = ReturnType<typeof createByteBudget>;

@@ -1,8 +1,8 @@
-/** Keys and base URLs of the chat providers, from the environment. */
+/** Reads the API keys and base URLs of the chat providers from the environment. */
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
 
-/** Chat provider with a configured key; `baseUrl` replaces the provider's own URL. */
+/** Chat provider with an API key. `baseUrl` overrides the provider's own URL. */
 export interface ChatUpstream {
   apiKey: string;
   baseUrl?: string;
@@ -12,19 +12,19 @@ const upstream = z.strictObject({
   apiKey: z.string().min(1),
   baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
 });
-/** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. of the operator's own models. */
-const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
+/** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. for the operator's own models. */
+const extraUpstreams = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
 /**
- * Returns key and base URL by provider name: of the providers in `names` whose key is set
- * (`<NAME>_API_KEY`), and of the providers in CHAT_UPSTREAMS.
+ * Returns API key and base URL by provider name: for the providers in `names` whose
+ * `<NAME>_API_KEY` is set, and those in CHAT_UPSTREAMS.
  * @throws ConfigError
  */
 export function readChatUpstreams(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly string[],
 ): Readonly<Record<string, ChatUpstream>> {
-  const found: Record<string, ChatUpstream> = { ...readFurther(env['CHAT_UPSTREAMS']) };
+  const found: Record<string, ChatUpstream> = { ...readExtraUpstreams(env['CHAT_UPSTREAMS']) };
   for (const name of names) {
     const prefix = name.toUpperCase();
     const apiKey = env[`${prefix}_API_KEY`];
@@ -39,10 +39,10 @@ export function readChatUpstreams(
   return found;
 }
 
-function readFurther(text: string | undefined): Record<string, ChatUpstream> {
+function readExtraUpstreams(text: string | undefined): Record<string, ChatUpstream> {
   if (!text) return {};
   try {
-    return further.parse(JSON.parse(text));
+    return extraUpstreams.parse(JSON.parse(text));
   } catch {
     throw new ConfigError(
       'configuration: CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',

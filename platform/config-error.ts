@@ -1,9 +1,11 @@
-/** Error of an invalid configuration; the message is one line that names the variable. */
+/** Invalid configuration. The message is one line that names the variable. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-/** Makes the error of a variable whose path cannot be used, from the error of the file system. */
+/**
+ * Creates the error for a variable whose path cannot be used, from the error of the file system.
+ */
 export function pathError(variable: string, cause: unknown): ConfigError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ConfigError(`configuration: ${variable} is wrong: ${reason}`, { cause });

@@ -1,4 +1,4 @@
-/** Environment variables, in the sections of docs/configuration.md: type, limits and default. */
+/** Environment variables with type, limits and default, in the order of docs/configuration.md. */
 import { z } from 'zod';
 import { readPayloadKeys } from './payload-codec.ts';
 import {
@@ -7,7 +7,7 @@ import {
   decimal,
   delayList,
   flag,
-  formed,
+  matching,
   oneOf,
   openOriginList,
   originList,
@@ -29,21 +29,23 @@ const payloadKeys = z
     }
   });
 
-/** Settings of the encryption of payloads in Temporal. */
+/** Settings of job starts and of payload encryption in Temporal. */
 export const payloadVariables = {
   /** Maximum number of simultaneous job starts per process; further starts wait. */
   TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
-  /** Maximum wait of a job for its start; then its request is rejected and no job exists. */
+  /** Maximum wait for a start; then the request is rejected and no job exists. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
-  /** Keys of Temporal payloads, `id:key,…`, newest first (docs/payload-encryption.md). */
+  /**
+   * Encryption keys of Temporal payloads, `id:key,…`, newest first (docs/payload-encryption.md).
+   */
   PAYLOAD_KEYS: payloadKeys,
-  /** False: the keys only decrypt existing payloads. */
+  /** If false, the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: flag.optional(),
 };
 
-/** Settings of tools that use only Temporal. */
+/** Settings of the connection to Temporal; some tools need only these. */
 export const temporalVariables = {
-  TEMPORAL_ADDRESS: formed(/^[^\s/]+:\d{1,5}$/, 'host:port'),
+  TEMPORAL_ADDRESS: matching(/^[^\s/]+:\d{1,5}$/, 'host:port'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
   TEMPORAL_TLS: flag.default(false),
   TEMPORAL_TLS_CERT_PATH: z.string().optional(),
@@ -53,7 +55,10 @@ export const temporalVariables = {
   ...payloadVariables,
 };
 
-/** Secrets. Each has one purpose, so that a leaked secret does not expose the others. */
+/**
+ * Secrets of the gateway, which must differ. Each has one purpose, so that a leaked secret does not
+ * expose the others.
+ */
 export const ownSecrets = [
   'STORAGE_SECRET',
   'KEY_PEPPER',
@@ -64,7 +69,7 @@ export const ownSecrets = [
   'WEBHOOK_SECRET_PREVIOUS',
 ] as const;
 
-/** Variables that require another one. */
+/** Pairs of variables in which the first requires the second. */
 export const neededVariables = [
   ['WORKER_DEPLOYMENT_NAME', 'WORKER_BUILD_ID'],
   ['TEMPORAL_TLS_CERT_PATH', 'TEMPORAL_TLS_KEY_PATH'],
@@ -76,7 +81,7 @@ export const s3Variables = ['S3_ENDPOINT', 'S3_REGION', 'S3_BUCKET'] as const;
 /** Variables that S3_CREDENTIALS=keys requires; S3_CREDENTIALS=aws does not use them. */
 export const s3KeyVariables = ['S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const;
 
-/** The gateway's own variables; those of a provider are in its folder (providers/). */
+/** The gateway's own variables. Those of a provider are in its folder (providers/). */
 export const gatewayVariables = {
   // API: address, limits and wait times.
   NODE_ENV: z.string().default('development'),
@@ -84,18 +89,24 @@ export const gatewayVariables = {
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
   PUBLIC_BASE_URL: webUrl.optional(),
-  /** Origins whose pages may use the API. */
+  /** Origins whose web pages may call the API. */
   CORS_ORIGINS: openOriginList,
-  /** Time for which a stopping process serves requests while /readyz reports not ready. */
+  /** How long a stopping process keeps serving requests while /readyz reports not ready. */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
-  /** Maximum wait for a job; OpenAI's clients time out after 600 s and would start a second job. */
+  /**
+   * Maximum wait for a job. Shorter than 600 s, after which OpenAI's clients retry and would start
+   * a second job.
+   */
   COMPATIBLE_WAIT_MS: count(0, 600_000).default(590_000),
   COMPATIBLE_KEEPALIVE_MS: count(50, 60_000).default(15_000),
-  /** Maximum wait for the admission of a started job; then the response is 503 with the job id. */
+  /**
+   * Maximum wait for the admission of a started job. After that, the response is 503 with the job
+   * id.
+   */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /**
@@ -109,33 +120,33 @@ export const gatewayVariables = {
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// URL' }),
   DATABASE_POOL_MAX: count(2, 200).default(12),
   ...temporalVariables,
-  /** Origins of web UIs that may call the codec endpoint. */
+  /** Origins of Temporal web UIs that may call the codec endpoint. */
   TEMPORAL_UI_ORIGINS: originList,
   /** Prefix of the names of all task queues, so that several stacks can share one namespace. */
-  TASK_QUEUE_PREFIX: formed(/^[a-z0-9-]*$/, 'letters a to z, digits and -').default(''),
-  /** Name of the worker deployment (docs/deploys.md); absent: unversioned. */
-  WORKER_DEPLOYMENT_NAME: formed(
+  TASK_QUEUE_PREFIX: matching(/^[a-z0-9-]*$/, 'letters a to z, digits and -').default(''),
+  /** Name of the worker deployment (docs/deploys.md). Workers are unversioned if it is not set. */
+  WORKER_DEPLOYMENT_NAME: matching(
     /^[A-Za-z0-9_-]{1,100}$/,
     'at most 100 letters, digits, - and _',
   ).optional(),
-  /** Build id of this process's workers. */
-  WORKER_BUILD_ID: formed(
+  /** Build id of the workers in this process. */
+  WORKER_BUILD_ID: matching(
     /^[A-Za-z0-9._-]{1,100}$/,
     'at most 100 letters, digits, ., - and _',
   ).optional(),
-  /** Behavior of running jobs when another version becomes current: move to it, or stay. */
+  /** Whether running jobs move to another version when it becomes current, or stay on theirs. */
   WORKER_VERSIONING: oneOf(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
   // The gateway's own secrets; the keys of providers and of the storage are in other sections.
   STORAGE_SECRET: secret,
   KEY_PEPPER: secret,
   /**
-   * Previous pepper: API keys whose HMAC was made with it are accepted; at their next use, the HMAC
-   * is made anew with KEY_PEPPER.
+   * Previous pepper. API keys whose HMAC was computed with it are still accepted; at their next use
+   * the HMAC is recomputed with KEY_PEPPER.
    */
   KEY_PEPPER_PREVIOUS: secret.optional(),
   WEBHOOK_SECRET: secret,
-  /** Previous secret: provider notifications to URLs that were signed with it are accepted. */
+  /** Previous secret. Notification URLs signed with it are still accepted. */
   WEBHOOK_SECRET_PREVIOUS: secret.optional(),
   /** Secret from which callers' webhook secrets are derived. */
   WEBHOOK_SIGNING_SECRET: secret,
@@ -144,11 +155,11 @@ export const gatewayVariables = {
   // Storage of media, and the validity of signed URLs.
   /** `local`: files below STORAGE_DIR, served by the API; `s3`: any S3-compatible store. */
   STORAGE_DRIVER: oneOf(['local', 's3']).default('local'),
-  /** Directory of the local driver; both drivers use it for temporary files. */
+  /** Directory of the local driver. Both drivers also store temporary files there. */
   STORAGE_DIR: z.string().default('.data/storage'),
   S3_ENDPOINT: webUrl.optional(),
   S3_REGION: z.string().optional(),
-  S3_BUCKET: formed(
+  S3_BUCKET: matching(
     /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
     'the name of a bucket: 3 to 63 of a to z, digits, . and -',
   ).optional(),
@@ -156,22 +167,27 @@ export const gatewayVariables = {
   S3_CREDENTIALS: oneOf(['keys', 'aws']).default('keys'),
   S3_ACCESS_KEY_ID: z.string().optional(),
   S3_SECRET_ACCESS_KEY: z.string().optional(),
-  /** Endpoint in the URLs for callers and providers, if it differs from S3_ENDPOINT. */
+  /** Endpoint in signed URLs for callers and providers, if it differs from S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: webUrl.optional(),
-  /** Validity of a signed upload URL: at most ten minutes. */
+  /** Lifetime of a signed upload URL: at most ten minutes. */
   UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
-  /** Validity of the public URL of an upload: at most seven days (the limit of S3 signatures). */
+  /**
+   * Lifetime of a signed read URL of an upload: at most seven days (the limit of S3 signatures).
+   */
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
-  /** Maximum bytes of the uploads of an organization, with those that open upload URLs permit. */
+  /**
+   * Storage quota of an organization's uploads in bytes, including the sizes that open upload URLs
+   * allow.
+   */
   UPLOAD_BYTES_MAX: count(1, 1_000_000_000_000_000).default(50 * 1024 ** 3),
-  /** Retention of an upload after the last request that named it; longer than any job runs. */
+  /** How long an upload is kept after the last request that used it; longer than any job runs. */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 
   // Studio providers: time limits. The variables of each provider are in providers/.
-  /** Origins that the outbound guard admits even if their address is private (sandbox, tests). */
+  /** Origins that the outbound guard allows even if their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
   /**
-   * Upper bound of the wait before the first status check of a call without a notification. The
+   * Maximum wait before the first status check of a call for which no notification arrives. The
    * wait is three times the typical duration of the model. Use a short time if provider
    * notifications cannot reach this gateway.
    */
@@ -180,42 +196,48 @@ export const gatewayVariables = {
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
-  /** Time for which a job waits for the outcome of a call whose outcome is unknown. */
+  /** How long a job waits to learn the outcome of a call whose outcome is unknown. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
 
   // Chat: models, prices, sandbox and time limits.
-  /** Path of a JSON file with the operator's own chat models and removed ids (docs/catalog.md). */
+  /**
+   * Path of a JSON file that adds chat models to the catalog and removes ids from it
+   * (docs/catalog.md).
+   */
   CHAT_MODELS_FILE: z.string().optional(),
-  /** Markup on the catalog's chat prices: 0.2 is 20 %. */
+  /** Markup on the catalog's chat prices; 0.2 means 20 %. */
   CHAT_PRICE_MARKUP: decimal(0, 10).default(0),
-  /** URL of the sandbox that serves the chat models of providers without a key. */
+  /** URL of the sandbox, which serves the chat models of providers that have no API key. */
   SANDBOX_CHAT_OPENAI_URL: webUrl.optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: webUrl.optional(),
   SANDBOX_CHAT_KEY: providerKey.optional(),
-  /** Time limit of the first byte of a provider's response; without streaming, of all bytes. */
+  /**
+   * Maximum wait for the first byte of a provider's response; without streaming, for the complete
+   * response.
+   */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
   /** Maximum time without data in a provider's stream. */
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /** Time after which a caller who does not read the stream is disconnected. */
+  /** How long a caller may stop reading the stream before it is disconnected. */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
-  /** Interval of comments in a silent stream, against idle timeouts of proxies (design §6). */
+  /** Interval of comments in a silent stream, which keep proxies from closing it (design §6). */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /** Interval of chat checkpoints; the sweeper settles a chat whose checkpoint is overdue. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /** Output tokens that are reserved for an answer; further tokens are charged too. */
+  /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
   CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
   /** Maximum number of connections per chat provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
-  /** Studio credits that an organization may use in six hours; absent: no limit. */
+  /** Studio credits that an organization may use in six hours; unlimited if not set. */
   WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
   /** Interval at which the sweeper checks the workflows of open reservations. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
-  /** Interval at which a worker audits the ledger and the results; 0: never. */
+  /** Interval at which a worker audits the ledger and the results; 0 disables the audit. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
 
   // Caller webhooks: time limit and retry delays.
@@ -227,14 +249,14 @@ export const gatewayVariables = {
   ),
 
   // Telemetry of a process (docs/telemetry.md).
-  /** Port of /metrics, /healthz and /readyz of this process; absent: none, 0: any free port. */
+  /** Port of /metrics, /healthz and /readyz. Not opened if not set; 0 chooses any free port. */
   METRICS_PORT: port.optional(),
   METRICS_HOST: z.string().default('127.0.0.1'),
-  /** OTLP/HTTP collector; absent: no traces. */
+  /** URL of the OTLP/HTTP collector; if not set, nothing is traced. */
   OTEL_EXPORTER_OTLP_ENDPOINT: webUrl.optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(['http/protobuf', 'http/json']).default('http/protobuf'),
   OTEL_EXPORTER_OTLP_HEADERS: pairList,
-  /** Service name in traces; the kind of process is appended: `-api`, `-worker`. */
+  /** Service name in traces, to which the kind of process is appended (`-api`, `-worker`). */
   OTEL_SERVICE_NAME: z.string().default('studio-gateway'),
   /** Further attributes of all spans, e.g. `deployment.environment.name=production`. */
   OTEL_RESOURCE_ATTRIBUTES: pairList,

@@ -1,6 +1,6 @@
 /**
  * Configuration of a process. Only this file reads the environment, once at start. If a value is
- * missing or invalid, the process prints one line that names the variable, never its value, and
+ * missing or invalid, the process prints one line that names the variable but never its value, and
  * exits.
  */
 import { z } from 'zod';
@@ -16,22 +16,22 @@ import {
 } from './config-variables.ts';
 
 const environment = z.object(gatewayVariables).superRefine((config, context) => {
-  const refuse = (name: string, message: string): void =>
+  const addFault = (name: string, message: string): void =>
     context.addIssue({ code: 'custom', path: [name], message });
 
   function requireWith(condition: string, names: readonly (keyof typeof config)[]): void {
     for (const name of names) {
-      if (config[name] === undefined) refuse(name, `is required by ${condition}`);
+      if (config[name] === undefined) addFault(name, `is required by ${condition}`);
     }
   }
 
   if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
-    refuse('PAYLOAD_KEYS', 'is required by PAYLOAD_ENCRYPTION=true');
+    addFault('PAYLOAD_KEYS', 'is required by PAYLOAD_ENCRYPTION=true');
   }
   ownSecrets.forEach((name, index) => {
     const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
     if (config[name] !== undefined && other !== undefined)
-      refuse(name, `must differ from ${other}`);
+      addFault(name, `must differ from ${other}`);
   });
   for (const [name, needed] of neededVariables) {
     if (config[name] !== undefined) requireWith(name, [needed]);
@@ -41,43 +41,43 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
   if (config.S3_CREDENTIALS === 'keys') requireWith('S3_CREDENTIALS=keys', s3KeyVariables);
 });
 
-/** Configuration of a process; the names of the variables contain the units. */
+/** Configuration of a process. The names of the variables contain the units. */
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** True if new payloads are encrypted. */
   PAYLOAD_ENCRYPTION: boolean;
   /** Variables of Studio's providers (providers/provider.ts). */
   PROVIDER_VARIABLES: Readonly<Record<string, unknown>>;
-  /** Chat providers that have a key, by name. */
+  /** Chat providers with an API key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
 
 /**
- * Providers whose variables are read; the caller passes them, because this folder imports no
- * provider.
+ * Providers whose variables are read. The caller passes them, because this folder must not import
+ * providers.
  */
 export interface KnownProviders {
   /** Schemas of the variables of the Studio providers. */
   variables: z.ZodRawShape;
-  /** Names of the chat providers, whose `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
+  /** Names of the chat providers; `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read for each. */
   chat: readonly string[];
 }
 
 /**
- * Reads the configuration from an environment; empty variables count as absent. The providers are
- * those of providers/registry.ts.
- * @throws ConfigError naming every missing or invalid variable
+ * Reads the configuration from an environment, in which an empty variable counts as not set.
+ * `known` contains the providers of providers/registry.ts.
+ * @throws ConfigError that names every missing or invalid variable
  */
 export function loadConfig(
   known: KnownProviders,
   env: Record<string, string | undefined> = process.env,
 ): Config {
-  const present = presentIn(env);
+  const present = pickSetVariables(env);
   const parsed = environment.safeParse(present);
   const providers = z.object(known.variables).safeParse(present);
   if (parsed.success && providers.success) {
     return {
       ...parsed.data,
-      PAYLOAD_ENCRYPTION: seals(parsed.data),
+      PAYLOAD_ENCRYPTION: encryptsPayloads(parsed.data),
       PROVIDER_VARIABLES: providers.data,
       CHAT_UPSTREAMS: readChatUpstreams(present, known.chat),
     };
@@ -102,16 +102,16 @@ export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
 /**
  * Returns whether new payloads are encrypted: PAYLOAD_ENCRYPTION, or by default whether there are
- * keys.
+ * any keys.
  */
-export function seals(
+export function encryptsPayloads(
   parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
 ): boolean {
   return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
-/** Returns the variables that are set; an empty one counts as absent. */
-export function presentIn(
+/** Returns the variables that are set and not empty. */
+export function pickSetVariables(
   env: Record<string, string | undefined>,
 ): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
@@ -125,7 +125,8 @@ export function loadConfigOrExit(known: KnownProviders): Config {
     return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    // EX_CONFIG of sysexits, so that a supervisor can distinguish an invalid setting from a crash.
+    // EX_CONFIG of sysexits.h, so that a supervisor can distinguish an invalid setting from a
+    // crash.
     return process.exit(78);
   }
 }

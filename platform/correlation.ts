@@ -1,45 +1,43 @@
-/**
- * Ids of the current request, activity or pass of the sweeper, which every log line contains.
- */
+/** Ids of the current request, activity or sweeper pass, which are added to every log line. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 
-/** Ids of the current request, activity or pass. */
-export interface Correlation {
+/** Ids that correlate log lines. */
+export interface CorrelationIds {
   requestId?: string;
   /**
-   * Organization of the caller; its queries have a fair share of the connections (query-limits.ts).
+   * Organization of the caller. Its queries get a fair share of the connections (query-limits.ts).
    */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;
-  /** W3C trace id, if the work is traced. */
+  /** W3C trace id, if the request, activity or pass is traced. */
   traceId?: string;
-  /** W3C id of the outermost span of the work. */
+  /** W3C id of its outermost span. */
   spanId?: string;
 }
 
-const scopes = new AsyncLocalStorage<Correlation>();
+const scopes = new AsyncLocalStorage<CorrelationIds>();
 
 /** Returns the current ids; empty outside of a request, activity or pass. */
-export function correlation(): Readonly<Correlation> {
+export function correlation(): Readonly<CorrelationIds> {
   return scopes.getStore() ?? {};
 }
 
-/** Runs a function with new current ids. */
-export function withCorrelation<Result>(ids: Correlation, work: () => Result): Result {
+/** Runs a function with new ids, which replace the current ones. */
+export function withCorrelation<Result>(ids: CorrelationIds, work: () => Result): Result {
   return scopes.run(ids, work);
 }
 
 /** Adds ids to the current ids; does nothing outside of a request, activity or pass. */
-export function correlate(ids: Correlation): void {
+export function correlate(ids: CorrelationIds): void {
   const scope = scopes.getStore();
   if (scope) Object.assign(scope, ids);
 }
 
 /**
- * Runs a function without current ids, for work that one request starts but that belongs to all
- * requests, such as a timer or the end of a shared connection.
+ * Runs a function without ids: for work that starts in one request but belongs to all of them, such
+ * as a timer or the end of a shared connection.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

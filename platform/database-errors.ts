@@ -1,4 +1,4 @@
-/** Errors that mean that the database is unreachable, or a lock is not available. */
+/** Recognizes errors which mean that the database is unreachable or a lock is unavailable. */
 import {
   BackendTerminatedError,
   BackendTerminatedUnexpectedlyError,
@@ -7,21 +7,21 @@ import {
 } from 'slonik';
 
 /**
- * Error of a query to which the database did not respond in time, or that would wait behind too
- * many others.
+ * Query to which the database did not respond in time, or which was rejected because too many
+ * others were waiting.
  */
 export class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
 }
 
-/** Messages of the driver, which have no code, about a broken or closed connection. */
+/** Messages of driver errors about a broken or closed connection that have no error code. */
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 
 /** SQLSTATE of a lock that was not available within `lock_timeout`. */
 const lockNotAvailable = '55P03';
 
-/** Checks whether an error is a lock timeout. */
+/** Returns whether an error, or one of its causes, is a lock timeout. */
 export function isLockTimeout(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ('code' in cause && cause.code === lockNotAvailable) return true;
@@ -37,8 +37,8 @@ export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
-  // Class 57P: shutting down or starting; 53: out of connections, memory or disk; 08: connection
-  // errors.
+  // SQLSTATE classes. 57P: shutting down or starting; 53: out of connections, memory or disk; 08:
+  // connection errors.
   return (
     /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
     lostConnection.test(error.message)

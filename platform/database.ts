@@ -1,7 +1,7 @@
 /**
- * Postgres: one pool per process. Queries are slonik's `sql` tag only; each row is checked against
- * the schema of its query. int8 becomes a number that is asserted to be a safe integer, timestamps
- * become Unix milliseconds.
+ * Postgres pool of the process. All queries use slonik's `sql` tag, and each row is checked against
+ * the schema of its query. int8 becomes a number (asserted to be a safe integer); timestamps become
+ * Unix milliseconds.
  */
 import { defaults as driverDefaults } from 'pg';
 import {
@@ -20,14 +20,14 @@ import { boundQueries } from './query-limits.ts';
 
 export type { DatabasePool };
 
-/** Makes a statement that returns no rows. */
+/** Builds a statement that returns no rows. */
 export const command = sql.type(z.object({}));
 
 const safeInteger = {
   name: 'int8',
   parse(value: string): number {
     const parsed = Number(value);
-    assert(Number.isSafeInteger(parsed), 'an int8 column holds a safe integer');
+    assert(Number.isSafeInteger(parsed), 'an int8 value is not a safe integer');
     return parsed;
   },
 };
@@ -36,35 +36,35 @@ interface DatabaseOptions {
   url: string;
   poolMax: number;
   logger: Logger;
-  /** Metrics of the process; absent in tools. */
+  /** Metrics of the process; command-line tools have none. */
   metrics?: Metrics;
 }
 
 /** Time limit of a statement, enforced by the server. */
 const statementTimeoutMs = 10_000;
 /**
- * Time without data after which a connection is closed, because the server or the network does not
- * respond. Otherwise the pool would wait for the connection forever.
+ * How long a connection may stay silent before it is closed. Otherwise the pool would wait forever
+ * for a server or network that does not respond.
  */
 const silenceTimeoutMs = 12_000;
-// slonik has no option for this timeout, so it is set in the defaults of the driver.
+// slonik has no option for this timeout, so the default of the driver is set.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
-/** Error of a row that does not match the schema of its query. */
+/** Row that does not match the schema of its query. */
 class RowError extends Error {
   override readonly name = 'RowError';
 }
 
 /**
- * Opens the pool. Connections are opened when they are first used; a query opens a new one after
- * the server was lost.
+ * Opens the pool. A query opens a connection if none is free, so the pool recovers after the server
+ * was lost.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await createPool(options.url, {
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    // Not shorter, because a busy machine may need seconds to open many connections at once.
+    // Not shorter, because a busy machine may need seconds to open many connections together.
     connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
@@ -73,7 +73,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     // whether the statement may run twice.
     queryRetryLimit: 0,
     transactionRetryLimit: 0,
-    // No `DISCARD ALL` after each query, which would double the round trips; the gateway uses no
+    // No `DISCARD ALL` after each query: it would double the round trips, and the gateway uses no
     // session state.
     resetConnection: () => Promise.resolve(),
     typeParsers: [
@@ -83,7 +83,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     interceptors: [checkRows, ...(options.metrics ? [timeWaits(options.metrics)] : [])],
   });
   pool.on('error', (error) =>
-    // The end of a connection is logged without the ids of the request that opened it.
+    // Logged without the ids of the request that opened the connection.
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
@@ -92,14 +92,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
 }
 
 /**
- * Interceptor that checks each row against the schema of its query; slonik itself uses it only as a
- * type.
+ * Interceptor that checks each row against the schema of its query, because slonik itself does not.
  */
 const checkRows: Interceptor = {
   name: 'check-rows',
   transformRow({ resultParser }, query, row) {
     const checked = resultParser?.['~standard'].validate(row);
-    assert(!(checked instanceof Promise), 'a row is checked at once');
+    assert(!(checked instanceof Promise), 'a row schema must validate synchronously');
     // The error does not contain the row, because its contents must not be logged.
     if (checked?.issues) {
       throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${query.sql}`);
@@ -108,7 +107,7 @@ const checkRows: Interceptor = {
   },
 };
 
-/** Measures the time that queries wait for a connection. */
+/** Creates an interceptor that measures how long queries wait for a connection. */
 function timeWaits({ poolWaitSeconds }: Metrics): Interceptor {
   // The driver passes the same context object to both hooks.
   const requestedAtMs = new WeakMap<object, number>();

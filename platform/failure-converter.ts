@@ -1,9 +1,9 @@
 /**
- * Failure converter of workers and workflows with encrypted payloads: messages and stack traces of
- * failures become payloads, which the codec encrypts. The SDK loads this file by its path
+ * Failure converter for encrypted payloads: puts messages and stack traces of failures into
+ * payloads, which the codec encrypts. The SDK loads this file by its path
  * (platform/payload-codec.ts) and bundles it with the workflows.
  */
 import { DefaultFailureConverter } from '@temporalio/common';
 
-/** Export name that the SDK expects. */
+/** Failure converter; the SDK requires this export name. */
 export const failureConverter = new DefaultFailureConverter({ encodeCommonAttributes: true });

@@ -1,17 +1,17 @@
 /**
- * Concurrency limiter with fair shares (fair-share.ts). Tasks wait for a slot; owners receive
- * free slots in rotation.
+ * Concurrency limiter with fair shares (fair-share.ts). Tasks wait for a slot; free slots go to the
+ * owners in rotation.
  */
 import { createFairShare } from './fair-share.ts';
 
-type Leave = () => void;
-/** Waiting task, which receives the function that releases its slot. */
-type Start = (leave: Leave) => void;
+type ReleaseSlot = () => void;
+/** Callback of a waiting task; receives the function that releases its slot. */
+type Start = (release: ReleaseSlot) => void;
 
-/** Makes a limiter with a number of slots. */
+/** Creates a limiter with a number of slots. */
 export function createFairLimiter(slots: number) {
   const shares = createFairShare(slots);
-  /** Waiting tasks by owner; the order of the map is the rotation. */
+  /** Waiting tasks by owner. The order of the map is the rotation. */
   const lines = new Map<string, Set<Start>>();
 
   function remove(owner: string, start: Start): boolean {
@@ -21,26 +21,26 @@ export function createFairLimiter(slots: number) {
     return waited;
   }
 
-  function take(owner: string): Leave | null {
-    const release = shares.take(owner);
-    if (!release) return null;
+  function take(owner: string): ReleaseSlot | null {
+    const releaseShare = shares.take(owner);
+    if (!releaseShare) return null;
     return () => {
-      release();
+      releaseShare();
       startNext();
     };
   }
 
   function startNext(): void {
-    // An owner that receives a slot moves to the end of the map and is visited again in the same
-    // loop, which ends when no owner may take another slot.
+    // An owner that receives a slot moves to the end of the map, so the loop visits it again. The
+    // loop ends when no owner may take another slot.
     for (const [owner, line] of lines) {
-      const leave = take(owner);
-      if (!leave) continue;
+      const release = take(owner);
+      if (!release) continue;
       lines.delete(owner);
       lines.set(owner, line);
       for (const start of line) {
         remove(owner, start);
-        start(leave);
+        start(release);
         break;
       }
     }
@@ -48,13 +48,13 @@ export function createFairLimiter(slots: number) {
 
   return {
     /**
-     * Waits for a slot. Returns the function that releases it; null if the owner could take none
-     * within `waitMs` milliseconds.
+     * Waits for a slot. Returns the function that releases it, or null if no slot became available
+     * to the owner within `waitMs` milliseconds.
      */
-    async enter(owner: string, waitMs: number): Promise<Leave | null> {
-      const leave = lines.has(owner) ? null : take(owner);
-      if (leave) return leave;
-      const { promise, resolve } = Promise.withResolvers<Leave | null>();
+    async enter(owner: string, waitMs: number): Promise<ReleaseSlot | null> {
+      const release = lines.has(owner) ? null : take(owner);
+      if (release) return release;
+      const { promise, resolve } = Promise.withResolvers<ReleaseSlot | null>();
       const line = lines.get(owner) ?? new Set();
       lines.set(owner, line.add(resolve));
       const timer = setTimeout(() => {

@@ -1,17 +1,17 @@
 /**
- * Fair shares of a number of slots. An owner (an organization, because it can have many keys) may
- * hold at most as many slots as stay free: the first owner at most half of the slots, the next one
- * half of the remaining slots, and so on.
+ * Fair shares of a number of slots. An owner is an organization, because it can have many keys. It
+ * may hold at most as many slots as remain free: the first owner at most half of the slots, the
+ * next one half of the rest, and so on.
  */
 
-/** Makes the shares of `slots` slots. */
+/** Creates the shares of `slots` slots. */
 export function createFairShare(slots: number) {
   const held = new Map<string, number>();
   let taken = 0;
 
   return {
     /**
-     * Takes a slot; returns the function that releases it, or null if the owner must not take
+     * Takes a slot. Returns the function that releases it, or null if the owner may not take
      * another one.
      */
     take(owner: string): (() => void) | null {
@@ -32,5 +32,4 @@ export function createFairShare(slots: number) {
   };
 }
 
-/** Shares of slots. */
 export type FairShare = ReturnType<typeof createFairShare>;

@@ -1,8 +1,9 @@
-/** Loop over items in which a failed item does not stop the others. */
+/** Runs a function for many items, so that a failed item does not stop the others. */
 import type { Logger } from './logger.ts';
 
 /**
- * Numbers of completed items, and of failed or skipped items, which the next pass handles again.
+ * Number of completed items, and of failed or skipped items. The next pass handles the latter
+ * again.
  */
 export interface Isolated {
   done: number;
@@ -10,20 +11,20 @@ export interface Isolated {
 }
 
 interface IsolationOptions {
-  /** Kind of the items in the log: `reservation`, `upload`. */
+  /** Kind of item in the log, e.g. `reservation` or `upload`. */
   subject: string;
   logger: Logger;
 }
 
 /**
- * Maximum total time of failed items. If all of them wait for an unreachable server, the remaining
- * items are skipped.
+ * Maximum total time spent on failed items. If all of them wait for an unreachable server, the
+ * remaining items are skipped.
  */
 const failingMaxMs = 10_000;
 
 /**
- * Runs a function for one item after the other. A failed item is logged with its `id`, counted and
- * skipped. After the time limit, the remaining items are skipped.
+ * Runs a function for one item after the other. Logs a failed item with its `id` and continues;
+ * skips the remaining items once failures have taken too long in total.
  */
 export async function forEachAlone<Thing extends { readonly id: string }>(
   things: readonly Thing[],

@@ -1,5 +1,6 @@
 /**
- * Logging with pino: one JSON line per event. Lines contain ids, never bodies, keys or signed URLs.
+ * Logger: writes one JSON line per event with pino. Lines contain ids, never bodies, keys or signed
+ * URLs.
  */
 import { isSpanContextValid, trace } from '@opentelemetry/api';
 import { pino, type Logger } from 'pino';
@@ -8,19 +9,20 @@ import { correlation } from './correlation.ts';
 export type { Logger };
 
 /**
- * Destination of the log: stdout, written synchronously, so that no line is lost when the process
+ * Destination of the log: stdout, written synchronously so that no line is lost when the process
  * ends. A line takes 4 µs (measured with a pipe and with a file).
  */
 const stdout = pino.destination({ dest: 1, sync: true });
 
-/** Makes the logger of a process; `level` as in the configuration. */
+/** Creates the logger of a process. `level` is LOG_LEVEL. */
 export function createLogger(name: string, level: string): Logger {
   const options = {
     name,
     level,
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
-    // Current ids; fields of the log call with the same name replace them.
+    // Adds the current ids to each line; a field of the log call with the same name takes
+    // precedence.
     mixin: () => ({ ...correlation(), ...activeSpan() }),
     serializers: { error: describeError, err: describeError },
   };

@@ -1,6 +1,6 @@
 /**
- * Metrics port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from
- * the port for callers, and listens on METRICS_HOST (default: the loopback interface).
+ * Metrics port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from the
+ * API's port, and listens on METRICS_HOST (by default the loopback interface).
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { collectDefaultMetrics } from 'prom-client';
@@ -12,7 +12,7 @@ import { checkReadiness, type Readiness } from './readiness.ts';
 interface MetricsServerOptions {
   metrics: Metrics;
   readiness: Readiness;
-  /** URL of the Temporal SDK's own metrics; only workers have it. */
+  /** URL of the Temporal SDK's own metrics; only workers have one. */
   sdkMetricsUrl?: string | null;
 }
 
@@ -24,7 +24,7 @@ export interface MetricsServer {
 
 const sdkTimeoutMs = 2000;
 
-/** Opens the port of METRICS_PORT; returns null without it. */
+/** Opens METRICS_PORT. Returns null if it is not set. */
 export async function openMetricsServer(
   config: Config,
   options: MetricsServerOptions,
@@ -33,18 +33,18 @@ export async function openMetricsServer(
   // Node's metrics are sampled continuously, so they are registered only if the port is open.
   collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
-    void answer(options, request.url ?? '', response).catch(() => response.destroy());
+    void respond(options, request.url ?? '', response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(config.METRICS_PORT, config.METRICS_HOST, resolve);
   });
   const address = server.address();
-  assert(typeof address === 'object' && address, 'the server listens on a port');
+  assert(typeof address === 'object' && address, 'the metrics server has no port');
   return { port: address.port, close: () => closeServer(server) };
 }
 
-async function answer(
+async function respond(
   options: MetricsServerOptions,
   url: string,
   response: ServerResponse,
@@ -65,14 +65,14 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** Appends the SDK's metrics to the page, so that one scrape reads both. */
+/** Returns the SDK's metrics, which are appended to the page so that one scrape reads both. */
 async function sdkMetrics(url: string | null): Promise<string> {
   if (url === null) return '';
   try {
     const page = await fetch(url, { signal: AbortSignal.timeout(sdkTimeoutMs) });
     return page.ok ? await page.text() : '';
   } catch {
-    // If the SDK's metrics cannot be read, the page contains only the gateway's.
+    // If the SDK's metrics cannot be read, the page contains only those of the gateway.
     return '';
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Metrics of a process: names, labels and buckets. Label values are from closed lists (routes,
- * providers, workflow types, error codes), never ids except those of ten organizations. Amounts are
- * in credits, times in seconds.
+ * Metrics of a process: names, labels and buckets. Label values come from closed lists (routes,
+ * providers, workflow types, error codes). They contain no ids, except those of the ten
+ * organizations with the highest spending. Amounts are in credits, times in seconds.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -28,7 +28,7 @@ function gauge<Label extends string>(
   return new Gauge({ name: `gateway_${name}`, help, labelNames, registers: [registry] });
 }
 
-/** Makes histograms with the same buckets. */
+/** Returns a function that creates histograms with these buckets. */
 function histograms(registry: Registry, buckets: number[]) {
   return <Label extends string>(
     name: string,
@@ -42,7 +42,7 @@ function requestMetrics(registry: Registry) {
   const timed = histograms(registry, requestSeconds);
   return {
     requests: counter(registry, 'http_requests_total', [
-      'Requests with a response, by route pattern and status.',
+      'Answered requests, by route pattern and status.',
       'method',
       'route',
       'status',
@@ -53,18 +53,18 @@ function requestMetrics(registry: Registry) {
       'route',
     ]),
     requestsInFlight: gauge(registry, 'http_requests_in_flight', [
-      'Requests without a complete response.',
+      'Requests whose response is not complete.',
     ]),
     firstTokenSeconds: timed('chat_first_token_seconds', [
       'Time from a streamed chat request to its first token, by provider.',
       'provider',
     ]),
     chatUsageRejected: counter(registry, 'chat_usage_rejected_total', [
-      'Chats whose provider reported more tokens than are possible for the request.',
+      'Chats whose provider reported more tokens than the request can have used.',
       'provider',
     ]),
     notifications: counter(registry, 'provider_notifications_total', [
-      'Provider notifications: new, repeated, late (the job had ended), refused (not signed by the provider).',
+      'Provider notifications by outcome: new, repeated, late (the job had ended), refused (invalid signature).',
       'provider',
       'outcome',
     ]),
@@ -80,7 +80,7 @@ function ledgerMetrics(registry: Registry) {
   return {
     creditsReserved: counter(registry, 'credits_reserved_total', ['Credits reserved.', 'kind']),
     creditsCharged: counter(registry, 'credits_charged_total', [
-      'Credits charged, by the model and the provider that served it.',
+      'Credits charged, by model and serving provider.',
       'kind',
       'provider',
       'model',
@@ -90,7 +90,7 @@ function ledgerMetrics(registry: Registry) {
       'kind',
     ]),
     chatLoss: counter(registry, 'chat_loss_credits_total', [
-      'Credits of chats that exceeded the balance or the key limit and were not charged.',
+      'Credits not charged for chats, because their price exceeded the balance or the limit of the key.',
     ]),
     reservationsRefused: counter(registry, 'reservations_refused_total', [
       'Reservations that the ledger refused.',
@@ -109,7 +109,7 @@ function ledgerMetrics(registry: Registry) {
       'status',
     ]),
     jobOverheadSeconds: histograms(registry, requestSeconds)('job_overhead_seconds', [
-      'Time of a completed job that was not spent at its provider: before its first call, and after the provider’s last response.',
+      'Time that a completed job spent in the gateway: before its first call, and after the provider’s last response.',
       'type',
     ]),
     callerWebhookAttempts: counter(registry, 'caller_webhook_attempts_total', [
@@ -129,10 +129,10 @@ function ledgerMetrics(registry: Registry) {
       'state',
     ]),
     poolWaiting: gauge(registry, 'postgres_pool_waiting', [
-      'Queries of this process that wait for a connection.',
+      'Queries of this process that are waiting for a connection.',
     ]),
     poolWaitSeconds: histograms(registry, waitSeconds)('postgres_pool_wait_seconds', [
-      'Time for which a query waits for a connection.',
+      'Time that a query waits for a connection.',
     ]),
   };
 }
@@ -185,7 +185,7 @@ function providerMetrics(registry: Registry) {
       'verb',
     ]),
     providerResults: counter(registry, 'provider_results_total', [
-      'Results of queued calls by the cause of the status check: notification, or timer (the notification was lost or late).',
+      'Results of queued calls, by what triggered the status check: notification, or timer (the notification was lost or late).',
       'provider',
       'woken_by',
     ]),
@@ -193,10 +193,10 @@ function providerMetrics(registry: Registry) {
 }
 
 /**
- * Gauges that a worker reads from Postgres and Temporal; every worker reports the same values: use
- * max, not sum.
+ * Creates the gauges that a worker reads from Postgres and Temporal. Every worker reports the same
+ * values, so aggregate them with max, not sum.
  */
-export function createStateMetrics({ registry }: Metrics) {
+export function createStateGauges({ registry }: Metrics) {
   return {
     reservationsOpen: gauge(registry, 'reservations_open', ['Open reservations.', 'kind']),
     reservationsOpenCredits: gauge(registry, 'reservations_open_credits', [
@@ -208,20 +208,18 @@ export function createStateMetrics({ registry }: Metrics) {
       'kind',
     ]),
     organizationSpend: gauge(registry, 'organization_spend_credits', [
-      'Credits reserved and charged since midnight UTC, of the ten organizations with the most.',
+      'Credits reserved and charged since midnight UTC, for the ten organizations with the highest spending.',
       'organization',
     ]),
-    jobsOverdue: gauge(registry, 'jobs_overdue', [
-      'Jobs that are not settled although their deadline has passed.',
-    ]),
+    jobsOverdue: gauge(registry, 'jobs_overdue', ['Unsettled jobs whose deadline has passed.']),
     jobsVerifying: gauge(registry, 'jobs_verifying', [
       'Jobs with a call whose outcome at the provider is unknown.',
     ]),
     callerWebhooksOpen: gauge(registry, 'caller_webhooks_open', [
-      'Caller webhooks that are not delivered and are still retried.',
+      'Undelivered caller webhooks that are still being retried.',
     ]),
     callerWebhookAgeSeconds: gauge(registry, 'caller_webhook_oldest_age_seconds', [
-      'Age of the oldest caller webhook that is still retried, from the end of its job.',
+      'Age of the oldest caller webhook that is still being retried, measured from the end of its job.',
     ]),
     auditRows: gauge(registry, 'ledger_audit_rows', [
       'Violated invariants of the ledger at the last audit; 0 if there are none.',
@@ -237,7 +235,7 @@ export function createStateMetrics({ registry }: Metrics) {
       'End of the last successful pass of the sweeper (Unix time).',
     ]),
     taskQueueBacklog: gauge(registry, 'task_queue_backlog', [
-      'Tasks that wait for a worker, by queue and kind of task.',
+      'Tasks waiting for a worker, by queue and kind of task.',
       'queue',
       'task',
     ]),
@@ -247,14 +245,14 @@ export function createStateMetrics({ registry }: Metrics) {
       'task',
     ]),
     taskQueuePollers: gauge(registry, 'task_queue_pollers', [
-      'Workers with a heartbeat in the last two minutes.',
+      'Workers that polled within the last two minutes.',
       'queue',
       'task',
     ]),
   };
 }
 
-export type StateMetrics = ReturnType<typeof createStateMetrics>;
+export type StateGauges = ReturnType<typeof createStateGauges>;
 
 /** Metrics of every process. */
 export function createMetrics() {

@@ -1,7 +1,7 @@
 /**
- * `npm run migrate`: migrates the database of DATABASE_URL to the newest schema. With `-- --plan`
- * it lists the pending migrations instead. Exit status: 0 success, 1 rejected or failed, 64 unknown
- * option, 78 without a valid DATABASE_URL.
+ * Command `npm run migrate`: migrates the database at DATABASE_URL to the newest schema. With `--
+ * --plan` it lists the pending migrations instead. Exit status: 0 success, 1 rejected or failed, 64
+ * unknown option, 78 DATABASE_URL missing or invalid.
  */
 import { migrate, pendingMigrations } from './migrations.ts';
 

@@ -1,13 +1,13 @@
 /**
- * Schema of the database. Migrations (numbered SQL files, forward only, unchanged after their first
- * run) create the tables; the other SQL files, each in the folder of its subject, create the
- * functions and views. When one of these files changes, all functions and views are created again,
+ * Migrations of the database schema. Migrations (numbered SQL files, forward only, unchanged after
+ * their first run) create the tables. The other SQL files, each in the folder of its subject,
+ * create the functions and views; when one of them changes, all functions and views are recreated
  * in the transaction of the migrations (docs/decisions/0001-migrations.md).
  */
 import { Client } from 'pg';
 import { readSchema, type Schema, type SqlSource } from './sql-sources.ts';
 
-/** Key of the advisory lock under which the schema is changed; an arbitrary constant. */
+/** Key of the advisory lock that a schema change holds; an arbitrary constant. */
 const lockId = 7_305_011;
 
 /**
@@ -16,14 +16,14 @@ const lockId = 7_305_011;
  */
 async function connectTo(databaseUrl: string): Promise<Client> {
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
-  // Without a listener, an error of an idle connection would end the process; the next query
+  // Without a listener, an error on an idle connection would end the process. The next query
   // reports it.
   client.on('error', () => {});
   try {
     await client.connect();
     return client;
   } catch (error) {
-    // If the host name has several addresses, the error contains an error for each.
+    // A host name with several addresses causes one error per address.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
     const why = causes.map((each) => (each instanceof Error ? each.message : String(each)));
     throw new Error(
@@ -36,12 +36,11 @@ async function connectTo(databaseUrl: string): Promise<Client> {
 }
 
 /**
- * Migrates a database to the newest schema. Several processes may call this at once, also while
- * processes of the previous version run. `directory` contains the migrations.
- * @returns the names of the migrations that ran, and `functions` if the functions were created
- * again
+ * Migrates a database to the newest schema. Several processes may call this simultaneously, even
+ * while processes of the previous version run. `directory` contains the migrations.
+ * @returns the names of the migrations that ran, and `functions` if the functions were recreated
  * @throws Error if an old migration was changed or the schema is newer than this code; the database
- * is unchanged then
+ * is then unchanged
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
   const schema = await readSchema(directory);
@@ -53,7 +52,7 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
       applied_at timestamptz NOT NULL DEFAULT now())`);
-    const ran = await bringUp(client, schema);
+    const ran = await applyPending(client, schema);
     await client.query('COMMIT');
     return ran;
   } finally {
@@ -62,16 +61,16 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
   }
 }
 
-async function bringUp(client: Client, schema: Schema): Promise<string[]> {
+async function applyPending(client: Client, schema: Schema): Promise<string[]> {
   const { migrations, functions } = schema;
   const found = await readApplied(client);
-  const pending = pendingOf(schema, found);
+  const pending = listPending(schema, found);
   if (pending.length === 0) return [];
-  // Views are dropped first, so that no table is locked while the transaction waits for a query of
-  // a view.
+  // Views are dropped first: while the transaction waits for a query on a view, it then holds no
+  // table lock.
   if (found.functions) await client.query(found.functions.undo);
   for (const [index, migration] of [...migrations.entries()].slice(found.migrations.length)) {
-    // Migrations run one after the other, because each depends on the one before.
+    // Run one after the other, because each migration depends on the previous one.
     await client.query(migration.statements);
     await record(client, { ...migration, version: index + 1, undo: null });
   }
@@ -99,7 +98,7 @@ async function record(client: Client, applied: Applied): Promise<void> {
 interface Found {
   /** Migrations that have run, in order. */
   migrations: Applied[];
-  /** Functions and views that were created last; null before the first migration. */
+  /** Functions and views created last; null before the first migration. */
   functions: (Applied & { undo: string }) | null;
 }
 
@@ -111,12 +110,12 @@ async function readApplied(client: Client): Promise<Found> {
     : { migrations: rows, functions: null };
 }
 
-function refuseForeign(found: Found, migrations: SqlSource[]): void {
+function throwIfForeign(found: Found, migrations: SqlSource[]): void {
   for (const { version, sha256 } of found.migrations) {
     const known = migrations[version - 1];
     if (!known) {
       throw new Error(
-        `the database has schema ${version}, newer than this code knows: start the version that made it, or a later one`,
+        `the database has schema ${version}, newer than this code: run the version that created it, or a later one`,
       );
     }
     if (known.sha256 !== sha256) {
@@ -126,27 +125,27 @@ function refuseForeign(found: Found, migrations: SqlSource[]): void {
 }
 
 /**
- * Lists the names that `migrate` would return, without changing the database.
+ * Returns the names that `migrate` would return, without changing the database.
  * @throws Error in the same cases as `migrate`
  */
 export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
   const schema = await readSchema();
   const client = await connectTo(databaseUrl);
   try {
-    return pendingOf(schema, (await isEmpty(client)) ? nothing : await readApplied(client));
+    return listPending(schema, (await isEmpty(client)) ? noneApplied : await readApplied(client));
   } finally {
     await client.end();
   }
 }
 
-const nothing: Found = { migrations: [], functions: null };
+const noneApplied: Found = { migrations: [], functions: null };
 
 /**
- * Lists the pending migrations, and `functions` if the functions have changed.
+ * Returns the names of the pending migrations, and `functions` if the functions have changed.
  * @throws Error if another version of the code changed the database
  */
-function pendingOf({ migrations, functions }: Schema, found: Found): string[] {
-  refuseForeign(found, migrations);
+function listPending({ migrations, functions }: Schema, found: Found): string[] {
+  throwIfForeign(found, migrations);
   const pending = migrations.slice(found.migrations.length).map(({ name }) => name);
   const isCurrent = pending.length === 0 && found.functions?.sha256 === functions.sha256;
   return isCurrent ? [] : [...pending, functions.name];
@@ -168,16 +167,16 @@ export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const client = await connectTo(databaseUrl);
   try {
     if (await isEmpty(client)) {
-      throw new Error('the database has no schema yet: run `npm run migrate` first');
+      throw new Error('the database has no schema: run `npm run migrate` first');
     }
     const found = await readApplied(client);
-    refuseForeign(found, migrations);
+    throwIfForeign(found, migrations);
     if (found.migrations.length < migrations.length) {
       throw new Error('the database schema is older than this code: run `npm run migrate` first');
     }
     if (found.functions?.sha256 !== functions.sha256) {
       throw new Error(
-        'the SQL functions of the database are of another version: run `npm run migrate` of the one that shall serve',
+        'the SQL functions in the database are from another version: run `npm run migrate` with the version to be deployed',
       );
     }
   } finally {

@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry SDK with its exporter over OTLP/HTTP, which is loaded only if an endpoint is
- * configured (telemetry.ts).
+ * OpenTelemetry SDK with its OTLP/HTTP exporter. telemetry.ts loads this file only if an endpoint
+ * is configured.
  */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -18,7 +18,7 @@ import {
 import { z } from 'zod';
 
 interface OtlpOptions {
-  /** Trace endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
+  /** Traces endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
   url: string;
   protocol: 'http/protobuf' | 'http/json';
   headers: Record<string, string>;
@@ -38,7 +38,7 @@ function readVersion(): string {
   return packageFile.parse(JSON.parse(text)).version;
 }
 
-/** Time for which an ending process waits for the collector. */
+/** How long a stopping process waits for the collector. */
 const closeTimeoutMs = 3000;
 
 /**
@@ -57,8 +57,9 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
       'service.version': readVersion(),
       'service.instance.id': `${hostname()}:${process.pid}`,
     }),
-    // Sampling depends on the trace id alone, in every process: a caller's `sampled` flag must not
-    // cause costs, and a trace is exported completely or not at all.
+    // The sampling decision depends only on the trace id and is the same in every process, so a
+    // trace is exported completely or not at all. A caller's `sampled` flag is ignored, because it
+    // must not cause costs.
     sampler: new TraceIdRatioBasedSampler(options.ratio),
     spanProcessors: [
       new BatchSpanProcessor({

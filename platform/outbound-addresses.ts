@@ -1,7 +1,4 @@
-/**
- * Public hosts: checks of names and addresses, and connections to public addresses only (the guard
- * of outbound.ts).
- */
+/** Guard of outbound.ts: checks host names and addresses, and connects only to public addresses. */
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -9,8 +6,8 @@ import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector } from 'undici';
 
 /**
- * Error of a URL that was not fetched. `refused`: the guard did not admit it; other reasons: the
- * server is unreachable or sent an unusable response.
+ * URL that could not be fetched. `refused`: the guard rejected it; other reasons: the server is
+ * unreachable or sent an unusable response.
  */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
@@ -25,35 +22,35 @@ export class OutboundError extends Error {
 }
 
 /**
- * Refuses a URL.
+ * Throws the error for a URL that the guard rejects.
  * @throws OutboundError refused
  */
-export function refuse(message: string): never {
+export function throwRefused(message: string): never {
   throw new OutboundError('refused', message);
 }
 
 /** Function that resolves a host name to all its addresses. */
 export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 
-/** Message for a host that is refused. */
+/** Message for a host without a public address. */
 export const notPublic = 'the host does not have a public address';
 
 /**
- * Host names that never belong to a public server (RFC 6761, 6762, 8375, and names of clouds); they
- * are refused without DNS resolution.
+ * Host names that never belong to a public server (RFC 6761, 6762, 8375, and names used by clouds).
+ * They are rejected without DNS resolution.
  */
 const privateNames =
   /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
 
 /**
- * Public addresses with a private use: under this one, Azure's host agent responds to its virtual
- * machines.
+ * Public addresses with a private use: Azure's host agent responds to its virtual machines at this
+ * one.
  */
 const hostAgents = new Set(['168.63.129.16']);
 
 /**
  * Returns whether an address is global unicast. IPv6 forms that contain an IPv4 address (mapped,
- * 6to4, NAT64, Teredo, compatible) are refused, because no public server needs them.
+ * 6to4, NAT64, Teredo, compatible) do not count, because no public server needs them.
  */
 export function isPublicAddress(address: string): boolean {
   if (!isIP(address)) return false;
@@ -63,8 +60,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * Returns whether the host of a URL may be connected to: a public address, or a name that may have
- * one.
+ * Returns whether a connection to the host of a URL is allowed: a public address, or a name that
+ * may resolve to one.
  */
 export function isPublicHost(host: string): boolean {
   return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
@@ -73,8 +70,8 @@ export function isPublicHost(host: string): boolean {
 const resolver = new Resolver({ timeout: 1500, tries: 2 });
 
 /**
- * Queries the name servers. It does not use the resolver of the operating system, which occupies
- * one of the few threads that files and images need until a caller's name server responds.
+ * Queries the name servers directly. The resolver of the operating system would occupy one of the
+ * few threads that files and images need until a caller's name server responds.
  */
 async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
   const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
@@ -88,14 +85,14 @@ async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
 }
 
 /**
- * Resolves a name and refuses it if any of its addresses is not public.
+ * Wraps a resolver so that it rejects a name if any of its addresses is not public.
  * @throws OutboundError refused, unreachable
  */
-export function guardName(resolve: ResolveName = resolveByNameServer): ResolveName {
+export function guardResolver(resolve: ResolveName = resolveByNameServer): ResolveName {
   return async (host) => {
     const found = await resolve(host);
     if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
-      refuse(notPublic);
+      throwRefused(notPublic);
     }
     return found;
   };
@@ -107,9 +104,9 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** Makes an agent that uses a guarded resolver and connects only to public addresses. */
-export function guardedAgent(resolve: ResolveName): Agent {
-  async function answer(host: string, all: boolean, done: LookupCallback): Promise<void> {
+/** Creates an agent that uses a guarded resolver and connects only to public addresses. */
+export function createGuardedAgent(resolve: ResolveName): Agent {
+  async function lookUp(host: string, all: boolean, done: LookupCallback): Promise<void> {
     let found: LookupAddress[];
     try {
       found = await resolve(host);
@@ -119,7 +116,7 @@ export function guardedAgent(resolve: ResolveName): Agent {
     return all ? done(null, found) : done(null, found[0]?.address ?? '', found[0]?.family);
   }
   const lookup = (host: string, options: LookupOptions, done: LookupCallback): void =>
-    void answer(host, options.all === true, done);
+    void lookUp(host, options.all === true, done);
   const connect = buildConnector({ timeout: 5000, lookup });
   return new Agent({
     keepAliveTimeout: 10_000,

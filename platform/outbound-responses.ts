@@ -1,60 +1,66 @@
-/** Bodies of responses from foreign servers, with limits of their size. */
+/** Reads response bodies from foreign servers, with size limits. */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { OutboundError } from './outbound-addresses.ts';
 
 /**
- * Returns the start of a response body as text. If the body ends early with an error, the text is
- * the part that arrived.
+ * Returns the start of a response body as text. If the body ends early with an error, returns the
+ * part that arrived.
  */
 export async function firstText(
-  answer: Dispatcher.ResponseData,
+  response: Dispatcher.ResponseData,
   bytesMax: number,
 ): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for await (const chunk of response.body as AsyncIterable<Buffer>) {
       chunks.push(chunk);
       size += chunk.length;
       if (size >= bytesMax) break;
     }
   } catch {
-    // The error is ignored, because the status has already arrived.
+    // Errors are ignored, because the status has already arrived.
   }
-  discard(answer);
+  discard(response);
   return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
 }
 
-/** Destroys a response that is not read, and ignores its errors. */
-export function discard(answer: Dispatcher.ResponseData): void {
-  answer.body.on('error', () => {}).destroy();
+/** Discards a response without reading it, and ignores its errors. */
+export function discard(response: Dispatcher.ResponseData): void {
+  response.body.on('error', () => {}).destroy();
 }
 
 /**
- * Returns the body of a successful response; the stream fails with `too_large` beyond the limit.
+ * Returns the body of a successful response. The stream fails with `too_large` beyond the limit.
  * @throws OutboundError status, broken, too_large
  */
-export function admit(answer: Dispatcher.ResponseData, bytesMax: number): Readable {
+export function openBody(response: Dispatcher.ResponseData, bytesMax: number): Readable {
   const fail = (error: OutboundError): never => {
-    discard(answer);
+    discard(response);
     throw error;
   };
-  if (answer.statusCode !== 200) {
-    fail(new OutboundError('status', `the URL answered ${answer.statusCode}`, answer.statusCode));
+  if (response.statusCode !== 200) {
+    fail(
+      new OutboundError(
+        'status',
+        `the URL responded with status ${response.statusCode}`,
+        response.statusCode,
+      ),
+    );
   }
-  const encoding = answer.headers['content-encoding'];
+  const encoding = response.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
-    fail(new OutboundError('broken', 'the answer is compressed although that was declined'));
+    fail(new OutboundError('broken', 'the response is compressed, which the request excluded'));
   }
-  const length = answer.headers['content-length'];
+  const length = response.headers['content-length'];
   if (typeof length === 'string' && Number(length) > bytesMax) {
     fail(new OutboundError('too_large', `the file has more than ${bytesMax} bytes`));
   }
-  return Readable.from(capped(answer.body, bytesMax), { objectMode: false });
+  return Readable.from(limitBytes(response.body, bytesMax), { objectMode: false });
 }
 
-async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {
+async function* limitBytes(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {
   let size = 0;
   try {
     for await (const chunk of source as AsyncIterable<Buffer>) {
@@ -66,6 +72,6 @@ async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffe
     }
   } catch (error) {
     if (error instanceof OutboundError) throw error;
-    throw new OutboundError('broken', 'the URL broke off');
+    throw new OutboundError('broken', 'the response ended early');
   }
 }

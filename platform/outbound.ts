@@ -1,7 +1,7 @@
 /**
  * Guarded fetch for every URL that a caller or provider supplies (design §9). It checks parsed IP
  * addresses, not their text: an IP literal before connecting, all addresses of a host name, and the
- * connected address again. The number of redirects is limited, and each is checked like the first
+ * address of the connection. Redirects are limited in number, and each is checked like the first
  * URL.
  */
 import { isIP } from 'node:net';
@@ -9,20 +9,20 @@ import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request, type Dispatcher } from 'undici';
 import {
-  guardName,
-  guardedAgent,
+  guardResolver,
+  createGuardedAgent,
   isPublicHost,
   notPublic,
   OutboundError,
-  refuse,
+  throwRefused,
   type ResolveName,
 } from './outbound-addresses.ts';
-import { admit, discard, firstText } from './outbound-responses.ts';
+import { openBody, discard, firstText } from './outbound-responses.ts';
 
 /** Limits of a guarded fetch. */
 export interface FetchLimits {
   bytesMax: number;
-  /** Time limit for request and response with its body, in milliseconds. */
+  /** Time limit for the request and the complete response, in milliseconds. */
   timeoutMs: number;
   signal?: AbortSignal;
 }
@@ -33,12 +33,12 @@ export interface PostMessage {
   body: string;
   /** Time limit for request and response, in milliseconds. */
   timeoutMs: number;
-  /** Maximum number of bytes of the response that are read. */
-  answerBytesMax: number;
+  /** Maximum number of response bytes to read. */
+  responseBytesMax: number;
 }
 
-/** Response of the server; a redirect is returned like any other response. */
-export interface PostAnswer {
+/** Response to a POST; a redirect is returned like any other response. */
+export interface PostResponse {
   status: number;
   retryAfter: string | string[] | undefined;
   text: string;
@@ -47,7 +47,7 @@ export interface PostAnswer {
 /** Guarded requests to foreign URLs. */
 export interface Outbound {
   /**
-   * Returns the body of a successful response; the stream fails with `too_large` beyond the limit.
+   * Returns the body of a successful response. The stream fails with `too_large` beyond the limit.
    * @throws OutboundError
    */
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
@@ -55,9 +55,9 @@ export interface Outbound {
    * Sends a POST request once, without following redirects.
    * @throws OutboundError refused, unreachable
    */
-  post: (url: string, message: PostMessage) => Promise<PostAnswer>;
+  post: (url: string, message: PostMessage) => Promise<PostResponse>;
   /**
-   * Parses a URL and refuses one that can never be fetched.
+   * Parses a URL, and rejects it if it can never be fetched.
    * @throws OutboundError refused
    */
   check: (url: string) => URL;
@@ -70,11 +70,11 @@ export interface Outbound {
 }
 
 interface OutboundOptions {
-  /** Origins that are admitted even if they are private or use plain http (sandbox, tests). */
+  /** Origins that are allowed even if they are private or use plain http (sandbox, tests). */
   admittedOrigins: readonly string[];
-  /** Admitted ports in addition to 443. */
+  /** Allowed ports in addition to 443. */
   extraPorts?: readonly number[];
-  /** Resolver of host names; default: the name servers of the system. */
+  /** Resolver of host names. Defaults to the system's name servers. */
   resolve?: ResolveName;
 }
 
@@ -89,27 +89,27 @@ type Check = Outbound['check'];
 function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[]): Check {
   const ports = new Set(['', ...extraPorts.map(String)]);
   return (spelled) => {
-    if (spelled.length > urlLengthMax) refuse('the URL is too long');
-    const url = URL.canParse(spelled) ? new URL(spelled) : refuse('not a URL');
+    if (spelled.length > urlLengthMax) throwRefused('the URL is too long');
+    const url = URL.canParse(spelled) ? new URL(spelled) : throwRefused('not a URL');
     // Checked before the origin, because a blob: URL has the origin of the page that created it.
-    if (url.protocol !== 'https:' && url.protocol !== 'http:') refuse('only https URLs are read');
-    if (url.username || url.password) refuse('URLs carry no credentials');
+    if (url.protocol !== 'https:' && url.protocol !== 'http:') throwRefused('must be an https URL');
+    if (url.username || url.password) throwRefused('the URL must not contain credentials');
     url.hash = '';
     if (admitted.has(url.origin)) return url;
-    if (url.protocol !== 'https:') refuse('only https URLs are read');
-    if (!ports.has(url.port)) refuse('only the standard port is read');
+    if (url.protocol !== 'https:') throwRefused('must be an https URL');
+    if (!ports.has(url.port)) throwRefused('the port must be 443');
     const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
-    if (!isPublicHost(host)) refuse(notPublic);
+    if (!isPublicHost(host)) throwRefused(notPublic);
     return url;
   };
 }
 
-/** Makes the guarded fetch. */
+/** Creates the guarded fetch. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
   const check = createCheck(admitted, options.extraPorts ?? []);
-  const resolve = guardName(options.resolve);
-  const guarded = guardedAgent(resolve);
+  const resolve = guardResolver(options.resolve);
+  const guarded = createGuardedAgent(resolve);
   const open = new Agent({
     keepAliveTimeout: 10_000,
     connections: 256,
@@ -131,15 +131,15 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   return {
     check,
-    async post(spelled, { answerBytesMax, timeoutMs, ...message }) {
+    async post(spelled, { responseBytesMax, timeoutMs, ...message }) {
       const url = check(spelled);
       const signal = AbortSignal.timeout(timeoutMs);
       try {
-        const answer = await send(url, { method: 'POST', signal, ...message });
-        const text = await firstText(answer, answerBytesMax);
-        return { status: answer.statusCode, retryAfter: answer.headers['retry-after'], text };
+        const response = await send(url, { method: 'POST', signal, ...message });
+        const text = await firstText(response, responseBytesMax);
+        return { status: response.statusCode, retryAfter: response.headers['retry-after'], text };
       } catch (error) {
-        const late = signal.aborted && `no answer within ${timeoutMs} ms`;
+        const late = signal.aborted && `no response within ${timeoutMs} ms`;
         throw unreachable(error, late || 'the URL could not be reached');
       }
     },
@@ -148,23 +148,23 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
-        const answer = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
+        const response = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
           throw unreachable(error, 'the URL could not be read');
         });
-        const location = answer.headers['location'];
-        if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {
-          return admit(answer, limits.bytesMax);
+        const location = response.headers['location'];
+        if (!redirectStatuses.has(response.statusCode) || typeof location !== 'string') {
+          return openBody(response, limits.bytesMax);
         }
-        discard(answer);
-        if (!URL.canParse(location, url.href)) refuse('not a URL');
+        discard(response);
+        if (!URL.canParse(location, url.href)) throwRefused('not a URL');
         url = check(new URL(location, url.href).href);
       }
-      return refuse(`more than ${redirectsMax} redirects`);
+      return throwRefused(`more than ${redirectsMax} redirects`);
     },
     async vet(spelled) {
       const url = check(spelled);
       if (!admitted.has(url.origin) && !isIP(url.hostname.replace(/^\[|\]$/g, ''))) {
-        await resolved(url.hostname, resolve);
+        await resolveInTime(url.hostname, resolve);
       }
       return url;
     },
@@ -183,8 +183,8 @@ function unreachable(error: unknown, why: string): OutboundError {
   return error instanceof OutboundError ? error : new OutboundError('unreachable', why);
 }
 
-/** Resolves a host name within a time limit, and refuses it unless all its addresses are public. */
-async function resolved(host: string, resolve: ResolveName): Promise<void> {
+/** Resolves a host name within a time limit, and rejects it unless all its addresses are public. */
+async function resolveInTime(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
   const late = delay(vetTimeoutMs, undefined, { signal: timer.signal }).then(() => {
     throw new OutboundError('unreachable', 'the host name does not resolve');

@@ -1,16 +1,16 @@
 /**
- * Encryption of payloads in Temporal. With configured keys, every payload (inputs, results,
- * signals, memos, messages of failures) is encrypted with AES-256-GCM before it leaves a process.
- * The format is that of Temporal's samples, so their codec servers can read it: `encoding` is
- * `binary/encrypted`, `encryption-key-id` names the key, and the data is nonce, encrypted protobuf
- * of the payload, tag.
+ * Encryption of Temporal payloads. With configured keys, every payload (inputs, results, signals,
+ * memos, failure messages) is encrypted with AES-256-GCM before it leaves a process. The format is
+ * that of Temporal's samples, so that their codec servers can read it: `encoding` is
+ * `binary/encrypted`, `encryption-key-id` identifies the key, and the data consists of the nonce,
+ * the encrypted payload (protobuf) and the authentication tag.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
 
-/** AES-256-GCM key with the id that payloads contain. */
+/** AES-256-GCM key, and the id that identifies it in payloads. */
 export interface PayloadKey {
   id: string;
   secret: Buffer;
@@ -20,7 +20,7 @@ export interface PayloadKey {
 export interface PayloadSettings {
   /** The first key encrypts; all keys decrypt. */
   PAYLOAD_KEYS: readonly PayloadKey[];
-  /** False: new payloads are not encrypted; the keys only decrypt existing payloads. */
+  /** If false, new payloads are not encrypted; the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: boolean;
 }
 
@@ -33,8 +33,8 @@ const keyBytes = 32;
 const { Payload: payloadMessage } = proto.temporal.api.common.v1;
 
 /**
- * Reads `id:key,id:key`, where a key is 32 bytes in base64 or base64url.
- * @throws Error that describes the mistake and shows no key
+ * Parses `id:key,id:key`, where a key is 32 bytes in base64 or base64url.
+ * @throws Error that describes the mistake without any key
  */
 export function readPayloadKeys(text: string): PayloadKey[] {
   const keys = text.split(',').map((entry) => {
@@ -50,21 +50,19 @@ export function readPayloadKeys(text: string): PayloadKey[] {
     return { id, secret };
   });
   if (new Set(keys.map(({ id }) => id)).size < keys.length) {
-    throw new Error('must have an id of its own for each key');
+    throw new Error('must have a unique id for each key');
   }
   return keys;
 }
 
-/**
- * Error of a payload that cannot be decrypted: its key is not configured, or its data was changed.
- */
+/** Payload that cannot be decrypted, because its key is not configured or its data was changed. */
 export class PayloadUnreadableError extends Error {
   override readonly name = 'PayloadUnreadableError';
 }
 
 /**
- * Encrypts and decrypts payloads. An unencrypted payload is returned unchanged, so encryption can
- * be switched on and off at any time.
+ * Creates the codec that encrypts and decrypts payloads. Unencrypted payloads are returned
+ * unchanged, so encryption can be switched on and off at any time.
  */
 export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   const keys = new Map(settings.PAYLOAD_KEYS.map((key) => [key.id, key.secret]));
@@ -83,13 +81,13 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   return {
     encode: (payloads) =>
       Promise.resolve(newest ? payloads.map((payload) => seal(payload, newest)) : payloads),
-    // An async function, because the SDK handles rejections but not synchronous errors.
+    // Async, because the SDK handles rejections but not synchronous errors.
     decode: async (payloads) => payloads.map(open),
   };
 }
 
-/** Makes the data converter of clients and workers. */
-export function dataConverterOf(settings: PayloadSettings): DataConverter {
+/** Creates the data converter of clients and workers. */
+export function createDataConverter(settings: PayloadSettings): DataConverter {
   if (settings.PAYLOAD_KEYS.length === 0) return {};
   return {
     payloadCodecs: [createPayloadCodec(settings)],
@@ -104,7 +102,7 @@ export const failureConverterPath = fileURLToPath(new URL('failure-converter.ts'
  * Returns the path segment that authorizes a web UI at the codec endpoint, because a web UI cannot
  * send a key. It is derived from the admin key and permits only decryption.
  */
-export function codecAccessWord(adminKey: string): string {
+export function codecAccessToken(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');
 }
 
@@ -134,6 +132,8 @@ function unseal(data: Uint8Array, secret: Buffer): Payload {
     const { metadata, data: bytes } = payloadMessage.decode(message);
     return { metadata, data: bytes };
   } catch (cause) {
-    throw new PayloadUnreadableError('the payload is not what was sealed', { cause });
+    throw new PayloadUnreadableError('the payload cannot be decrypted: its data was changed', {
+      cause,
+    });
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Start and end of a process under a supervisor: the process reports that it is ready, and drains
- * once before it exits.
+ * Lifecycle of a process under a supervisor: reports that the process is ready, and drains it
+ * before it exits.
  */
 
-/** Reports to the parent process, if there is one, that this process serves. */
+/** Notifies the parent process, if there is one, that this process is ready. */
 export function announceReady(details: Record<string, unknown> = {}): void {
   process.send?.({ type: 'ready', ...details });
 }
 
 /**
- * Runs `drain` once on SIGTERM, SIGINT or after the parent has ended, then exits. A second signal,
- * or a drain that takes longer than `timeoutMs`, exits at once.
+ * Runs `drain` on SIGTERM, on SIGINT or after the parent process has ended, then exits. Further
+ * signals are ignored; if the drain takes longer than `timeoutMs`, the process exits with status 1.
  */
 export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
   let draining = false;

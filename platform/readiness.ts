@@ -1,17 +1,17 @@
 /** Readiness of a process: named checks, each with a time limit. */
 import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
-import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
+import { describeTaskQueue, cached, type TaskKind } from './task-queues.ts';
 
-/** Checks by name; each returns whether its part is usable now. */
+/** Checks by name; each returns whether its dependency is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;
 
-/** Checks of a process. */
+/** Readiness checks of a process. */
 export interface Readiness {
-  /** Checks of the parts without which the process cannot serve requests. */
+  /** Dependencies without which the process cannot serve requests. */
   required: Checks;
   /**
-   * Checks of the parts without which the process serves some requests and reports that it is
+   * Dependencies without which the process serves only some requests and reports that it is
    * degraded.
    */
   optional: Checks;
@@ -26,7 +26,7 @@ export interface ReadinessReport {
 
 const checkTimeoutMs = 3000;
 
-/** Runs all checks in parallel. A check that throws or exceeds its time limit has failed. */
+/** Runs all checks in parallel. A check that throws or exceeds its time limit counts as failed. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
   const [required, optional] = await Promise.all([
     runAll(readiness.required),
@@ -44,12 +44,12 @@ export async function checkReadiness(readiness: Readiness): Promise<ReadinessRep
 async function runAll(checks: Checks): Promise<Record<string, boolean>> {
   const entries = Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => [
     name,
-    await within(check),
+    await runWithTimeout(check),
   ]);
   return Object.fromEntries(await Promise.all(entries));
 }
 
-async function within(check: () => Promise<boolean>): Promise<boolean> {
+async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
     timer = setTimeout(resolve, checkTimeoutMs, false);
@@ -70,10 +70,10 @@ interface JobCheckParts {
   isPolled: (pollers: readonly string[]) => boolean;
 }
 
-/** Maximum age of a reused result; it is reused because probes are frequent. */
+/** Maximum age of a reused result. Results are reused because probes are frequent. */
 const pollersAgeMaxMs = 5000;
 
-/** Makes the checks of every process: its database. */
+/** Creates the check that every process needs: its database. */
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
@@ -84,8 +84,7 @@ export function databaseChecks(pool: DatabasePool): Checks {
 }
 
 /**
- * Makes the checks of Studio jobs in addition to the database: a Temporal server, and a poller on
- * every queue.
+ * Creates the additional checks for Studio jobs: the Temporal server, and a poller on every queue.
  */
 export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;
@@ -94,7 +93,7 @@ export function jobChecks(parts: JobCheckParts): Checks {
       await connection.workflowService.getSystemInfo({});
       return true;
     },
-    pollers: remembered(async () => {
+    pollers: cached(async () => {
       const states = await Promise.all(
         queues.map((queue) => describeTaskQueue(connection, namespace, queue)),
       );

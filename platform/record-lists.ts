@@ -1,19 +1,22 @@
-/** SQL for lists of records: filters, and pages in the order of time and id. */
+/** Builds the SQL for lists of records: filters, and pages ordered by time and id. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { fieldError } from '../domain/errors.ts';
 
-/** Filter of a list; an absent field does not filter. */
+/** Filter of a list; absent fields do not filter. */
 export interface RecordFilter {
   keyId?: string | undefined;
   model?: string | undefined;
-  /** Bounds of the creation time in Unix ms, both exclusive. */
+  /** Limits of the creation time in Unix ms, both exclusive. */
   afterMs?: number | undefined;
   beforeMs?: number | undefined;
   /** Metadata pairs; only rows with all of them are listed. */
   metadata?: Record<string, string> | undefined;
 }
 
-/** Makes the conditions for rows `x` of an organization, or of all organizations if it is null. */
+/**
+ * Builds the conditions that select rows `x` of an organization; null selects those of all
+ * organizations.
+ */
 export function recordConditions(
   organizationId: string | null,
   filter: RecordFilter,
@@ -26,14 +29,14 @@ export function recordConditions(
   if (keyId !== undefined) found.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) found.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Responses contain milliseconds, so rows of the same millisecond are not later.
+    // `afterMs` comes from a response, which rounds down to milliseconds; rows of the same
+    // millisecond do not count as later.
     found.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {
     found.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);
   }
-  // Postgres chooses between the index of `tag`, which is ordered by time, and the index of the
-  // rows.
+  // Postgres chooses between the time-ordered index of `tag` and the index of the listed rows.
   for (const [name, value] of Object.entries(metadata)) {
     found.push(sql.fragment`EXISTS (SELECT FROM tag t
       WHERE t.organization_id = x.organization_id AND t.name = ${name} AND t.value = ${value}
@@ -42,22 +45,23 @@ export function recordConditions(
   return found;
 }
 
-const cursorForm = /^(\d{1,16})\.([\w./-]{1,150})$/;
+const cursorPattern = /^(\d{1,16})\.([\w./-]{1,150})$/;
 
 /**
- * Creation time of a listed row: in milliseconds for the response, in microseconds for the cursor.
+ * Columns with the creation time of a listed row: milliseconds for the response, microseconds for
+ * the cursor.
  */
 export const listedTimes = sql.fragment`floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
   (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"`;
 
 /**
- * Makes the conditions for rows `x` on the page after a cursor; without a cursor there are none.
- * @throws GatewayError INVALID_REQUEST for a cursor that no page returned
+ * Builds the conditions that select the rows `x` after a cursor; returns none without a cursor.
+ * @throws GatewayError INVALID_REQUEST if no page returned the cursor
  */
-export function behind(cursor: string | undefined, id: FragmentSqlToken): FragmentSqlToken[] {
+export function afterCursor(cursor: string | undefined, id: FragmentSqlToken): FragmentSqlToken[] {
   if (cursor === undefined) return [];
   const text = Buffer.from(cursor, 'base64url').toString('latin1');
-  const [, micros, last] = cursorForm.exec(text) ?? [];
+  const [, micros, last] = cursorPattern.exec(text) ?? [];
   if (micros === undefined || last === undefined) {
     throw fieldError('INVALID_REQUEST', 'cursor', 'is not a cursor of this list');
   }
@@ -68,10 +72,10 @@ export function behind(cursor: string | undefined, id: FragmentSqlToken): Fragme
 }
 
 /**
- * Makes a page of at most `limit` rows from one row more than that, with the cursor of the next
- * page.
+ * Builds a page of at most `limit` rows, with the cursor of the next page. `rows` must have been
+ * read with a limit of `limit + 1`.
  */
-export function timePage<Row extends { createdAtMicros: number }>(
+export function buildPage<Row extends { createdAtMicros: number }>(
   rows: readonly Row[],
   limit: number,
   idOf: (row: Row) => string,

@@ -1,11 +1,11 @@
-/** Start and end of a gateway process; API and worker use the same functions. */
+/** Starts and stops a gateway process; shared by API and worker. */
 import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
 import type { ProcessKind } from './telemetry.ts';
 
-/** Parameters of the function that starts a process. */
+/** Parameters of a process's start function. */
 interface ProcessParts {
   config: Config;
   logger: Logger;
@@ -13,7 +13,7 @@ interface ProcessParts {
 
 /** Running process. */
 interface ServingProcess {
-  /** Ports, which are reported to the parent process. */
+  /** Ports; reported to the parent process. */
   port?: number;
   metricsPort: number | null;
   /** Rejects when the process can no longer serve, so that the supervisor starts a new one. */
@@ -23,7 +23,7 @@ interface ServingProcess {
 
 const drainTimeoutMs = 45_000;
 
-/** Starts the process, or prints the error on one line, logs its stack and exits. */
+/** Starts the process. If that fails, prints the error on one line, logs its stack and exits. */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,

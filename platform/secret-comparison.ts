@@ -1,9 +1,9 @@
-/** Comparison with a secret in constant time. */
+/** Compares a value with a secret in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /**
- * Returns whether a value is the secret. Both are hashed before the comparison, so that the time
- * does not depend on the length.
+ * Returns whether a value equals the secret. Both are hashed first, so that the time does not
+ * depend on the length.
  */
 export function isSecret(value: unknown, secret: string): boolean {
   return timingSafeEqual(digest(typeof value === 'string' ? value : ''), digest(secret));

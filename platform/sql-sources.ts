@@ -1,4 +1,4 @@
-/** SQL files of the schema: migrations, and files with functions and views. */
+/** Reads the SQL files of the schema: migrations, and files with functions and views. */
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -16,10 +16,7 @@ export interface SqlSource {
   sha256: string;
 }
 
-/**
- * Reads the files below a directory that match a pattern, in the order of their names without
- * folders.
- */
+/** Reads the files below a directory that match a pattern, ordered by their base names. */
 async function readSources(directory: URL, pattern: string): Promise<SqlSource[]> {
   const cwd = fileURLToPath(directory);
   const sources: SqlSource[] = [];
@@ -31,19 +28,22 @@ async function readSources(directory: URL, pattern: string): Promise<SqlSource[]
   return sources.toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** Schema that this version of the code needs. */
+/** Schema that this version of the code requires. */
 export interface Schema {
-  /** Migrations in order: index n - 1 is version n. */
+  /** Migrations in order; index n - 1 is version n. */
   migrations: SqlSource[];
-  /** Files with functions and views as one source, and the statements that drop these. */
+  /** All functions and views as one source, and the statements that drop them. */
   functions: SqlSource & { undo: string };
 }
 
-/** Reads the SQL files; `directory` contains the migrations. */
+/** Reads the SQL files. `directory` contains the migrations. */
 export async function readSchema(directory = migrationsDirectory): Promise<Schema> {
   const migrations = await readSources(directory, '*.sql');
   for (const [index, { name }] of migrations.entries()) {
-    assert(Number(name.slice(0, 4)) === index + 1, `migration ${name} is numbered without a gap`);
+    assert(
+      Number(name.slice(0, 4)) === index + 1,
+      `migration ${name} should have number ${index + 1}`,
+    );
   }
   const files = await readSources(root, functionFiles);
   const statements = files.map((file) => file.statements).join('\n');

@@ -1,4 +1,4 @@
-/** State of task queues according to the Temporal server: pollers and backlogs. */
+/** Reads the state of task queues from the Temporal server: pollers and backlogs. */
 import type { Connection } from '@temporalio/client';
 
 /** Kind of task; every task queue has a backlog for each kind. */
@@ -16,8 +16,8 @@ export interface TaskQueueState {
 const workflowType = 1;
 const activityType = 2;
 /**
- * Maximum age of a poller that counts. A poll takes at most one minute; the server lists pollers
- * for five minutes.
+ * Maximum age of a poller that counts as active. A poll takes at most one minute; the server lists
+ * pollers for five minutes.
  */
 const pollerAgeMaxMs = 120_000;
 const describeTimeoutMs = 2500;
@@ -49,9 +49,10 @@ export async function describeTaskQueue(
 }
 
 /**
- * Makes a function that reuses its result for `ageMaxMs`, because probes and scrapes are frequent.
+ * Wraps a function so that its result is reused for `ageMaxMs`, because probes and scrapes are
+ * frequent.
  */
-export function remembered<Answer>(
+export function cached<Answer>(
   read: () => Promise<Answer>,
   ageMaxMs: number,
 ): () => Promise<Answer> {

@@ -1,6 +1,6 @@
 /**
  * Metrics and traces of a process. Spans use the OpenTelemetry API, which does nothing unless
- * OTEL_EXPORTER_OTLP_ENDPOINT is set and the SDK is loaded. Providers receive no span context.
+ * OTEL_EXPORTER_OTLP_ENDPOINT is set. Providers receive no span context.
  */
 import {
   context,
@@ -17,19 +17,19 @@ import type { Config } from './config.ts';
 import { correlate, correlation } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
-/** Name and options of a span. Attributes are ids and names from closed lists, never contents. */
+/**
+ * Name and options of a span. Attributes contain only ids and names from closed lists, never
+ * contents.
+ */
 interface SpanStart extends SpanOptions {
   name: string;
-  /** Context of the parent span; absent: the current one. */
+  /** Context of the parent span. Defaults to the current one. */
   parent?: Context;
 }
 
 const tracer = trace.getTracer('studio-gateway');
 
-/**
- * Records a span of work that has already ended, for which no function could be wrapped in
- * `inSpan`.
- */
+/** Records a span for work that has already ended and therefore could not run in `inSpan`. */
 export function recordSpan(
   { name, parent = context.active(), ...options }: SpanStart,
   { endedAtMs, hasFailed }: { endedAtMs: number; hasFailed: boolean },
@@ -39,12 +39,12 @@ export function recordSpan(
   span.end(endedAtMs);
 }
 
-/** Kind of process, which traces and logs contain. */
+/** Kind of process, as named in traces and logs. */
 export type ProcessKind = 'api' | 'worker';
 
 /**
- * Returns the class of an error for `error.type`: a code of the error table, the kind of a
- * provider's failure, or the name. The message is left out, because it may contain a caller's text.
+ * Returns the value of `error.type`: a gateway error code, the kind of a provider failure, or the
+ * name of the error. It omits the message, which may contain a caller's text.
  */
 function errorTypeOf(error: unknown): string {
   if (error instanceof GatewayError) return error.code;
@@ -53,8 +53,8 @@ function errorTypeOf(error: unknown): string {
 }
 
 /**
- * Runs a function in a span, and adds the ids of trace and span to its log lines; an error marks
- * the span and is thrown again.
+ * Runs a function in a span, and adds the trace and span ids to its log lines. An error marks the
+ * span and is rethrown.
  */
 export function inSpan<Result>(
   { name, parent = context.active(), ...options }: SpanStart,

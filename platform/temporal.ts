@@ -1,6 +1,6 @@
 /**
- * Temporal client: connection, search attributes of the namespace, and headers with the request's
- * context.
+ * Temporal client: connects, registers search attributes, and passes the request context in
+ * headers.
  */
 import { readFile } from 'node:fs/promises';
 import {
@@ -23,7 +23,7 @@ import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { pathError } from './config-error.ts';
 import type { TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
-import { dataConverterOf } from './payload-codec.ts';
+import { createDataConverter } from './payload-codec.ts';
 import { inSpan } from './telemetry.ts';
 import {
   requestContextHeader,
@@ -32,7 +32,10 @@ import {
 } from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
 
-/** Reads the file that a variable names; undefined without the variable. @throws ConfigError */
+/**
+ * Reads the file at the path in a variable. Returns undefined if the variable is not set.
+ * @throws ConfigError
+ */
 async function readNamedFile(
   config: TemporalConfig,
   name: `TEMPORAL_TLS_${'CERT' | 'KEY' | 'CA'}_PATH`,
@@ -46,8 +49,8 @@ async function readNamedFile(
 }
 
 /**
- * Returns the address and the credentials of the Temporal server, for clients and for workers.
- * @throws ConfigError if a file of the credentials cannot be read
+ * Returns the address and credentials of the Temporal server, for clients and workers.
+ * @throws ConfigError if a certificate or key file cannot be read
  */
 export async function connectionOptions(config: TemporalConfig) {
   const certificate = await readNamedFile(config, 'TEMPORAL_TLS_CERT_PATH');
@@ -68,7 +71,7 @@ export async function connectionOptions(config: TemporalConfig) {
 }
 
 /**
- * Options of gRPC to reconnect within a second after an outage; by default the wait grows to two
+ * gRPC options to reconnect within a second after an outage. By default the delay grows to two
  * minutes.
  */
 const channelArgs = {
@@ -77,8 +80,8 @@ const channelArgs = {
 };
 
 /**
- * Connects a command to the Temporal server.
- * @throws Error with the address if the server is unreachable for ten seconds
+ * Connects a command-line tool to the Temporal server.
+ * @throws Error with the address if the server stays unreachable for ten seconds
  */
 export async function openTemporal(config: TemporalConfig): Promise<Connection> {
   const options = { ...(await connectionOptions(config)), channelArgs };
@@ -103,15 +106,15 @@ export async function connectTemporal(config: TemporalConfig, logger: Logger): P
 }
 
 /**
- * Makes a client that sends the request's context in headers and encrypts payloads if encryption is
- * configured.
+ * Creates a client that sends the request context in headers, and encrypts payloads if encryption
+ * is configured.
  */
 export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
   return new Client({
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     interceptors: { workflow: [requestContextInterceptor] },
-    dataConverter: dataConverterOf(config),
+    dataConverter: createDataConverter(config),
   });
 }
 
@@ -133,7 +136,7 @@ type Carrier = Record<string, string>;
 /** `IndexedValueType` of temporal.api.enums.v1. */
 const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
-/** Registers the search attributes that are missing in the namespace. */
+/** Registers the search attributes that the namespace does not have. */
 export async function registerSearchAttributes(
   connection: Connection,
   namespace: string,
@@ -186,8 +189,8 @@ function withContext(input: WorkflowStartInput): WorkflowStartInput {
   return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
 }
 
-/** Returns the links to the trace of the last signal that the workflow has received. */
-function linksOf(headers: Headers): Link[] {
+/** Returns a link to the trace of the last signal that the workflow received. */
+function readLinks(headers: Headers): Link[] {
   const header = headers[signalContextHeader];
   if (!header) return [];
   const carrier = defaultPayloadConverter.fromPayload<Carrier>(header);
@@ -196,16 +199,16 @@ function linksOf(headers: Headers): Link[] {
 }
 
 /**
- * Reads the request context from the headers of an activity, with the parent and the links of its
- * spans. An activity without a request has no request id, and the root context as its parent.
+ * Reads the request context from the headers of an activity, with the parent and links for its
+ * spans. Without a request, there is no request id, and the parent is the root context.
  */
-export function contextOf(headers: Headers): {
+export function readRequestContext(headers: Headers): {
   requestId?: string;
   parent: Context;
   links: Link[];
 } {
   const header = headers[requestContextHeader];
-  const links = linksOf(headers);
+  const links = readLinks(headers);
   if (!header) return { parent: ROOT_CONTEXT, links };
   const { requestId, ...carrier } = defaultPayloadConverter.fromPayload<RequestContext>(header);
   const parent = propagation.extract(ROOT_CONTEXT, carrier);

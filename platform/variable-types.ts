@@ -1,16 +1,16 @@
 /**
- * Types of environment variables. The message for a wrong value names the allowed values and the
- * received one; the message for a secret does not contain the value.
+ * Types of environment variables. The message for an invalid value contains the allowed values and
+ * the received one; the message for a secret omits the value.
  */
 import { z } from 'zod';
 import { notOneOf, received } from '../domain/field-messages.ts';
 
-/** Makes the error option of a schema: the allowed values, and the received one. */
+/** Builds the error option of a schema: the allowed values, and the received one. */
 const mustBe = (allowed: string) => ({
   error: ({ input }: { input?: unknown }) => `must be ${allowed}${received(input)}`,
 });
 
-/** Makes the schema of one of several values. */
+/** Creates the schema of one of several values. */
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, { error: ({ input }) => notOneOf(values, input) });
 
@@ -18,12 +18,12 @@ export const oneOf = <const Values extends readonly [string, ...string[]]>(value
 export const flag = oneOf(['true', 'false']).transform((value) => value === 'true');
 
 /**
- * Makes the schema of a number from `min` to `max` in the notation of `form`. It also accepts a
- * number, because providers parse their part of the parsed configuration again.
+ * Creates the schema of a number from `min` to `max` whose text matches `pattern`. It also accepts
+ * a number, because providers parse their part of the parsed configuration again.
  */
-function numberFrom(kind: string, form: RegExp, [min, max]: [number, number]) {
+function numberFrom(kind: string, pattern: RegExp, [min, max]: [number, number]) {
   const isAllowed = (text: string): boolean =>
-    form.test(text) && Number(text) >= min && Number(text) <= max;
+    pattern.test(text) && Number(text) >= min && Number(text) <= max;
   return z.coerce
     .string()
     .trim()
@@ -31,18 +31,19 @@ function numberFrom(kind: string, form: RegExp, [min, max]: [number, number]) {
     .transform(Number);
 }
 
-/** Makes the schema of an integer from `min` to `max`. */
+/** Creates the schema of an integer from `min` to `max`. */
 export const count = (min: number, max: number) => numberFrom('an integer', /^\d+$/, [min, max]);
 
-/** Makes the schema of a number from `min` to `max`. */
+/** Creates the schema of a number from `min` to `max`. */
 export const decimal = (min: number, max: number) =>
   numberFrom('a number', /^\d+(\.\d+)?$/, [min, max]);
 
-/** TCP port; 0: any free port. */
+/** TCP port; 0 chooses any free port. */
 export const port = count(0, 65_535);
 
-/** Makes the schema of a text with a form; `allowed` describes it. */
-export const formed = (form: RegExp, allowed: string) => z.string().regex(form, mustBe(allowed));
+/** Creates the schema of a text that matches `pattern`, which `allowed` describes. */
+export const matching = (pattern: RegExp, allowed: string) =>
+  z.string().regex(pattern, mustBe(allowed));
 
 function isWebUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
@@ -56,33 +57,34 @@ export const webUrl = z
   .trim()
   .refine(isWebUrl, mustBe('an http(s) URL without credentials, query and fragment'));
 
-const listed = (text: string): string[] =>
+const splitList = (text: string): string[] =>
   text
     .split(',')
     .map((each) => each.trim())
     .filter(Boolean);
 
 /**
- * Makes the schema of origins (scheme, host and port) separated by commas; `all` may replace one.
+ * Creates the schema of origins (scheme, host and port) separated by commas. The values in `all`
+ * are accepted in place of an origin.
  */
 function origins(all: readonly string[]) {
   const isOrigin = (text: string): boolean => all.includes(text) || isWebUrl(text);
   const allowed = ['origins such as https://studio.example, separated by commas', ...all];
   return z
     .string()
-    .refine((text) => listed(text).every(isOrigin), mustBe(allowed.join(', or ')))
+    .refine((text) => splitList(text).every(isOrigin), mustBe(allowed.join(', or ')))
     .transform((text) =>
-      listed(text).map((each) => (all.includes(each) ? each : new URL(each).origin)),
+      splitList(text).map((each) => (all.includes(each) ? each : new URL(each).origin)),
     );
 }
 
-/** Origins separated by commas; absent: none. */
+/** Origins separated by commas; none by default. */
 export const originList = origins([]).default([]);
 
-/** Origins separated by commas, or `*` for all; absent: all. */
+/** Origins separated by commas, or `*` for all, which is the default. */
 export const openOriginList = origins(['*']).default(['*']);
 
-/** Placeholders of example files and templates; a process does not start with them as secrets. */
+/** Placeholders from example files and templates. They are rejected as secrets. */
 const sampleWords =
   /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
 
@@ -97,7 +99,7 @@ export const secret = z
 /** API key of a provider. */
 export const providerKey = z.string().min(8, 'must have at least 8 characters');
 
-/** Numbers of milliseconds separated by commas: at most 50, each at most a day. */
+/** List of delays in milliseconds, separated by commas: at most 50, each at most a day. */
 export const delayList = z
   .string()
   .refine((text) => {
@@ -109,8 +111,8 @@ export const delayList = z
   .transform((text) => text.split(',').map(Number));
 
 /**
- * `name=value,name=value`, percent-encoded (OpenTelemetry's specification of its variables). The
- * message does not contain the value, because headers contain credentials.
+ * Pairs `name=value,name=value`, percent-encoded as OpenTelemetry specifies for its variables. The
+ * message omits the value, because headers contain credentials.
  */
 export const pairList = z
   .string()
@@ -118,7 +120,7 @@ export const pairList = z
   .transform((text, context): Record<string, string> => {
     try {
       if (/^([^=,\s]+=[^,]*(,|$))*$/.test(text))
-        return Object.fromEntries(listed(text).map(pairOf));
+        return Object.fromEntries(splitList(text).map(parsePair));
     } catch {
       // A value that is not percent-encoded is reported below.
     }
@@ -129,7 +131,7 @@ export const pairList = z
     return z.NEVER;
   });
 
-function pairOf(pair: string): [string, string] {
+function parsePair(pair: string): [string, string] {
   const at = pair.indexOf('=');
   return [pair.slice(0, at), decodeURIComponent(pair.slice(at + 1))];
 }

@@ -84,14 +84,14 @@ async function openOutput(
  * outbound fetch has its own.
  * @throws ProviderFailure `failed` if the stream has more bytes
  */
-function limitBytes(source: Readable, bytesMax: number): Readable {
+function limitBytes(source: Readable, sizeMax: number): Readable {
   async function* limited(): AsyncGenerator<Buffer> {
     let sizeBytes = 0;
     const chunks: AsyncIterable<Buffer> = source;
     for await (const chunk of chunks) {
       sizeBytes += chunk.length;
-      if (sizeBytes > bytesMax) {
-        throw new ProviderFailure('failed', `the output has more than ${bytesMax} bytes`);
+      if (sizeBytes > sizeMax) {
+        throw new ProviderFailure('failed', `the output has more than ${sizeMax} bytes`);
       }
       yield chunk;
     }

@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { behind, listedTimes, timePage } from '../platform/record-lists.ts';
+import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';
 
 /** Stored file; times are in Unix milliseconds and microseconds. */
@@ -76,7 +76,7 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
       listing: FileListing,
     ): Promise<{ files: readonly StoredFile[]; nextCursor: string | null }> {
       const rows = await pool.any(sql.type(storedFile)`${pageQuery(organizationId, listing)}`);
-      const { page, nextCursor } = timePage(rows, listing.limit, (file) => file.storageKey);
+      const { page, nextCursor } = buildPage(rows, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
     /**
@@ -100,7 +100,7 @@ function pageQuery(organizationId: string, { kind, cursor, limit }: FileListing)
   const conditions = [
     sql.fragment`x.organization_id = ${organizationId}`,
     sql.fragment`x.deleted_at IS NULL`,
-    ...behind(cursor, sql.fragment`x.storage_key`),
+    ...afterCursor(cursor, sql.fragment`x.storage_key`),
   ];
   const selected = kind === undefined ? Object.values(sources) : [sources[kind]];
   const newest = selected.map(

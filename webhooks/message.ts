@@ -64,7 +64,7 @@ export async function sendMessage(
     const { status, text, retryAfter } = await outbound.post(url, {
       ...message,
       timeoutMs,
-      answerBytesMax: responseBytesMax,
+      responseBytesMax,
     });
     return {
       outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',

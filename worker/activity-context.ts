@@ -12,7 +12,7 @@ import { isId } from '../domain/ids.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { inSpan, recordSpan } from '../platform/telemetry.ts';
-import { contextOf } from '../platform/temporal.ts';
+import { readRequestContext } from '../platform/temporal.ts';
 
 interface Parts {
   pool: DatabasePool;
@@ -28,7 +28,7 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
   return (context) => ({
     inbound: {
       execute(input, next) {
-        const { parent, links, ...request } = contextOf(input.headers);
+        const { parent, links, ...request } = readRequestContext(input.headers);
         const { info } = context;
         const attributes = {
           'workflow.id': info.workflowExecution?.workflowId ?? '',

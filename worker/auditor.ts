@@ -1,7 +1,7 @@
 /** Repeated audit of the ledger and the results, by a worker process. */
 import { runAudit, type AuditSources } from '../ledger/audit.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { StateMetrics } from '../platform/metrics.ts';
+import type { StateGauges } from '../platform/metrics.ts';
 import { repeat } from './repeat.ts';
 
 interface AuditorOptions {
@@ -9,7 +9,7 @@ interface AuditorOptions {
   logger: Logger;
   /** Milliseconds between audits; 0: never. */
   intervalMs: number;
-  state: StateMetrics;
+  state: StateGauges;
 }
 
 /** Highest number of findings in a log line. */

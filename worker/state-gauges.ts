@@ -7,8 +7,8 @@ import type { Services } from '../activities/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
-import type { Metrics, StateMetrics } from '../platform/metrics.ts';
-import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
+import type { Metrics, StateGauges } from '../platform/metrics.ts';
+import { describeTaskQueue, cached } from '../platform/task-queues.ts';
 import { polledQueues } from '../jobs/contract.ts';
 
 interface StateGaugesOptions {
@@ -16,7 +16,7 @@ interface StateGaugesOptions {
   services: Services;
   connection: Connection;
   metrics: Metrics;
-  state: StateMetrics;
+  state: StateGauges;
 }
 
 const reservations = z.object({
@@ -59,9 +59,9 @@ export function showState(options: StateGaugesOptions): void {
   };
   const forgetSpends = (): void => state.organizationSpend.reset();
   const readings = [
-    { read: remembered(() => readSpends(options), spendAgeMaxMs), forget: forgetSpends },
-    { read: remembered(() => readDatabase(options), readAgeMaxMs), forget },
-    { read: remembered(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
+    { read: cached(() => readSpends(options), spendAgeMaxMs), forget: forgetSpends },
+    { read: cached(() => readDatabase(options), readAgeMaxMs), forget },
+    { read: cached(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
   ];
   for (const { read, forget: leaveOut } of readings) {
     metrics.onScrape(async () => {

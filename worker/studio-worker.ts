@@ -7,7 +7,7 @@ import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../providers/registry.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
-import { dataConverterOf } from '../platform/payload-codec.ts';
+import { createDataConverter } from '../platform/payload-codec.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/contract.ts';
 import { createActivityContext } from './activity-context.ts';
@@ -64,7 +64,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
         createActivityContext({ pool: services.pool, usdPerCredit: config.USD_PER_CREDIT }),
       ],
     },
-    dataConverter: dataConverterOf(config),
+    dataConverter: createDataConverter(config),
   };
   const version = versionOf(config);
   const studio = await Worker.create({

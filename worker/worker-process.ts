@@ -6,7 +6,7 @@ import { providerDefinitions } from '../providers/registry.ts';
 import { createRelays, openProcess, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
+import { createStateGauges, type StateGauges } from '../platform/metrics.ts';
 import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
@@ -41,7 +41,7 @@ export async function startWorkerProcess(
   const opened = await openProcess(config, logger, 'worker');
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
-  const state = createStateMetrics(metrics);
+  const state = createStateGauges(metrics);
   const { webhookRelay } = createRelays(services, client, config);
   const workerConnection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
@@ -101,7 +101,7 @@ interface SweepingParts {
   pass: () => ReturnType<typeof sweep>;
   config: Config;
   services: Services;
-  state: StateMetrics;
+  state: StateGauges;
 }
 
 /** Starts the sweeper; returns a function that stops it. */

@@ -1,6 +1,6 @@
 /** Counts the bytes that requests hold against the byte budgets of the process. */
 import { GatewayError } from '../../domain/errors.ts';
-import type { ByteBudget, ByteHold, ExceededBound } from '../../platform/byte-budget.ts';
+import type { ByteBudget, ByteHold, ExceededLimit } from '../../platform/byte-budget.ts';
 import type { ByteKind, Context, HeldBytes, Middleware } from '../context.ts';
 
 type HoldName = `${ByteKind} ${string}`;
@@ -45,7 +45,7 @@ export function holdBytes(ctx: Context, held: HeldBytes): void {
   if (exceeded) throw makeBytesError(exceeded);
 }
 
-function makeBytesError(exceeded: ExceededBound): GatewayError {
+function makeBytesError(exceeded: ExceededLimit): GatewayError {
   return exceeded === 'owner'
     ? new GatewayError(
         'Rate limit exceeded. Please slow down.',

@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { dataConverterOf, sealedEncoding } from '../../platform/payload-codec.ts';
+import { createDataConverter, sealedEncoding } from '../../platform/payload-codec.ts';
 import { openTemporal } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
@@ -141,7 +141,7 @@ async function codeOf(
   const settings = loadPayloadSettings();
   return {
     ...(await bundle({ encodeFailures: settings.PAYLOAD_ENCRYPTION })),
-    dataConverter: dataConverterOf(settings),
+    dataConverter: createDataConverter(settings),
   };
 }
 
@@ -182,7 +182,7 @@ async function withClient<Answer>(use: (client: Client) => Promise<Answer>): Pro
       new Client({
         connection,
         namespace: config.TEMPORAL_NAMESPACE,
-        dataConverter: dataConverterOf(config),
+        dataConverter: createDataConverter(config),
       }),
     );
   } finally {

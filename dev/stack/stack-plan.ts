@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from 'node:path';
 import { providerDefinitions } from '../../providers/registry.ts';
-import { codecAccessWord } from '../../platform/payload-codec.ts';
+import { codecAccessToken } from '../../platform/payload-codec.ts';
 import type { NodeProgram } from './node-service.ts';
 import type { PostgresOptions } from './postgres.ts';
 import type { Secrets } from './secrets.ts';
@@ -169,7 +169,7 @@ function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.Process
 /** URL at which the web UI decrypts payloads; null if payloads are not encrypted. */
 function codecEndpoint({ secrets, env }: PlanInputs, { apiUrl }: Wiring): string | null {
   if (env['PAYLOAD_ENCRYPTION'] !== 'true' && !env['PAYLOAD_KEYS']) return null;
-  return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessWord(secrets.adminKey)}`;
+  return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessToken(secrets.adminKey)}`;
 }
 
 /** Points each provider without a key at the sandbox. */

@@ -1,5 +1,5 @@
--- Tags: the pairs of a job's or chat's `metadata` as rows, by which lists are filtered. The
--- statement that writes a job writes its tags; `ledger_apply` writes those of chats.
+-- Tags: the pairs in the `metadata` of a job or chat as rows, for filtering lists. This trigger
+-- writes the tags of jobs; `ledger_apply` writes those of chats.
 CREATE OR REPLACE FUNCTION write_tags() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tag (organization_id, name, value, created_at, id)

@@ -73,10 +73,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
-  /**
-   * Downloads, checks and stores one file. Calls `onRecorded` as soon as the database contains its
-   * key.
-   */
+  /** Downloads and stores one file. Calls `onRecorded` once the database contains its key. */
   async function copy(
     source: CopySource,
     onRecorded: (storageKey: string) => void,

@@ -300,7 +300,7 @@ describe.concurrent('a receiver that', () => {
     expect(webhook.deliveries.at(-1)).toMatchObject({
       outcome: 'failed',
       status: null,
-      error: 'unreachable: no answer within 1000 ms',
+      error: 'unreachable: no response within 1000 ms',
     });
   });
 

@@ -10,7 +10,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { codecAccessWord } from '../../platform/payload-codec.ts';
+import { codecAccessToken } from '../../platform/payload-codec.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -278,7 +278,7 @@ describe('canary secrets', () => {
   );
 
   it('do not leak as signed URLs, notification URLs or codec passwords, and the logs contain no prompts', () => {
-    const word = codecAccessWord(secrets['ADMIN_API_KEY'] ?? '');
+    const word = codecAccessToken(secrets['ADMIN_API_KEY'] ?? '');
     for (const place of ['logs', 'histories', 'tables']) {
       const text = found[place] ?? '';
       expect(/[?&]signature=/.test(text), `${place}: a signed URL`).toBe(false);

@@ -95,7 +95,7 @@ const studio: Row[] = [
     'music/generate',
     { prompt, webhookUrl: 'http://example.com' },
     'webhookUrl',
-    'only https URLs are read',
+    'must be an https URL',
   ],
 ];
 

@@ -568,7 +568,7 @@ describe('inputs of a job', () => {
         message: 'cannot be read: the host does not have a public address',
       },
       { path: 'imageUrls.3', message: 'is not a file of this organization' },
-      { path: 'imageUrls.4', message: 'cannot be read: only https URLs are read' },
+      { path: 'imageUrls.4', message: 'cannot be read: must be an https URL' },
     ]);
     expect(await gateway.database.query(count)).toEqual(before);
     expect(await gateway.sandbox.submits({ match: pending.fileId })).toEqual([]);

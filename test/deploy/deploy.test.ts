@@ -29,7 +29,7 @@ import { decidedByCompose, documentedSettings } from '../../dev/compose/settings
 import { sandboxOptions } from '../../dev/sandbox/server.ts';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
-import { codecAccessWord, readPayloadKeys } from '../../platform/payload-codec.ts';
+import { codecAccessToken, readPayloadKeys } from '../../platform/payload-codec.ts';
 import { variablesInCode } from '../harness/variables.ts';
 import { readDashboard, selectorsOf } from './expressions.ts';
 
@@ -133,7 +133,7 @@ describe('deploy/secrets.sh', () => {
     expect(made).toMatchObject({ KEY_PEPPER: 'mine', FAL_KEY: 'also-mine' });
     const names = [...Object.keys(dotEnv), 'FAL_KEY'];
     expect(readPayloadKeys(made['PAYLOAD_KEYS'] ?? '')).toHaveLength(1);
-    expect(made['TEMPORAL_CODEC_WORD']).toBe(codecAccessWord(made['ADMIN_API_KEY'] ?? ''));
+    expect(made['TEMPORAL_CODEC_WORD']).toBe(codecAccessToken(made['ADMIN_API_KEY'] ?? ''));
     expect(Object.keys(made).toSorted()).toEqual(names.toSorted());
     expect(new Set(Object.values(made)).size).toBe(names.length);
     expect(make()).toEqual(made);

@@ -265,7 +265,7 @@ const access: Fault[] = [
   {
     name: 'private addresses are read',
     file: 'platform/outbound.ts',
-    original: 'if (!isPublicHost(host)) refuse(notPublic);',
+    original: 'if (!isPublicHost(host)) throwRefused(notPublic);',
     planted: '',
     tests: ['test/platform/outbound.test.ts'],
   },

@@ -10,7 +10,7 @@ import { runAudit, type AuditReport } from '../../ledger/audit.ts';
 import { invariantNames } from '../../ledger/invariants.ts';
 import { hasRunningWorkflow } from '../../jobs/records/job-owner.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { createMetrics, createStateMetrics } from '../../platform/metrics.ts';
+import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
 import { startAuditor } from '../../worker/auditor.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -219,7 +219,7 @@ describe('an audit of 10,000 forged rows', () => {
 describe('the auditor of a worker', () => {
   it('counts and logs its findings', async () => {
     const metrics = createMetrics();
-    const state = createStateMetrics(metrics);
+    const state = createStateGauges(metrics);
     const logger = createLogger('test', 'silent');
     const stop = startAuditor({ sources: sources(), intervalMs: 50, logger, state });
     const rows = async () => (await state.auditRows.get()).values.at(-1)?.value;

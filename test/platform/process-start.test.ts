@@ -36,9 +36,7 @@ describe.each(['api', 'worker'] as const)('%s', (script) => {
     const empty = gateway.database.url.replace(/\/[^/]*$/, '/postgres');
     const { code, lines } = await start(script, { DATABASE_URL: empty });
     expect(code).toBe(1);
-    expect(lines).toEqual([
-      `${script}: the database has no schema yet: run \`npm run migrate\` first`,
-    ]);
+    expect(lines).toEqual([`${script}: the database has no schema: run \`npm run migrate\` first`]);
     await gateway.database.query(
       `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
     );

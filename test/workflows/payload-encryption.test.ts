@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { codecAccessWord, dataConverterOf } from '../../platform/payload-codec.ts';
+import { codecAccessToken, createDataConverter } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
@@ -139,7 +139,7 @@ describe('Temporal with payload keys', () => {
     await gateway.untilDone(jobId);
     const history = await rawHistory(jobId);
     const workflowBundle = await loadWorkflowBundle({ encodeFailures: true });
-    const dataConverter = dataConverterOf(gateway.config);
+    const dataConverter = createDataConverter(gateway.config);
     await Worker.runReplayHistory({ workflowBundle, dataConverter }, history, jobId);
     await expect(Worker.runReplayHistory({ workflowBundle }, history, jobId)).rejects.toThrow();
   });
@@ -186,7 +186,7 @@ describe('the codec endpoint', () => {
     const byKey = await ask('/decode', asOperator());
     expect(byKey.status).toBe(200);
     expect(await firstData(byKey)).toContain(`${canary} shown`);
-    const word = codecAccessWord(gateway.config.ADMIN_API_KEY);
+    const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
     const byWord = await ask(`/read/${word}/decode`);
     expect(byWord.headers.get('access-control-allow-origin')).toBe(uiOrigin);
     expect(byWord.headers.get('cache-control')).toBe('no-store');
@@ -203,7 +203,7 @@ describe('the codec endpoint', () => {
   });
 
   it('decrypts for no other caller', async () => {
-    const word = codecAccessWord(gateway.config.ADMIN_API_KEY);
+    const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
     const refused = [
       await ask('/decode'),
       await ask('/encode'),
