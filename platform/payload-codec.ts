@@ -132,8 +132,11 @@ function unseal(data: Uint8Array, secret: Buffer): Payload {
     const { metadata, data: bytes } = payloadMessage.decode(message);
     return { metadata, data: bytes };
   } catch (cause) {
-    throw new PayloadUnreadableError('the payload cannot be decrypted: its data was changed', {
-      cause,
-    });
+    throw new PayloadUnreadableError(
+      'the payload cannot be decrypted: wrong key, or changed data',
+      {
+        cause,
+      },
+    );
   }
 }
