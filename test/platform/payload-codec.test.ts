@@ -86,14 +86,14 @@ describe('encrypted payloads', () => {
     for (const at of [0, 11, 12, 20, bytes.length - 17, bytes.length - 1]) {
       const changed = Buffer.from(bytes);
       changed[at] = (changed[at] ?? 0) ^ 1;
-      await expect(codec.decode([{ ...sealed, data: changed }])).rejects.toThrow('not what was');
+      await expect(codec.decode([{ ...sealed, data: changed }])).rejects.toThrow('cannot be decrypted');
     }
     for (const length of [0, 5, 12, 27, 28, bytes.length - 1]) {
       await expect(codec.decode([{ ...sealed, data: bytes.subarray(0, length) }])).rejects.toThrow(
-        'not what was',
+        'cannot be decrypted',
       );
     }
-    await expect(codecOf(key('one')).decode([sealed])).rejects.toThrow('not what was');
+    await expect(codecOf(key('one')).decode([sealed])).rejects.toThrow('cannot be decrypted');
     await expect(codecOf(key('two')).decode([sealed])).rejects.toThrow('"one" is not configured');
   });
 });
@@ -127,7 +127,7 @@ describe('payload keys', () => {
     [`a:${'!'.repeat(43)}`, '32 bytes'],
     [`a:${Buffer.alloc(32, 7).toString('base64')}`, 'random'],
     [`a:b:${randomBytes(32).toString('base64')}`, 'id:key'],
-    [`${key('a')},${key('a')}`, 'of its own'],
+    [`${key('a')},${key('a')}`, 'unique id'],
     [`${key('a')},`, 'id:key'],
   ])('are refused if they are malformed: %s', (text, complaint) => {
     expect(() => readPayloadKeys(text)).toThrow(complaint);
