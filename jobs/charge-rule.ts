@@ -2,7 +2,7 @@
 import type { CallOutputs, JobPlan } from './job-plan.ts';
 
 /** Calculates the micro-credits to charge for the delivered outputs; at most the plan's price. */
-export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): number {
+export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
     if (!isCharged(plan, outputs, call.index)) return sum;
     const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};

@@ -1,20 +1,23 @@
 /**
- * Wait for the outputs of a call that its provider has accepted. A notification is not a result:
- * `store` reads the result from the provider. While the outcome is unknown, nothing is released
- * (design §3.5, §3.6).
+ * Waits for the outputs of a call that its provider has accepted. A notification only says that the
+ * call may have ended: `store` always reads the result from the provider. While the outcome is
+ * unknown, no credits are released (design §3.5, §3.6).
  */
 import { condition } from '@temporalio/workflow';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { failed, failureOf } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
-import { next, waitOf, type Waiting } from './next-check.ts';
-import { clock, requestText } from './row-texts.ts';
+import { decideNext, nextWaitMs, type WaitState } from './next-check.ts';
+import { formatTimeUtc, requestLabel } from './display-texts.ts';
 import type { RunningCall } from './running-job.ts';
-import { stepOf } from './step.ts';
+import { callStep } from './step.ts';
 import { run } from './steps.ts';
 
-/** Failure types of a status check that end the call. */
+/**
+ * Failure types that end the call when a check or `store` reports them. After any other failure,
+ * the call is checked again.
+ */
 const finalFailures: ReadonlySet<string> = new Set([
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
@@ -23,20 +26,23 @@ const finalFailures: ReadonlySet<string> = new Set([
   'CANCELED',
 ]);
 
-/** Waits until the operation ends; a notification or a timer triggers each check. */
+/**
+ * Waits until the operation ends, and returns its outputs. Each check is triggered by a
+ * notification, a timer, a check request or a cancellation.
+ */
 export async function awaitOutputs(
   running: RunningCall,
   operation: ProviderOperation,
 ): Promise<CallOutputs> {
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
-  signals.expect(call.index, operation.id);
+  signals.expectOperation(call.index, operation.id);
   const firstWait = { waitMs: call.firstCheckMs, cancelSent: false, overdue: false };
-  let waiting: Waiting = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
+  let waiting: WaitState = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
   for (;;) {
     const { checkRequests } = signals;
-    const waitMs = waitOf(waiting, Date.now());
-    const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} works on it`;
-    progress.call(call.index, `${state}, next check at ${clock(Date.now() + waitMs)}`);
+    const waitMs = nextWaitMs(waiting, Date.now());
+    const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} is working on it`;
+    progress.call(call.index, `${state}, next check at ${formatTimeUtc(Date.now() + waitMs)}`);
     const { cancelSent } = waiting;
     await condition(
       () =>
@@ -44,17 +50,17 @@ export async function awaitOutputs(
         signals.checkRequests > checkRequests ||
         (signals.cancelRequested && !cancelSent),
       waitMs,
-      { summary: `${requestText(running, operation.id)}: notification, or the next check` },
+      { summary: `${requestLabel(running, operation.id)}: notification, or the next check` },
     );
     const outputs = await collect(running, operation);
     if (outputs) return outputs;
 
-    const follows = next(waiting, {
+    const decision = decideNext(waiting, {
       nowMs: Date.now(),
       cancelRequested: signals.cancelRequested,
     });
-    ({ waiting } = follows);
-    for (const action of follows.actions) {
+    ({ waiting } = decision);
+    for (const action of decision.actions) {
       if (action === 'give_up') {
         throw failed('OUTCOME_UNKNOWN', 'the provider reported no outcome after the deadline');
       }
@@ -64,9 +70,9 @@ export async function awaitOutputs(
 }
 
 /**
- * Stores the outputs of a call that has ended: at once after a notification, otherwise after a
- * check. Returns null while the provider works on the call, and if its status or result could not
- * be read.
+ * Stores the outputs of a call that has ended. A status check comes first, unless a notification
+ * arrived. Returns null if the provider is still working on the call, or if its status or result
+ * could not be read.
  */
 async function collect(
   running: RunningCall,
@@ -74,15 +80,15 @@ async function collect(
 ): Promise<CallOutputs | null> {
   const { call, signals, progress, deadlineAtMs, task } = running;
   const notified = signals.isNotified(call.index);
-  if (notified) signals.takeNotification(call.index);
+  if (notified) signals.clearNotification(call.index);
   const accepted = { ...task, operation };
-  let step = stepOf(running, 'check');
+  let step = callStep(running, 'check');
   try {
     if (!notified) {
       const checked = await run(running, step, (activities) => activities.check(accepted));
       if (checked.kind === 'pending') return null;
     }
-    step = stepOf(running, 'store');
+    step = callStep(running, 'store');
     return await run(running, step, (activities) => activities.store({ ...accepted, notified }));
   } catch (error) {
     const failure = failureOf(error);
@@ -93,21 +99,23 @@ async function collect(
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
         ? failed('DEADLINE_EXCEEDED', 'the provider did not finish in time')
-        : failed('PROVIDER_ERROR', 'the provider canceled the work');
+        : failed('PROVIDER_ERROR', 'the provider canceled the call');
     }
     throw error;
   }
 }
 
-/** Sends a cancel to the provider. A later check shows whether the provider has stopped. */
+/**
+ * Requests cancellation from the provider. A later check shows whether the provider has stopped.
+ */
 async function cancel(running: RunningCall, operation: ProviderOperation): Promise<void> {
   const { call, route, progress, task } = running;
-  progress.call(call.index, `canceling at ${route.provider}`);
-  const step = stepOf(running, 'cancel');
+  progress.call(call.index, `requesting cancellation from ${route.provider}`);
+  const step = callStep(running, 'cancel');
   try {
     await run(running, step, (activities) => activities.cancel({ ...task, operation }));
   } catch (error) {
-    // A failed cancel changes nothing: the next check shows the status.
+    // A failed request changes nothing: the next check shows the status.
     progress.failed(step, failureOf(error));
   }
 }

@@ -1,17 +1,18 @@
-/** Failures of steps, and failures that the workflow itself makes. */
+/** Failures of steps, and failures that the workflow itself throws. */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 
 /** Failure of a step. */
 export interface StepFailure {
   /**
-   * Code of the error table, or failure type of an activity (activities/attempt.ts); null for a
-   * timeout and for a cancellation, after which an attempt may still be running.
+   * Code from the error table (domain/errors.ts), or a failure type that only activities use
+   * (activities/activity-failures.ts). Null for a timeout or a cancellation, after which an attempt
+   * may still be running.
    */
   type: string | null;
   message: string;
   /** True if another attempt would fail in the same way. */
   isFinal: boolean;
-  /** Retry delay of the provider, if it sent one. */
+  /** Delay before a retry that the provider requested, or null. */
   retryAfterMs: number | null;
 }
 
@@ -28,16 +29,19 @@ export function failureOf(error: unknown): StepFailure {
     type: type ?? null,
     message,
     isFinal: nonRetryable ?? false,
-    retryAfterMs: retryAfterOf(details?.[0]),
+    retryAfterMs: readRetryAfter(details?.[0]),
   };
 }
 
-function retryAfterOf(detail: unknown): number | null {
+function readRetryAfter(detail: unknown): number | null {
   const hasDelay = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
   return hasDelay && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }
 
-/** Makes a failure that ends a call or the job; `code` is a code of the error table. */
+/**
+ * Creates a failure that ends a call or the job. `code` comes from the error table
+ * (domain/errors.ts).
+ */
 export function failed(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }

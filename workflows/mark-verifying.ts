@@ -1,11 +1,11 @@
-/** Step `markVerifying` of a call. */
+/** Runs the step `markVerifying` for a call. */
 import type { RunningCall } from './running-job.ts';
-import { stepOf } from './step.ts';
+import { callStep } from './step.ts';
 import { run } from './steps.ts';
 
 /** Shows callers that the outcome of the job is being verified. */
 export function markVerifying(running: RunningCall): Promise<void> {
-  return run(running, stepOf(running, 'markVerifying'), (activities) =>
+  return run(running, callStep(running, 'markVerifying'), (activities) =>
     activities.markVerifying(running.plan.jobId),
   );
 }

@@ -1,53 +1,52 @@
 /**
- * Time of the next status check of a call, and the actions after a check that found the call
- * pending. The functions are pure, so each case is a row of a table in
- * test/workflows/next-check.test.ts.
+ * Decides when to check a call again, and what to do when a check finds it still pending. The
+ * functions are pure; test/workflows/next-check.test.ts lists their cases in a table.
  */
 
-/** State of a call that is waiting; times are workflow milliseconds. */
-export interface Waiting {
+/** State of a call that waits for its outputs. Times are in milliseconds of workflow time. */
+export interface WaitState {
   deadlineAtMs: number;
-  /** Time after the deadline in which the provider's outcome is still awaited. */
+  /** How long to keep waiting for the provider's outcome after the deadline. */
   outcomeWaitMs: number;
-  /** Wait before the next check, unless a check is requested or the deadline passes first. */
+  /** Wait before the next check. A check request or the deadline can end it earlier. */
   waitMs: number;
-  /** True if a cancel was sent to the provider. */
+  /** True if a cancellation was sent to the provider. */
   cancelSent: boolean;
   /** True if the deadline has passed and the outcome is being verified. */
   overdue: boolean;
 }
 
-/** Input of a decision after a check that found the call pending. */
+/** Current time and cancellation state after a check that found the call pending. */
 export interface Pending {
   nowMs: number;
   cancelRequested: boolean;
 }
 
-/** Action before the next wait; `give_up` ends the call. */
-export type Action = 'cancel' | 'mark_verifying' | 'give_up';
+/** NextAction before the next wait; `give_up` ends the call. */
+export type NextAction = 'cancel' | 'mark_verifying' | 'give_up';
 
-/** Wait after a cancel: a provider that accepts a cancel reports it soon. */
+/** First wait after a cancellation: a provider that accepts it reports it soon. */
 const afterCancelMs = 1000;
 const afterCancelMaxMs = 30_000;
 
-/** Returns the milliseconds to wait from now. */
-export function waitOf(waiting: Waiting, nowMs: number): number {
+/** Returns how long to wait from now, in milliseconds. */
+export function nextWaitMs(waiting: WaitState, nowMs: number): number {
   const { deadlineAtMs, outcomeWaitMs, overdue, waitMs } = waiting;
   const endsAtMs = deadlineAtMs + (overdue ? outcomeWaitMs : 0);
   return Math.max(1, Math.min(waitMs, endsAtMs - nowMs));
 }
 
-/** Returns the actions and the next wait after a check that found the call pending. */
-export function next(
-  waiting: Waiting,
+/** Decides what to do after a check that found the call pending, and how long to wait then. */
+export function decideNext(
+  waiting: WaitState,
   { nowMs, cancelRequested }: Pending,
-): { waiting: Waiting; actions: Action[] } {
+): { waiting: WaitState; actions: NextAction[] } {
   const { deadlineAtMs, outcomeWaitMs, waitMs } = waiting;
   if (waiting.overdue && nowMs >= deadlineAtMs + outcomeWaitMs) {
     return { waiting, actions: ['give_up'] };
   }
   const overdue = nowMs >= deadlineAtMs;
-  const actions: Action[] = [];
+  const actions: NextAction[] = [];
   if ((cancelRequested || overdue) && !waiting.cancelSent) actions.push('cancel');
   if (overdue && !waiting.overdue) actions.push('mark_verifying');
   const cancelSent = waiting.cancelSent || actions.includes('cancel');

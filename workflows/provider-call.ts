@@ -1,20 +1,21 @@
 /**
- * One provider call of a job: its routes are tried in order, and it waits while their providers are
+ * Runs one provider call of a job: tries its routes in order, and waits while their providers are
  * paused.
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
 import { callTaskOf, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
 import { failed, failureOf } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
-import { refuseIfOver, type RunningCall, type RunningJob } from './running-job.ts';
-import { stepOf } from './step.ts';
+import { throwIfOver, type RunningCall, type RunningJob } from './running-job.ts';
+import { callStep } from './step.ts';
 import { run } from './steps.ts';
 import { submit } from './submit.ts';
 
 /**
- * Runs a call over its routes. While a provider of its routes is paused, the call waits. `inputKey`
- * is the storage key of the earlier result that is the input of the call.
- * @throws ApplicationFailure with a code of the error table
+ * Runs a call and returns its outputs. If no route accepts the call and a provider is paused, waits
+ * until it is resumed and tries the routes again. `inputKey` is the storage key of the earlier
+ * result that the call uses as input.
+ * @throws ApplicationFailure with a code from the error table
  */
 export async function runCall(
   job: RunningJob,
@@ -23,12 +24,12 @@ export async function runCall(
 ): Promise<CallOutputs> {
   try {
     for (;;) {
-      const tried = await tryRoutes(job, call, inputKey);
-      if (tried.kind === 'outputs') {
+      const result = await tryRoutes(job, call, inputKey);
+      if (result.kind === 'outputs') {
         job.progress.call(call.index, 'delivered');
-        return tried.outputs;
+        return result.outputs;
       }
-      await awaitResume(job, call, tried.paused);
+      await awaitResume(job, call, result.paused);
     }
   } catch (error) {
     const { type, message } = failureOf(error);
@@ -37,21 +38,23 @@ export async function runCall(
   }
 }
 
-type Tried = { kind: 'outputs'; outputs: CallOutputs } | { kind: 'paused'; paused: RunningCall[] };
+type RouteResult =
+  | { kind: 'outputs'; outputs: CallOutputs }
+  | { kind: 'paused'; paused: RunningCall[] };
 
 /**
- * Tries the routes in order. The next route is tried only if the provider of the previous one did
- * not accept the call.
+ * Tries the routes in order. Continues with the next route only if the previous provider certainly
+ * did not accept the call.
  */
 async function tryRoutes(
   job: RunningJob,
   call: PlannedCall,
   inputKey: string | undefined,
-): Promise<Tried> {
+): Promise<RouteResult> {
   let refusal = 'no route is configured';
   const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
-    refuseIfOver(job);
+    throwIfOver(job);
     const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
@@ -68,11 +71,14 @@ async function tryRoutes(
     if (job.paused.has(route.provider)) paused.push(running);
   }
   if (paused.length > 0) return { kind: 'paused', paused };
-  refuseIfOver(job);
+  throwIfOver(job);
   throw failed('PROVIDER_ERROR', refusal);
 }
 
-/** Waits until an operator resumes one of the paused providers. The activity fails until then. */
+/**
+ * Waits until an operator resumes one of the paused providers. Until then the activity keeps
+ * failing, and Temporal keeps retrying it.
+ */
 async function awaitResume(
   job: RunningJob,
   call: PlannedCall,
@@ -82,10 +88,11 @@ async function awaitResume(
   const [first] = waiting;
   if (!first) return;
   const providers = waiting.map(({ route }) => route.provider);
-  const step = { ...stepOf(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
+  const step = { ...callStep(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
   const tasks = waiting.map(({ task }) => task);
   progress.call(call.index, 'waiting: the provider is paused');
-  for (let isResumed = false; !isResumed;) {
+  let isResumed = false;
+  while (!isResumed) {
     const { checkRequests } = signals;
     const isWoken = (): boolean => signals.cancelRequested || signals.checkRequests > checkRequests;
     const leftMs = Math.max(1, deadlineAtMs - Date.now());
@@ -97,7 +104,7 @@ async function awaitResume(
       ]),
     );
     scope.cancel();
-    refuseIfOver(job);
+    throwIfOver(job);
   }
   for (const provider of providers) paused.delete(provider);
 }

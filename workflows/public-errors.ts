@@ -1,8 +1,11 @@
-/** Errors that callers receive. */
+/** Errors of failed jobs and calls, as callers receive them. */
 import type { ErrorCode } from '../domain/errors.ts';
 import { failureOf } from './failures.ts';
 
-/** Failure types that are codes of the error table; any other failure is an internal error. */
+/**
+ * Failure types that callers receive as error codes. They receive any other failure as an internal
+ * error.
+ */
 const publicCodes: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',

@@ -1,7 +1,6 @@
 /**
- * Passes the request context, and the trace of the last signal, from the workflow to the activities
- * and child workflows that it schedules. The context does not change commands, so a history replays
- * in the same way without it.
+ * Passes the request context and the trace of the last signal to the activities and child workflows
+ * of a workflow. The context changes no commands, so a history also replays without it.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';
@@ -11,27 +10,28 @@ type Inbound = NonNullable<Interceptors['inbound']>[number];
 type Outbound = NonNullable<Interceptors['outbound']>[number];
 type Header = Parameters<NonNullable<Inbound['execute']>>[0]['headers'];
 
-/** Export that the SDK finds in the bundle by this name. */
+/** Interceptors of the workflow. The SDK requires this export name. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
-  let kept: Header = {};
+  let forwarded: Header = {};
   const inbound: Inbound = {
     execute(input, next) {
       const header = input.headers[requestContextHeader];
-      if (header) kept = { ...kept, [requestContextHeader]: header };
+      if (header) forwarded = { ...forwarded, [requestContextHeader]: header };
       return next(input);
     },
     handleSignal(input, next) {
       const header = input.headers[signalContextHeader];
-      if (header) kept = { ...kept, [signalContextHeader]: header };
+      if (header) forwarded = { ...forwarded, [signalContextHeader]: header };
       return next(input);
     },
   };
   const outbound: Outbound = {
-    scheduleActivity: (input, next) => next({ ...input, headers: { ...input.headers, ...kept } }),
+    scheduleActivity: (input, next) =>
+      next({ ...input, headers: { ...input.headers, ...forwarded } }),
     scheduleLocalActivity: (input, next) =>
-      next({ ...input, headers: { ...input.headers, ...kept } }),
+      next({ ...input, headers: { ...input.headers, ...forwarded } }),
     startChildWorkflowExecution: (input, next) =>
-      next({ ...input, headers: { ...input.headers, ...kept } }),
+      next({ ...input, headers: { ...input.headers, ...forwarded } }),
   };
   return { inbound: [inbound], outbound: [outbound] };
 };

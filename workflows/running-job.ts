@@ -1,17 +1,17 @@
-/** State of a running job and of one of its calls. */
+/** State of a running job and of its calls, shared by the modules of the workflow. */
 import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import { failed } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
 
-/** A job whose workflow is running. */
+/** State of a running job. */
 export interface RunningJob {
   plan: JobPlan;
   signals: JobSignals;
   progress: ProgressReport;
   /** Deadline of the job, in workflow time. */
   deadlineAtMs: number;
-  /** Providers that were paused at the last read; no call is submitted to them. */
+  /** Providers known to be paused. No call is submitted to them. */
   paused: Set<string>;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
@@ -19,7 +19,7 @@ export interface RunningJob {
   reportStart?: () => Promise<void>;
 }
 
-/** One call by one of its routes. */
+/** A call, with the route that is currently tried. */
 export interface RunningCall extends RunningJob {
   call: PlannedCall;
   route: CallRoute;
@@ -27,12 +27,12 @@ export interface RunningCall extends RunningJob {
 }
 
 /**
- * Ends a call that no provider has accepted if the job is canceled or its deadline has passed.
+ * Ends a call that no provider has accepted, if the job was canceled or its deadline has passed.
  * @throws ApplicationFailure CANCELED or DEADLINE_EXCEEDED
  */
-export function refuseIfOver({ signals, deadlineAtMs }: RunningJob): void {
+export function throwIfOver({ signals, deadlineAtMs }: RunningJob): void {
   if (signals.cancelRequested) {
-    throw failed('CANCELED', 'canceled before a provider accepted it');
+    throw failed('CANCELED', 'the job was canceled before a provider accepted the call');
   }
   if (Date.now() >= deadlineAtMs) {
     throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');

@@ -1,26 +1,26 @@
 /**
- * End of a job: the charge or the release of its credits, the caller's webhook, and the result of
- * the workflow.
+ * Ends a job: charges or releases its credits, starts the delivery of the caller's webhook, and
+ * returns the result of the workflow.
  */
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { SettledBefore } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
-import { chargeMicroOf } from '../jobs/charge-rule.ts';
+import { calculateChargeMicro } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import { publicErrorOf } from './public-errors.ts';
-import { creditsOf } from './row-texts.ts';
+import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
 import { run } from './steps.ts';
 import { startWebhookDelivery } from './webhook-start.ts';
 
-/** Charges the delivered outputs, and ends the job. */
+/** Charges the delivered outputs and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
   const { jobId, organizationId } = job.plan;
-  const chargeMicro = chargeMicroOf(job.plan, outputs);
-  const summary = creditsOf(chargeMicro);
+  const chargeMicro = calculateChargeMicro(job.plan, outputs);
+  const summary = formatCredits(chargeMicro);
   job.progress.job(`charging ${summary}`);
-  const settled = await run(job, { verb: 'charge', summary }, (activities) =>
+  const settled = await run(job, { name: 'charge', summary }, (activities) =>
     activities.charge({ jobId, organizationId, chargeMicro, outputs }),
   );
   return finish(job, settled);
@@ -33,8 +33,8 @@ async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutco
     return endReleased(job, { status: 'failed', errorCode: 'JOB_LOST' });
   }
   const chargedMicro = settled.charged;
-  job.progress.job(`charged ${creditsOf(chargedMicro)}`);
-  return outcome(job.plan, {
+  job.progress.job(`charged ${formatCredits(chargedMicro)}`);
+  return recordOutcome(job.plan, {
     status: 'completed',
     billing: 'charged',
     reason: null,
@@ -43,55 +43,59 @@ async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutco
 }
 
 /**
- * Ends a job that an earlier run of its workflow or the sweeper has settled. A repeated charge
- * changes nothing and returns the charged amount.
+ * Ends a job that was already settled by an earlier run of its workflow or by the sweeper. A
+ * repeated charge has no effect and returns the charged amount.
  */
 export async function endSettled(job: RunningJob, before: SettledBefore): Promise<JobOutcome> {
   return before.status === 'completed' ? charge(job, []) : endReleased(job, before);
 }
 
 function endReleased(job: RunningJob, { status, errorCode }: SettledBefore): JobOutcome {
-  job.progress.job(`released ${creditsOf(job.plan.priceMicro)}: ${errorCode}`);
-  return outcome(job.plan, { status, billing: 'released', reason: errorCode });
+  job.progress.job(`released ${formatCredits(job.plan.priceMicro)}: ${errorCode}`);
+  return recordOutcome(job.plan, { status, billing: 'released', reason: errorCode });
 }
 
-/** Ends a job whose reservation was refused. */
-export function refuse({ plan, progress }: RunningJob, reason: string): JobOutcome {
+/** Ends a job whose reservation the ledger refused. */
+export function endRefused({ plan, progress }: RunningJob, reason: string): JobOutcome {
   progress.job(`refused: ${reason}`);
-  return outcome(plan, { status: 'refused', billing: 'none', reason });
+  return recordOutcome(plan, { status: 'refused', billing: 'none', reason });
 }
 
 /**
- * Releases the credits and fails the job. A job without a reservation has nothing to release.
- * @throws ApplicationFailure with the code that the caller receives; CancelledFailure
+ * Releases the credits, if any are reserved, and fails the job. Returns only if the job was already
+ * charged.
+ * @throws ApplicationFailure with the code that the caller receives; CancelledFailure if the job
+ * was canceled
  */
 export async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { jobId, organizationId } = plan;
   const { code, message } = publicErrorOf(error);
   const status = code === 'CANCELED' ? 'canceled' : 'failed';
-  const summary = `${creditsOf(plan.priceMicro)}: ${code}`;
+  const summary = `${formatCredits(plan.priceMicro)}: ${code}`;
   progress.job(`releasing ${summary}`);
-  const settled = await run(job, { verb: 'release', summary }, (activities) =>
+  const settled = await run(job, { name: 'release', summary }, (activities) =>
     activities.release({ jobId, organizationId, status, error: { code, message } }),
   );
   const isReserved = settled.verdict !== 'not_reserved';
-  // An earlier run of the workflow has charged the job, which is therefore completed.
+  // An earlier run of the workflow has already charged the job, so the job is completed.
   if (isReserved && settled.state === 'charged') return finish(job, settled);
   if (isReserved) await startWebhookDelivery(plan);
-  outcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
-  const billing = isReserved ? `released ${creditsOf(plan.priceMicro)}` : 'nothing was reserved';
+  recordOutcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
+  const billing = isReserved
+    ? `released ${formatCredits(plan.priceMicro)}`
+    : 'nothing was reserved';
   const result = `${billing}: ${code}, ${message}`;
   progress.job(result);
-  // Temporal stores no message of a canceled workflow; Current Details contain it.
+  // Temporal stores no message for a canceled workflow, but Current Details show it.
   if (status === 'canceled') throw new CancelledFailure(result);
   throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });
 }
 
-type End = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
+type JobEnd = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
 
-/** Returns the workflow's result and sets it as search attributes. */
-function outcome(plan: JobPlan, end: End): JobOutcome {
+/** Writes the end of the job to the search attributes, and returns the result of the workflow. */
+function recordOutcome(plan: JobPlan, end: JobEnd): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },
     { key: searchAttributes.billingState, value: end.billing },

@@ -1,10 +1,10 @@
-/** Signals and cancellation of a running job. */
+/** Receives the signals and the cancellation of a running job. */
 import { CancellationScope, log, setHandler } from '@temporalio/workflow';
 import { checkNow, providerNotification } from '../jobs/contract.ts';
 
 /**
- * Registers the signal handlers. The workflow calls this function first, because the SDK then
- * delivers the signals that have already arrived.
+ * Registers the signal handlers. The workflow calls this function first, because the SDK delivers
+ * signals that have already arrived as soon as their handler is registered.
  */
 export function listenToSignals() {
   const notified = new Map<number, string>();
@@ -14,34 +14,42 @@ export function listenToSignals() {
 
   setHandler(providerNotification, ({ callIndex, operationId }) => {
     const isOther = expected.has(callIndex) && expected.get(callIndex) !== operationId;
-    if (isOther) log.warn('a notification names another operation', { callIndex, operationId });
+    if (isOther)
+      log.warn('ignored a notification that identifies another operation', {
+        callIndex,
+        operationId,
+      });
     else notified.set(callIndex, operationId);
   });
   setHandler(checkNow, () => {
     checkRequests += 1;
   });
-  // A cancel is only recorded, because after a submit the provider's outcome decides.
+  // A cancellation is only recorded, because once a call is submitted, the provider's outcome
+  // decides how the job ends.
   const canceled = CancellationScope.current().cancelRequested.catch(() => {
     cancelRequested = true;
   });
 
   return {
-    /** Resolves when a cancel of the job is requested. */
+    /** Resolves when cancellation of the job is requested. */
     canceled,
-    /** True once a cancel of the job was requested. */
+    /** True once cancellation of the job was requested. */
     get cancelRequested() {
       return cancelRequested;
     },
-    /** Number of requests to check at once. */
+    /** Number of `checkNow` signals received. */
     get checkRequests() {
       return checkRequests;
     },
-    /** Returns whether a notification of the call has not been checked yet. */
+    /**
+     * Returns whether a notification for the call has arrived that `clearNotification` has not
+     * cleared.
+     */
     isNotified: (callIndex: number): boolean => notified.has(callIndex),
-    /** Marks the notification as checked: the next one counts again. */
-    takeNotification: (callIndex: number): void => void notified.delete(callIndex),
-    /** Counts only notifications of this operation for the call from now on. */
-    expect(callIndex: number, operationId: string): void {
+    /** Clears the notification of a call, so that a later one is noticed. */
+    clearNotification: (callIndex: number): void => void notified.delete(callIndex),
+    /** From now on, ignores notifications for the call that identify another operation. */
+    expectOperation(callIndex: number, operationId: string): void {
       expected.set(callIndex, operationId);
       if (notified.get(callIndex) !== operationId) notified.delete(callIndex);
     },

@@ -1,9 +1,9 @@
 /**
- * Policies of the steps of a job (docs/decisions/0007). Activities are idempotent by their records,
- * because an attempt that timed out may still complete.
+ * Timeouts and retry policies of the steps of a job (docs/decisions/0007). Every activity first
+ * reads what earlier attempts recorded, because an attempt that timed out may still complete.
  */
 import { ActivityCancellationType, type ActivityOptions } from '@temporalio/workflow';
-import type { StepCall, Verb } from './step.ts';
+import type { CallOnRoute, StepName } from './step.ts';
 
 const backoff = {
   initialInterval: '500ms',
@@ -11,21 +11,21 @@ const backoff = {
   maximumInterval: '20s',
 } as const;
 
-/** Policy of a step, with the options of its ordinary activity. */
-interface Policy extends ActivityOptions {
-  /** Whether the first attempt is a local activity; a function decides by the call. */
-  startsLocally: boolean | ((call: StepCall) => boolean);
-  /** Task queue of the ordinary activity: that of the call's provider, or that of the workflow. */
+/** StepPolicy of a step, with the options of its ordinary activity. */
+interface StepPolicy extends ActivityOptions {
+  /** True if the first attempt is a local activity, or a function that returns this for a call. */
+  startsLocally: boolean | ((call: CallOnRoute) => boolean);
+  /** Task queue of the ordinary activity: the queue of the call's provider, or the Studio queue. */
   queue: 'provider' | 'studio';
-  /** True if no attempt starts after the job's deadline or after a cancel of the job. */
+  /** True if no attempt may start after the job's deadline or its cancellation. */
   stopsWithJob?: true;
 }
 
 /**
- * Policy of settlements: they are retried for days, and succeed within half a minute after an
- * outage.
+ * StepPolicy of settlements: they are retried for days, and succeed at most 30 seconds after an
+ * outage ends.
  */
-const settling: Policy = {
+const settlementPolicy: StepPolicy = {
   startsLocally: true,
   queue: 'studio',
   startToCloseTimeout: '20s',
@@ -33,32 +33,33 @@ const settling: Policy = {
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
-/** Policies by step; defaults of their timeouts are in steps.ts. */
-export const policies: Record<Verb, Policy> = {
+/** Policy of each step. steps.ts contains the default timeouts. */
+export const policies: Record<StepName, StepPolicy> = {
   reserve: {
     startsLocally: true,
     queue: 'studio',
     startToCloseTimeout: '20s',
-    // After half a minute, a retry by the caller is better than a longer wait.
+    // After 40 seconds it is better that the caller retries than that the caller waits longer.
     scheduleToCloseTimeout: '40s',
     retry: backoff,
   },
-  // The number of refusals is limited by the activity (`CallTask.refusalsMax`).
+  // The activity itself limits the number of refusals (`CallTask.refusalsMax`).
   submit: {
-    // A provider without notifications responds with the result, after the whole work.
+    // A provider without notifications responds only when the result is complete, which takes too
+    // long for a local activity.
     startsLocally: ({ route }) => route.notifies,
     queue: 'provider',
     stopsWithJob: true,
-    // An attempt that is sending the call when the job is canceled ends by itself.
+    // If the job is canceled while an attempt sends the call, the attempt continues until it has an
+    // outcome.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // The activity reads the record of a submit and calls no provider; it waits while that submit is
-  // in progress.
+  // Calls no provider: reads the record of the submit, and waits while the submit is in progress.
   adopt: { startsLocally: false, queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
-  // The activity fails while the provider is paused, until the workflow cancels it: failed attempts
-  // add no history events.
+  // Fails as long as the provider is paused, because failed attempts, unlike timers, add no history
+  // events.
   awaitResume: {
     startsLocally: false,
     queue: 'studio',
@@ -73,8 +74,9 @@ export const policies: Record<Verb, Policy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  // 45 seconds for the result, two minutes to read each output, and the time to convert them. A
-  // result has priority over the checks and submits that wait on the provider's queue.
+  // Allows 45 seconds to read the result, two minutes to read each output, and time to convert the
+  // outputs. The priority places results ahead of waiting checks and submits on the provider's task
+  // queue.
   store: {
     startsLocally: ({ call }) => call.output.medium !== 'video',
     queue: 'provider',
@@ -98,7 +100,7 @@ export const policies: Record<Verb, Policy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumInterval: '30s' },
   },
-  charge: settling,
-  release: settling,
-  markVerifying: settling,
+  charge: settlementPolicy,
+  release: settlementPolicy,
+  markVerifying: settlementPolicy,
 };

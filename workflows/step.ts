@@ -1,9 +1,9 @@
-/** One step of a job, such as `submit`. */
+/** Steps of a job, such as `submit`. */
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
-import { callPrefix } from './row-texts.ts';
+import { callPrefix } from './display-texts.ts';
 
-/** Steps of a job; each is a row of its timeline. */
-export type Verb =
+/** Name of a step, which is the name of the activity that executes it. */
+export type StepName =
   | 'reserve'
   | 'submit'
   | 'adopt'
@@ -16,24 +16,27 @@ export type Verb =
   | 'release'
   | 'markVerifying';
 
-/** Call of a step, by one of its routes. */
-export interface StepCall {
+/** A call and the route that is currently tried. */
+export interface CallOnRoute {
   call: PlannedCall;
   route: CallRoute;
 }
 
-/** One step. */
+/** One execution of an activity of the job. */
 export interface Step {
-  verb: Verb;
-  /** Text of the step's row in the Temporal UI. */
+  name: StepName;
+  /** Summary that the Temporal UI shows for the activity. */
   summary: string;
-  /** Call of the step; absent for a step of the whole job. */
-  of?: StepCall;
+  /** Call that the step belongs to; absent if the step belongs to the whole job. */
+  target?: CallOnRoute;
 }
 
-/** Makes a step of a call with the text of its row: `call 2 of 4 · fal nano-banana`. */
-export function stepOf({ plan, call, route }: StepCall & { plan: JobPlan }, verb: Verb): Step {
+/** Creates a step of a call, with a summary such as `call 2 of 4 · fal nano-banana`. */
+export function callStep(
+  { plan, call, route }: CallOnRoute & { plan: JobPlan },
+  name: StepName,
+): Step {
   const subject = plan.model ?? route.providerEndpoint;
   const summary = `${callPrefix({ plan, call })}${route.provider} ${subject}`;
-  return { verb, summary, of: { call, route } };
+  return { name, summary, target: { call, route } };
 }

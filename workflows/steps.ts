@@ -1,6 +1,6 @@
 /**
- * Rule for each step of a job (docs/decisions/0007): its first attempt is a local activity of at
- * most three seconds. If that attempt does not end in time, the step continues as an ordinary
+ * Runs the steps of a job (docs/decisions/0007). The first attempt of most steps is a local
+ * activity of at most three seconds. If it fails or times out, the step continues as an ordinary
  * activity of the same name, whose attempts operators can see, pause and reset.
  */
 import {
@@ -13,32 +13,35 @@ import type { Activities } from '../activities/index.ts';
 import { failureOf } from './failures.ts';
 import type { RunningJob } from './running-job.ts';
 import { policies } from './step-policies.ts';
-import type { Step, Verb } from './step.ts';
+import type { Step, StepName } from './step.ts';
 
-type JobActivities = Pick<Activities, Verb>;
+type JobActivities = Pick<Activities, StepName>;
 
 /**
- * Limit of a first attempt. Most steps end sooner, and no step runs longer than this without a row
- * that shows it.
+ * Time limit of a first attempt. Most steps take less time; a step that takes longer becomes
+ * visible in the timeline.
  */
 const firstAttemptMaxMs = 3000;
-/** Time to store a result that a submit returned, and to record the submit, in milliseconds. */
+/**
+ * Time allowed, after the provider has responded to a submit, to store the result and record the
+ * submit.
+ */
 const afterSubmitMs = 300_000;
 
-/** Function that calls the activity of a step with its input. */
+/** Calls the activity of a step with its input. */
 type Attempt<Outcome> = (activities: JobActivities) => Promise<Outcome>;
 
 /**
- * Runs a step. If the first attempt of `submit` times out, the step fails, because the call may
+ * Runs a step. If the first attempt of `submit` times out, it is not retried, because the call may
  * have been sent.
- * @throws the failure of the last attempt (`failureOf`)
+ * @throws the error of the last attempt, which `failureOf` reads
  */
 export async function run<Outcome>(
   job: RunningJob,
   step: Step,
   attempt: Attempt<Outcome>,
 ): Promise<Outcome> {
-  if (isFirstLocal(job, step)) {
+  if (startsAsLocalActivity(job, step)) {
     const activities = proxyLocalActivities<JobActivities>({
       scheduleToCloseTimeout: firstAttemptMaxMs,
       retry: { maximumAttempts: 1 },
@@ -47,15 +50,15 @@ export async function run<Outcome>(
     try {
       return await attempt(activities);
     } catch (error) {
-      await beforeRetry(job, step, error);
+      await waitBeforeRetry(job, step, error);
     }
   }
   return runAsActivity(job, step, attempt);
 }
 
 /**
- * Runs a step as an ordinary activity from its first attempt.
- * @throws the failure of the last attempt (`failureOf`)
+ * Runs a step as an ordinary activity, without a local first attempt.
+ * @throws the error of the last attempt, which `failureOf` reads
  */
 export function runAsActivity<Outcome>(
   job: RunningJob,
@@ -63,14 +66,14 @@ export function runAsActivity<Outcome>(
   attempt: Attempt<Outcome>,
 ): Promise<Outcome> {
   const { plan, signals } = job;
-  const { verb, summary, of } = step;
-  const { startsLocally: _, queue, stopsWithJob, priority, ...options } = policies[verb];
+  const { name, summary, target } = step;
+  const { startsLocally: _, queue, stopsWithJob, priority, ...options } = policies[name];
   const activities = proxyActivities<JobActivities>({
-    // Timeouts of steps whose policy has none.
+    // Default timeouts, which the options of the policy override.
     scheduleToCloseTimeout: attemptsMaxMs(job, step),
-    ...(of && { startToCloseTimeout: of.route.submitTimeoutMs + afterSubmitMs }),
+    ...(target && { startToCloseTimeout: target.route.submitTimeoutMs + afterSubmitMs }),
     ...options,
-    ...(of && queue === 'provider' && { taskQueue: of.route.taskQueue }),
+    ...(target && queue === 'provider' && { taskQueue: target.route.taskQueue }),
     priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
     summary,
   });
@@ -81,33 +84,35 @@ export function runAsActivity<Outcome>(
 }
 
 /** Returns whether the first attempt of a step is a local activity. */
-function isFirstLocal({ plan }: RunningJob, { verb, of }: Step): boolean {
-  // In a replay, results of parallel local activities can be grouped differently than in the
-  // original run.
-  if (of && plan.calls.length > 1) return false;
-  const { startsLocally } = policies[verb];
+function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): boolean {
+  // A replay may group the results of parallel local activities differently from the original run.
+  if (target && plan.calls.length > 1) return false;
+  const { startsLocally } = policies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;
-  return of !== undefined && startsLocally(of);
+  return target !== undefined && startsLocally(target);
 }
 
-/** Returns the time that all attempts of a step may take, in milliseconds from now. */
-function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { verb }: Step): number {
-  return policies[verb].stopsWithJob
+/** Returns how long all attempts of a step together may take from now, in milliseconds. */
+function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
+  return policies[name].stopsWithJob
     ? Math.max(1, deadlineAtMs - Date.now())
     : plan.deadlineMs + plan.outcomeWaitMs;
 }
 
-/** Returns if a step may continue after a failed first attempt; otherwise throws the failure. */
-async function beforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
+/**
+ * Waits until a step may be retried after its first attempt failed. Rethrows the error if it may
+ * not.
+ */
+async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
   const { signals, progress } = job;
   const failure = failureOf(error);
   const { type, isFinal, retryAfterMs } = failure;
   if (isFinal) throw error;
   if (type !== 'PROVIDER_BUSY') progress.failed(step, failure);
-  if (type === null && step.verb === 'submit') throw error;
+  if (type === null && step.name === 'submit') throw error;
   if (retryAfterMs === null) return;
-  // As for ordinary activities in Temporal: if the retry delay ends too late, the step fails.
+  // As with ordinary activities in Temporal, a retry delay that ends too late fails the step.
   if (retryAfterMs > attemptsMaxMs(job, step)) throw error;
-  const summary = 'Retry-After of the provider';
+  const summary = 'wait requested by the provider (Retry-After)';
   if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
 }

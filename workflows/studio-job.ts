@@ -1,8 +1,8 @@
 /**
- * Workflow of every Studio job: reserve → call(s) → charge or release. The charge is outside the
- * `try`, the release inside the `catch`. Both run also after a cancel, and both are idempotent by
- * job id. A cancel does not interrupt a step that is being executed: the workflow reads it between
- * steps.
+ * Workflow of every Studio job: reserve → call(s) → charge or release. The release is inside the
+ * `catch`; the charge is after it, so that a failed charge never releases a delivered job. Both
+ * also run after a cancellation, and repeating either has no effect. Cancellation never interrupts
+ * a running step: the workflow checks for it between steps.
  */
 import { CancellationScope } from '@temporalio/workflow';
 import type { JobOutcome } from '../jobs/contract.ts';
@@ -10,17 +10,20 @@ import { planVersion, type CallOutputs, type JobPlan } from '../jobs/job-plan.ts
 import { failed } from './failures.ts';
 import { runCalls } from './job-calls.ts';
 import { reportProgress } from './progress.ts';
-import { creditsOf } from './row-texts.ts';
+import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
-import { charge, endSettled, refuse, release } from './settlement.ts';
+import { charge, endSettled, endRefused, release } from './settlement.ts';
 import { listenToSignals } from './signals.ts';
 import { run } from './steps.ts';
 import { createStartReport } from './webhook-start.ts';
 
-/** Runs a Studio job until it is settled. Fails with the error code that the caller receives. */
+/**
+ * Runs a Studio job until it is settled. If the job fails, the workflow fails with the error code
+ * that the caller receives.
+ */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
   const signals = listenToSignals();
-  refuseOtherPlan(plan);
+  throwIfUnsupportedPlan(plan);
   const job: RunningJob = {
     plan,
     signals,
@@ -34,26 +37,30 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
 }
 
 /**
- * A plan of a later version fails the workflow task, which a newer worker then runs. An invalid
- * plan fails the workflow.
+ * Rejects a plan that this worker cannot run. A plan of another version fails only the workflow
+ * task, so that a worker that knows the version can continue. An input that is not a plan fails the
+ * workflow.
  */
-function refuseOtherPlan(plan: Partial<JobPlan> | undefined): void {
+function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
   if (plan?.planVersion === planVersion) return;
-  if (plan?.planVersion === undefined) throw failed('UNKNOWN_PLAN', 'the input is no job plan');
-  throw new Error(`this worker knows plans of version ${planVersion}, not ${plan.planVersion}`);
+  if (plan?.planVersion === undefined) throw failed('UNKNOWN_PLAN', 'the input is not a job plan');
+  throw new Error(
+    `the plan has version ${plan.planVersion}; this worker only runs version ${planVersion}`,
+  );
 }
 
 async function runJob(job: RunningJob): Promise<JobOutcome> {
   const { plan, progress } = job;
-  const credits = creditsOf(plan.priceMicro);
+  const credits = formatCredits(plan.priceMicro);
   let outputs: CallOutputs[];
   try {
     progress.job(`reserving ${credits}`);
-    const reserved = await run(job, { verb: 'reserve', summary: credits }, (activities) =>
+    const reserved = await run(job, { name: 'reserve', summary: credits }, (activities) =>
       activities.reserve(plan),
     );
-    if (reserved.verdict !== 'reserved') return refuse(job, reserved.verdict);
-    // A workflow that was reset after its settlement reserves again: nothing may be sent for it.
+    if (reserved.verdict !== 'reserved') return endRefused(job, reserved.verdict);
+    // A workflow that was reset after its settlement runs `reserve` again. The job is already
+    // settled, so no call may be sent.
     if (reserved.settledBefore) return await endSettled(job, reserved.settledBefore);
     for (const provider of reserved.paused) job.paused.add(provider);
     outputs = await assemble(job, await runCalls(job));
@@ -64,8 +71,8 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 }
 
 /**
- * Joins the artifacts of the calls if the plan requests it; the joined artifact is an additional
- * output.
+ * If the plan requires it, joins the artifacts of all calls and adds the joined artifact to the
+ * outputs.
  */
 async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
   const { jobId, organizationId, calls, assembly: kind } = job.plan;
@@ -74,7 +81,7 @@ async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOu
   const parts = outputs.flatMap((call) => call.artifacts);
   const task = { jobId, organizationId, kind, callIndex: calls.length, parts };
   const summary = `${parts.length} parts`;
-  const assembled = await run(job, { verb: 'assemble', summary }, (activities) =>
+  const assembled = await run(job, { name: 'assemble', summary }, (activities) =>
     activities.assemble(task),
   );
   return [...outputs, assembled];

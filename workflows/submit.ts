@@ -1,7 +1,7 @@
 /**
- * Submit of a call by one route. A call is sent again only if the provider certainly did not accept
- * it; if the outcome of a submit is unknown, a notification that names the call decides (design
- * §3.6).
+ * Submits a call on one route. A call is sent again only if the provider certainly did not accept
+ * it. If the outcome of a submit is unknown, the workflow waits for a provider notification that
+ * identifies the call (design §3.6).
  */
 import { condition, upsertSearchAttributes } from '@temporalio/workflow';
 import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';
@@ -9,12 +9,15 @@ import type { SubmitOutcome } from '../activities/submit.ts';
 import { searchAttributes } from '../jobs/contract.ts';
 import { failed, failureOf } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
-import { callPrefix } from './row-texts.ts';
-import { refuseIfOver, type RunningCall } from './running-job.ts';
-import { stepOf } from './step.ts';
+import { callPrefix } from './display-texts.ts';
+import { throwIfOver, type RunningCall } from './running-job.ts';
+import { callStep } from './step.ts';
 import { run, runAsActivity } from './steps.ts';
 
-/** Submits the call. If its outcome is unknown, waits for a notification that names it. */
+/**
+ * Submits the call. If the outcome is unknown, waits for a provider notification that identifies
+ * the call.
+ */
 export async function submit(
   running: RunningCall,
 ): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
@@ -27,7 +30,7 @@ export async function submit(
   } catch (error) {
     const { type, message } = failureOf(error);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
-    // A timeout leaves the outcome unknown, as a broken connection does.
+    // Like a broken connection, a timeout leaves the outcome unknown.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
@@ -39,14 +42,15 @@ export async function submit(
 }
 
 /**
- * Sends the call. After a timeout or a cancel the submit may still be in progress, so its outcome
- * is read; only a call that was certainly not accepted is sent again.
+ * Sends the call. After a timeout or a cancellation the submit may still be in progress, so the
+ * recorded outcome is read before anything else. The call is sent again, once, only if it was
+ * certainly not accepted.
  */
 async function send(running: RunningCall): Promise<SubmitOutcome> {
-  const step = stepOf(running, 'submit');
-  for (const start of [run, runAsActivity]) {
+  const step = callStep(running, 'submit');
+  for (const runAttempts of [run, runAsActivity]) {
     try {
-      return await start(running, step, (activities) => activities.submit(running.task));
+      return await runAttempts(running, step, (activities) => activities.submit(running.task));
     } catch (error) {
       const failure = failureOf(error);
       if (failure.isFinal) running.progress.failed(step, failure);
@@ -54,14 +58,14 @@ async function send(running: RunningCall): Promise<SubmitOutcome> {
     }
     const adopted = await adopt(running);
     if (adopted.kind !== 'not_sent') return adopted;
-    refuseIfOver(running);
+    throwIfOver(running);
   }
   throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
 }
 
-/** Reads the outcome of an earlier submit of the call. */
+/** Reads the recorded outcome of the call's submit. */
 async function adopt(running: RunningCall): Promise<AdoptOutcome> {
-  const step = stepOf(running, 'adopt');
+  const step = callStep(running, 'adopt');
   try {
     return await run(running, step, (activities) => activities.adopt(running.task));
   } catch (error) {
@@ -70,10 +74,10 @@ async function adopt(running: RunningCall): Promise<AdoptOutcome> {
   }
 }
 
-/** Waits for a notification that names the operation of a submit without a response. */
+/** Waits for a notification that contains the operation id of a submit without a response. */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
-  progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');
+  progress.call(call.index, 'the outcome is unknown: waiting for a notification of the provider');
   if (signals.isNotified(call.index)) return;
   await markVerifying(running);
   const isNotified = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
@@ -85,8 +89,8 @@ async function awaitNotification(running: RunningCall): Promise<void> {
 }
 
 /**
- * Shows the provider request id of an accepted call, and its provider if that is not the first
- * choice.
+ * Shows the provider request id of an accepted call in the progress and the search attributes; also
+ * its provider, if that is not the first route's.
  */
 function showAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
   const { call, route, progress, providerRequestIds } = running;

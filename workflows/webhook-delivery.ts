@@ -1,15 +1,15 @@
 /**
- * Delivers a webhook to a caller by one activity, which Temporal retries until the receiver has
- * accepted it. The failures of the activity carry the retry delays, so the workflow reads no
- * configuration.
+ * Delivers a webhook to a caller with one activity, which Temporal retries until the receiver
+ * accepts the webhook. The failures of the activity contain the retry delays, so the workflow needs
+ * no configuration.
  */
 import { CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
 import type { WebhookDelivery } from '../jobs/contract.ts';
 
 /**
- * Delivers one webhook. Fails if the webhook was not delivered; a cancel of the workflow stops the
- * delivery.
+ * Delivers one webhook. Fails if the webhook could not be delivered. Canceling the workflow stops
+ * the delivery.
  */
 export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> {
   const { subjectId, organizationId, taskQueue } = delivery;
@@ -18,10 +18,10 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> 
   >({
     taskQueue,
     startToCloseTimeout: '90s',
-    // Limit longer than all retry delays together. The sweeper restarts a delivery that ends
-    // without a verdict.
+    // Longer than the sum of all retry delays. If this limit ends a delivery, the sweeper starts
+    // the delivery again.
     scheduleToCloseTimeout: '7 days',
-    // Retry policy for failures of the gateway itself; a failure of the receiver carries its own
+    // Applies to failures of the gateway itself. A failure of the receiver contains its own retry
     // delay.
     retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1 minute' },
     priority: { fairnessKey: organizationId },

@@ -1,7 +1,7 @@
 /** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
 import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
-import { chargeMicroOf } from '../../jobs/charge-rule.ts';
+import { calculateChargeMicro } from '../../jobs/charge-rule.ts';
 import type { JobPlan, OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 
 const film: StoredArtifact = {
@@ -71,7 +71,7 @@ describe('unitDiscountMicro', () => {
   });
 });
 
-describe('chargeMicroOf', () => {
+describe('calculateChargeMicro', () => {
   const calls = [0, 1].map((index) => ({
     index,
     quantity: 2,
@@ -94,6 +94,6 @@ describe('chargeMicroOf', () => {
       error: null,
       ...output,
     }));
-    expect(chargeMicroOf(plan, outputs)).toBe(expected);
+    expect(calculateChargeMicro(plan, outputs)).toBe(expected);
   });
 });

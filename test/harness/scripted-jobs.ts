@@ -96,7 +96,7 @@ export interface ScriptedJobs {
 
 /** Phrases about current or future steps, which an ended job must not show. */
 const unfinished =
-  /next check|submitting|waiting|works on it|reserving|assembling|charging|releasing|canceling/;
+  /next check|submitting|waiting|is working on it|reserving|assembling|charging|releasing|cancellation/;
 const balance = { posted: 0, reserved: 0, available: 0 };
 
 /** Returns an artifact of a call. */

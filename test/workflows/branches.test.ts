@@ -129,7 +129,7 @@ describeJobs('a step', () => {
     const job = await scripted.start({ submit, adopt });
     await job.called('adopt');
     expect(await progressOf(job)).toMatchObject({
-      calls: [{ phase: expect.stringMatching(/submitting to fal|fal works on it/) }],
+      calls: [{ phase: expect.stringMatching(/submitting to fal|fal is working on it/) }],
     });
     const end = await job.end();
     expect(end.steps).toEqual(['reserve', 'submit', 'adopt on studio', 'check', 'store', 'charge']);
@@ -224,7 +224,10 @@ describeJobs('a cancellation', () => {
     expect(job.inputsOf('release')).toEqual([
       expect.objectContaining({
         status: 'canceled',
-        error: { code: 'CANCELED', message: 'canceled before a provider accepted it' },
+        error: {
+          code: 'CANCELED',
+          message: 'the job was canceled before a provider accepted the call',
+        },
       }),
     ]);
   });
@@ -705,7 +708,7 @@ describeJobs('a provider notification', () => {
     await sleep(300);
     expect(job.inputsOf('store')).toEqual([]);
     expect((await progressOf(job)).calls[0]?.phase).toMatch(
-      /^fal works on it, next check at \d\d:\d\d:\d\d UTC$/,
+      /^fal is working on it, next check at \d\d:\d\d:\d\d UTC$/,
     );
     await job.notify('fal-0');
     expect((await job.end()).outcome?.status).toBe('completed');
@@ -912,7 +915,7 @@ describeJobs('a job', () => {
         return events?.find((event) => event.workflowTaskFailedEventAttributes)
           ?.workflowTaskFailedEventAttributes?.failure?.message;
       })
-      .toBe('this worker knows plans of version 1, not 2');
+      .toBe('the plan has version 2; this worker only runs version 1');
     expect((await job.handle.describe()).status.name).toBe('RUNNING');
     expect(job.calls).toEqual([]);
     await job.handle.terminate();

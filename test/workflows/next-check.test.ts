@@ -1,8 +1,13 @@
 import { assert as check, boolean, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { next, waitOf, type Action, type Waiting } from '../../workflows/next-check.ts';
+import {
+  decideNext,
+  nextWaitMs,
+  type NextAction,
+  type WaitState,
+} from '../../workflows/next-check.ts';
 
-const fresh: Waiting = {
+const fresh: WaitState = {
   deadlineAtMs: 600_000,
   outcomeWaitMs: 300_000,
   waitMs: 24_000,
@@ -13,7 +18,7 @@ const canceled = { ...fresh, cancelSent: true, waitMs: 1000 };
 const overdue = { ...canceled, overdue: true };
 
 describe('a check that found the call pending', () => {
-  it.each<[string, Waiting, number, boolean, Action[], Partial<Waiting>]>([
+  it.each<[string, WaitState, number, boolean, NextAction[], Partial<WaitState>]>([
     ['waits twice as long for the next check', fresh, 24_000, false, [], { waitMs: 48_000 }],
     [
       'sends a requested cancel',
@@ -59,7 +64,7 @@ describe('a check that found the call pending', () => {
     ['waits for the outcome after the deadline', overdue, 899_999, false, [], { waitMs: 2000 }],
     ['gives up when the outcome is not known in time', overdue, 900_000, false, ['give_up'], {}],
   ])('%s', (_case, waiting, nowMs, cancelRequested, actions, changes) => {
-    const followed = next(waiting, { nowMs, cancelRequested });
+    const followed = decideNext(waiting, { nowMs, cancelRequested });
     expect(followed).toEqual({ waiting: { ...waiting, ...changes }, actions });
   });
 });
@@ -72,21 +77,21 @@ describe('the wait before the next check', () => {
     [overdue, 600_000, 1000],
     [{ ...overdue, waitMs: 30_000 }, 890_000, 10_000],
   ])('%o at %i: %i ms', (waiting, nowMs, waitMs) => {
-    expect(waitOf(waiting, nowMs)).toBe(waitMs);
+    expect(nextWaitMs(waiting, nowMs)).toBe(waitMs);
   });
 });
 
 it('a provider that never responds is checked a few times, canceled once and verified once', () => {
   check(
     property(integer({ min: 50, max: 3_600_000 }), boolean(), (waitMs, asked) => {
-      let waiting: Waiting = { ...fresh, waitMs };
-      const done: Action[] = [];
+      let waiting: WaitState = { ...fresh, waitMs };
+      const done: NextAction[] = [];
       let nowMs = 0;
       let checks = 0;
       while (!done.includes('give_up')) {
-        nowMs += waitOf(waiting, nowMs);
+        nowMs += nextWaitMs(waiting, nowMs);
         checks += 1;
-        const followed = next(waiting, { nowMs, cancelRequested: asked });
+        const followed = decideNext(waiting, { nowMs, cancelRequested: asked });
         ({ waiting } = followed);
         done.push(...followed.actions);
       }

@@ -1,14 +1,17 @@
-/** Texts of rows in the Temporal UI. */
+/** Texts that operators see in the timeline of the Temporal UI and in the progress of a job. */
 import { creditsFromMicro } from '../domain/credits.ts';
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 
-/** Returns the prefix that names the call in a row; empty if the job has one call. */
+/**
+ * Returns the prefix that identifies a call, such as `call 2 of 4 · `; empty if the job has only
+ * one call.
+ */
 export function callPrefix({ plan, call }: { plan: JobPlan; call: PlannedCall }): string {
   return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }
 
-/** Returns the text that names a call's request at its provider: `fal 2f370a9e…`. */
-export function requestText(
+/** Returns a label for a call's request at its provider, such as `fal 2f370a9e…`. */
+export function requestLabel(
   running: { plan: JobPlan; call: PlannedCall; route: CallRoute },
   providerRequestId: string,
 ): string {
@@ -17,11 +20,11 @@ export function requestText(
 }
 
 /** Formats micro-credits for operators. */
-export function creditsOf(amountMicro: number): string {
+export function formatCredits(amountMicro: number): string {
   return `${creditsFromMicro(amountMicro)} credits`;
 }
 
-/** Formats a time in UTC, to the second. */
-export function clock(timeMs: number): string {
+/** Formats a Unix time in milliseconds as `14:05:09 UTC`. */
+export function formatTimeUtc(timeMs: number): string {
   return `${new Date(timeMs).toISOString().slice(11, 19)} UTC`;
 }
