@@ -1,20 +1,23 @@
 /**
- * Failures of activities, with types that the workflow handles. A `Retry-After` of the provider
- * becomes the next retry delay.
+ * Converts errors to the failures that activities throw, with types that the workflow handles. A
+ * `Retry-After` of the provider becomes the delay before the next attempt.
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import { StorageFailure } from '../storage/storage-failure.ts';
 
-interface FailureRow {
-  /** `ApplicationFailure.type`: a code of the error table, or a type that only retries use. */
+interface FailureType {
+  /**
+   * `ApplicationFailure.type`: a code from the error table, or a type that only the workflow
+   * handles.
+   */
   type: string;
   nonRetryable: boolean;
-  /** True if the caller caused the failure, which then raises no alert. */
+  /** True if the failure is expected, so that it must not raise an alert. */
   benign: boolean;
 }
 
-const rows: Record<FailureKind, FailureRow> = {
+const failureTypes: Record<FailureKind, FailureType> = {
   rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
   content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
   not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
@@ -27,16 +30,19 @@ const rows: Record<FailureKind, FailureRow> = {
 };
 
 /**
- * Makes the failure of a call whose job was settled, by the sweeper or by an earlier run of its
- * workflow.
+ * Creates the failure of a call whose job is already settled, by the sweeper or by an earlier run
+ * of its workflow.
  */
-export function jobSettledBefore(): ApplicationFailure {
-  return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
+export function alreadySettledFailure(): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(
+    'the call was not sent: the job is already settled',
+    'JOB_LOST',
+  );
 }
 
 /**
- * Converts an error to the failure that the activity throws; unknown errors are returned unchanged,
- * and Temporal retries them. With `lastRefusal`, another refusal of the provider is final.
+ * Converts an error to the failure that the activity throws. Unknown errors are returned unchanged,
+ * and Temporal retries them. If `lastRefusal` is true, a refusal of the provider is not retried.
  */
 export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
   if (error instanceof StorageFailure) {
@@ -47,15 +53,15 @@ export function toApplicationFailure(error: unknown, lastRefusal: boolean): unkn
     });
   }
   if (!(error instanceof ProviderFailure)) return error;
-  const row = rows[error.kind];
+  const row = failureTypes[error.kind];
   return ApplicationFailure.create({
     message: error.message,
     type: row.type,
     nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
     ...(error.retryAfterMs !== undefined && {
       nextRetryDelay: error.retryAfterMs,
-      // Delay for a workflow that retries by itself, because a failure does not carry
-      // `nextRetryDelay` back.
+      // The workflow, which retries a first attempt itself, reads the delay here, because it cannot
+      // read `nextRetryDelay`.
       details: [{ retryAfterMs: error.retryAfterMs }],
     }),
     ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),

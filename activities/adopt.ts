@@ -5,39 +5,48 @@ import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
 import type { BeginVerdict } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
-import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
+import { callIdsOf, operationsOf, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Call that a provider has accepted: the queued operation, or the outputs of an immediate result.
+ * Outcome of a call that a provider has accepted: the queued operation, or the stored outputs if
+ * the provider responded with the result.
  */
 export type AcceptedOutcome =
   | { kind: 'operation'; operation: ProviderOperation }
   | { kind: 'outputs'; outputs: CallOutputs; providerRequestId: string | null };
 
 /**
- * Outcome of an earlier submit; `not_sent`: no provider has accepted the call, so it may be sent.
+ * Outcome of an earlier submit. `not_sent` means that no provider has accepted the call, so it is
+ * safe to send it.
  */
 export type AdoptOutcome = AcceptedOutcome | { kind: 'not_sent' };
 
-/** Time without an update of the record after which the sending attempt counts as crashed. */
+/**
+ * How long the record may go without an update before the attempt that sends the call is presumed
+ * crashed.
+ */
 const silenceMaxMs = 15_000;
-/** Time between two reads of the record, in milliseconds. */
+/** Interval between reads of the record. */
 const recordPollMs = 500;
 
 /**
- * Reads the outcome of an earlier submit of a call; waits while that submit is in progress.
+ * Reads the outcome of an earlier submit of a call. Waits while that submit is in progress.
  * @throws ProviderFailure `unknown` if the call may have been sent and its outcome is unknown
  */
 export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
-  const found = await decided(() => deps.records.find(callOf(task)));
+  const found = await waitUntilDecided(() => deps.records.find(callIdsOf(task)));
   if (found === null || found.verdict === 'refused' || found.verdict === 'waiting') {
     return { kind: 'not_sent' };
   }
-  return recorded(deps, task, found);
+  return outcomeFromRecord(deps, task, found);
 }
 
-/** Returns the outcome that the record of a submit contains. @throws ProviderFailure `unknown` */
-export async function recorded(
+/**
+ * Returns the outcome in the record of a submit. If only a notification identifies the operation,
+ * records the call as accepted.
+ * @throws ProviderFailure `unknown` if the record contains no outcome
+ */
+export async function outcomeFromRecord(
   deps: ProviderCallDeps,
   task: CallTask,
   found: BeginVerdict | null,
@@ -47,20 +56,20 @@ export async function recorded(
     const { outputs, providerRequestId } = found;
     return { kind: 'outputs', outputs, providerRequestId };
   }
-  const isNamed = found?.verdict === 'begun' || found?.verdict === 'unknown';
-  if (!isNamed || found.notifiedId === null) {
-    throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
+  const mayBeNotified = found?.verdict === 'begun' || found?.verdict === 'unknown';
+  if (!mayBeNotified || found.notifiedId === null) {
+    throw new ProviderFailure('unknown', 'an earlier attempt may have sent the call');
   }
-  const operation = queueOf(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
-  await deps.records.accepted({ ...callOf(task), operation });
+  const operation = operationsOf(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
+  await deps.records.markAccepted({ ...callIdsOf(task), operation });
   return { kind: 'operation', operation };
 }
 
 /**
- * Reads the record of a call repeatedly, until no other attempt is sending the call, or the sending
- * attempt has not updated the record for `silenceMaxMs`.
+ * Polls the record of a call until no other attempt is sending the call, or the attempt that sends
+ * it has not updated the record for `silenceMaxMs`.
  */
-export async function decided(
+export async function waitUntilDecided(
   read: () => Promise<BeginVerdict | null>,
 ): Promise<BeginVerdict | null> {
   let touchedAtMs = 0;
@@ -68,8 +77,8 @@ export async function decided(
   for (;;) {
     const found = await read();
     if (found?.verdict !== 'begun' || found.notifiedId !== null) return found;
-    // The time is measured by this process's clock, because the sending attempt cannot update the
-    // record while the database is unavailable.
+    // Only successful reads count, measured with this process's clock: while the database is
+    // unavailable, the attempt that sends the call cannot update the record.
     if (found.touchedAtMs !== touchedAtMs) seenAtMs = performance.now();
     ({ touchedAtMs } = found);
     if (performance.now() - seenAtMs > silenceMaxMs) return found;

@@ -34,10 +34,7 @@ interface AssemblyDeps {
   storage: Storage;
 }
 
-/**
- * Joins the artifacts. A repeated execution returns the same artifact, because the object that was
- * stored first is never replaced.
- */
+/** Joins the artifacts. Safe to retry: an artifact that is already stored is never replaced. */
 export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<CallOutputs> {
   const { cancellationSignal } = Context.current();
   const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
@@ -47,30 +44,32 @@ export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<
 
 /**
  * Joins MP3 files with the same sampling rate and channels, frame by frame.
- * @throws StorageFailure (retryable), ProviderFailure `failed` when the parts cannot be joined
+ * @throws StorageFailure, retryable, if a part cannot be read or the result cannot be stored;
+ * ProviderFailure `failed` if the parts are not MP3 files of one format
  */
 async function concatAudio(
   { storage, artifacts }: AssemblyDeps,
   task: AssemblyTask,
   signal: AbortSignal,
 ): Promise<StoredArtifact> {
-  let unusable: NotMp3Error | undefined;
-  async function* joined(): AsyncGenerator<Uint8Array> {
+  let notMp3: NotMp3Error | undefined;
+  async function* joinFrames(): AsyncGenerator<Uint8Array> {
     let first: string | undefined;
     try {
       for (const { storageKey } of task.parts) {
-        if ((await storage.size(storageKey)) === null) throw new Error('a part is gone');
+        if ((await storage.size(storageKey)) === null)
+          throw new Error('a part is missing from storage');
         yield* framesOf(mediaSource(storedSource(storage, storageKey)), (format) => {
           first ??= format;
           if (format !== first) throw new NotMp3Error('the parts have different formats');
         });
       }
     } catch (error) {
-      if (error instanceof NotMp3Error) unusable = error;
+      if (error instanceof NotMp3Error) notMp3 = error;
       throw error;
     }
   }
-  const stream = Readable.from(joined(), { objectMode: false });
+  const stream = Readable.from(joinFrames(), { objectMode: false });
   const { organizationId, jobId, callIndex } = task;
   try {
     return await artifacts.store(
@@ -82,13 +81,13 @@ async function concatAudio(
       },
     );
   } catch (cause) {
-    if (unusable) throw new ProviderFailure('failed', unusable.message, { cause });
-    // The failure is retryable because stored parts, unlike a provider's bytes, can be read again.
+    if (notMp3) throw new ProviderFailure('failed', notMp3.message, { cause });
+    // Retryable, because stored parts, unlike the response of a provider, can be read again.
     throw new StorageFailure('the parts could not be joined', { retryable: true, cause });
   }
 }
 
-/** Error of a stream that is not MPEG audio. */
+/** Error for a part that is not an MP3 file, or has another format than the first part. */
 export class NotMp3Error extends Error {
   override readonly name = 'NotMp3Error';
 }
@@ -97,7 +96,7 @@ export class NotMp3Error extends Error {
  * Yields the frames of one MP3 file, without its tags and its Xing or Info frame, which describe
  * only that file. `onFormat` receives the sampling rate and channels before the first frame: they
  * must be the same in all joined files.
- * @throws NotMp3Error, and errors of the source
+ * @throws NotMp3Error, or an error from the source
  */
 export async function* framesOf(
   source: Source,
@@ -106,13 +105,13 @@ export async function* framesOf(
   const input = new Input({ source, formats: [MP3] });
   try {
     const track = await input.getPrimaryAudioTrack();
-    if (!track) throw new NotMp3Error('there is no MPEG audio in a part');
+    if (!track) throw new NotMp3Error('a part contains no MPEG audio');
     // The sampling rate also identifies the MPEG version.
     onFormat(`${track.sampleRate} Hz, ${track.numberOfChannels} channel(s)`);
     for await (const { data } of new EncodedPacketSink(track).packets()) yield data;
   } catch (error) {
     if (!(error instanceof UnsupportedInputFormatError)) throw error;
-    throw new NotMp3Error('there is no MPEG audio in a part', { cause: error });
+    throw new NotMp3Error('a part contains no MPEG audio', { cause: error });
   } finally {
     input.dispose();
   }

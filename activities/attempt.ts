@@ -1,4 +1,4 @@
-/** One attempt of an activity: it takes a slot of the provider and sends heartbeats. */
+/** Runs one attempt of an activity: occupies a slot of the provider and sends heartbeats. */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -7,18 +7,19 @@ import { toApplicationFailure } from './activity-failures.ts';
 const heartbeatIntervalMs = 4000;
 
 /**
- * Runs one attempt in a slot of its provider; `slots` counts the free slots in this process. The
- * provider's task queue never dispatches more attempts than there are slots. A local activity
- * without a free slot fails as `PROVIDER_BUSY`, because the queue is fair between organizations.
+ * Runs one attempt in a slot of its provider. `freeSlots` has the number of free slots in this
+ * process, by provider. The worker of the provider's task queue never runs more attempts than there
+ * are slots. A local activity that finds no free slot fails with `PROVIDER_BUSY` instead of waiting
+ * here, because only the task queue shares the slots fairly between organizations.
  * @throws ApplicationFailure
  */
 export async function attemptInSlot<Outcome>(
-  slots: Map<string, number>,
+  freeSlots: Map<string, number>,
   { route: { provider, submitTimeoutMs }, refusalsMax }: CallTask,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
   const { activityType, isLocal } = Context.current().info;
-  const free = (): number => slots.get(provider) ?? 0;
+  const free = (): number => freeSlots.get(provider) ?? 0;
   if (isLocal && free() <= 0) {
     throw ApplicationFailure.create({
       message: 'nothing was sent: all slots of the provider in this process are in use',
@@ -26,25 +27,25 @@ export async function attemptInSlot<Outcome>(
       category: ApplicationFailureCategory.BENIGN,
     });
   }
-  slots.set(provider, free() - 1);
+  freeSlots.set(provider, free() - 1);
   try {
     const limit = activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
     return await attempt(run, { refusalsMax, detail: { provider, ...limit } });
   } finally {
-    slots.set(provider, free() + 1);
+    freeSlots.set(provider, free() + 1);
   }
 }
 
 /** Options of an attempt. */
 interface AttemptOptions {
   /**
-   * Number of attempts on the task queue after which a refusal is final. The first attempt, which
-   * is a local activity, is not counted.
+   * Number of the attempt on the task queue whose refusal is final. A first attempt as a local
+   * activity is not counted.
    */
   refusalsMax?: number;
   /**
-   * Detail of the heartbeats, which the Temporal UI shows while the activity is pending, with the
-   * time at which the attempt began.
+   * Heartbeat details, which the Temporal UI shows while the activity is pending. The start time of
+   * the attempt is added.
    */
   detail?: { provider: string; providerLimitSeconds?: number };
 }
@@ -56,7 +57,7 @@ export async function attempt<Outcome>(
 ): Promise<Outcome> {
   const context = Context.current();
   const since = new Date().toISOString();
-  const beat = setInterval(
+  const heartbeats = setInterval(
     () => context.heartbeat(detail && { ...detail, since }),
     heartbeatIntervalMs,
   );
@@ -65,6 +66,6 @@ export async function attempt<Outcome>(
   } catch (error) {
     throw toApplicationFailure(error, !context.info.isLocal && context.info.attempt >= refusalsMax);
   } finally {
-    clearInterval(beat);
+    clearInterval(heartbeats);
   }
 }

@@ -1,10 +1,10 @@
 /** Activity `awaitResume`: waits until a paused provider is resumed. */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../jobs/job-plan.ts';
-import { callOf, type ProviderCallDeps } from './called-provider.ts';
+import { callIdsOf, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Returns as soon as the provider of at least one of these routes of a call is not paused.
+ * Returns if the provider of at least one of these routes of a call is not paused.
  * @throws ApplicationFailure PROVIDER_PAUSED if the providers of all routes are paused; Temporal
  * then retries the activity
  */
@@ -16,7 +16,7 @@ export async function awaitResume(
     const { routeIndex, route } = task;
     const { provider, providerEndpoint } = route;
     const waiting = {
-      ...callOf(task),
+      ...callIdsOf(task),
       routeIndex,
       provider,
       providerEndpoint,

@@ -4,9 +4,9 @@ import { assert } from '../domain/errors.ts';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
-import type { Provider, ProviderQueue, ProviderResult } from '../providers/provider.ts';
+import type { Provider, OperationsApi, ProviderResult } from '../providers/provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
-import type { CallName, CallRecords } from '../providers/call-records.ts';
+import type { CallIds, CallRecords } from '../providers/call-records.ts';
 import { storeResult } from '../providers/call-results.ts';
 import type { NotificationUrls } from '../providers/notification-urls.ts';
 
@@ -15,8 +15,7 @@ export interface ProviderCallDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
   /**
-   * Number of free slots by provider: calls that this process may send in addition to its running
-   * calls.
+   * Number of free slots by provider: how many more calls this process may run at the same time.
    */
   slots: Map<string, number>;
   artifacts: ArtifactStore;
@@ -25,13 +24,13 @@ export interface ProviderCallDeps {
   logger: Logger;
 }
 
-/** Returns the key of a task's call. */
-export function callOf(task: CallTask): CallName {
+/** Returns the job id and the call index of a task. */
+export function callIdsOf(task: CallTask): CallIds {
   return { jobId: task.jobId, callIndex: task.callIndex };
 }
 
 /** Stores a provider's result as the outputs of a call. */
-export function stored(
+export function storeOutputs(
   { artifacts, logger }: ProviderCallDeps,
   task: CallTask,
   result: ProviderResult,
@@ -43,13 +42,13 @@ export function stored(
 /** Returns the provider of a call. */
 export function providerOf(deps: ProviderCallDeps, task: CallTask): Provider {
   const provider = deps.providers.get(task.route.provider);
-  assert(provider, `the provider ${task.route.provider} exists`);
+  assert(provider, `unknown provider: ${task.route.provider}`);
   return provider;
 }
 
-/** Returns the queue of a call's provider. */
-export function queueOf(deps: ProviderCallDeps, task: CallTask): ProviderQueue {
-  const { queue } = providerOf(deps, task);
-  assert(queue, `the provider ${task.route.provider} queues work`);
-  return queue;
+/** Returns the functions with which a call's provider checks and cancels queued operations. */
+export function operationsOf(deps: ProviderCallDeps, task: CallTask): OperationsApi {
+  const { operations } = providerOf(deps, task);
+  assert(operations, `the provider ${task.route.provider} does not queue operations`);
+  return operations;
 }

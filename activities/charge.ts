@@ -1,6 +1,4 @@
-/**
- * Activity `charge`: charges a job and completes it with its outputs, in one move of the ledger.
- */
+/** Activity `charge`: charges a job and completes it with its outputs, in one transaction. */
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
@@ -9,12 +7,12 @@ import { settleJob, type SettlementDeps } from './job-settlement.ts';
 export interface DeliveredJob {
   jobId: string;
   organizationId: string;
-  /** Micro-credits of the delivered outputs. */
+  /** Price of the delivered outputs, in micro-credits. */
   chargeMicro: number;
   outputs: CallOutputs[];
 }
 
-/** Charges the delivered outputs and completes the job; a repeated execution changes nothing. */
+/** Charges the delivered outputs and completes the job. Repeating it has no effect. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleVerdict> {
   const { jobId, organizationId, chargeMicro, outputs } = job;
   return settleJob(deps, {

@@ -1,7 +1,7 @@
 /** Activity `check`: requests the status of a call from its provider. */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
-import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
+import { callIdsOf, operationsOf, type ProviderCallDeps } from './called-provider.ts';
 
 /** Status of a call at its provider. */
 export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };
@@ -12,30 +12,30 @@ export interface AcceptedCall extends CallTask {
 }
 
 /**
- * Timeout of a status request, in milliseconds; it is short because a status response needs no work
- * of the provider.
+ * Timeout of a status request, shorter than that of a submit, because a status request causes no
+ * work at the provider.
  */
 export const statusTimeoutMs = 45_000;
 
 /**
- * Requests the status of the call and records its progress. Progress that cannot be recorded is
- * logged only.
+ * Requests the status of the call and records its progress. If the progress cannot be recorded,
+ * only logs this.
  * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {
-  const checked = await queueOf(deps, task).check(task.operation, {
+  const checked = await operationsOf(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
     expectDone: false,
   });
   if (checked.kind === 'failed') throw checked.failure;
   const isPending = checked.kind === 'pending';
   await deps.records
-    .progressed({
-      ...callOf(task),
+    .recordProgress({
+      ...callIdsOf(task),
       progress: isPending ? checked.progress : { state: 'storing' },
     })
     .catch((error: unknown) =>
-      deps.logger.info({ error, ...callOf(task) }, 'call.progress_not_recorded'),
+      deps.logger.info({ error, ...callIdsOf(task) }, 'call.progress_not_recorded'),
     );
   return isPending ? checked : { kind: 'ended' };
 }

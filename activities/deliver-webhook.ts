@@ -1,7 +1,7 @@
 /**
- * Attempts to deliver webhooks about jobs and account notices (Standard Webhooks). Each attempt
- * sends the current representation of the job with newly signed URLs, signs it with every active
- * secret, and records the result.
+ * Activities that deliver webhooks about jobs and account notices (Standard Webhooks). Each attempt
+ * sends the current representation of the job with newly signed URLs, signs the message with every
+ * active secret, and records the result.
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
@@ -21,15 +21,16 @@ import {
   type WebhookMessage,
 } from '../webhooks/message.ts';
 import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
-import type { WebhookName, Webhooks } from '../webhooks/webhooks.ts';
+import type { WebhookIds, Webhooks } from '../webhooks/webhooks.ts';
 
 /** Services and settings of deliveries. */
 export interface DeliveryDeps {
   webhooks: Webhooks;
   signingSecrets: SigningSecrets;
   outbound: Outbound;
-  /** Reads a job, and returns it as callers see it (studio/job-view.ts). */
+  /** Reads a job; null if the organization has no such job. */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
+  /** Returns a job as the API presents it (studio/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
   telemetry: { metrics: Metrics };
@@ -37,18 +38,20 @@ export interface DeliveryDeps {
   retryDelaysMs: readonly number[];
 }
 
-/** Makes the activities of the webhook queue. */
+/** Creates the activities of the webhook queue. */
 export function createDeliveries(deps: DeliveryDeps) {
   return {
     /**
-     * Sends the webhook once; returns if it was accepted, or is no longer to be delivered.
+     * Sends the webhook once. Resolves if the receiver accepted it, or if it no longer has to be
+     * delivered.
      * @throws ApplicationFailure with the delay before the next attempt; non-retryable after the
      * last attempt and after 410
      */
-    attemptDelivery: async (name: WebhookName): Promise<void> => {
-      // The message is made first, because a message that cannot be made is no attempt.
-      const message = await messageOf(deps, name);
-      const begun = await deps.webhooks.begin(name);
+    attemptDelivery: async (ids: WebhookIds): Promise<void> => {
+      // The message is built before the attempt begins, so that an error while building it does not
+      // count as an attempt.
+      const message = await buildMessage(deps, ids);
+      const begun = await deps.webhooks.begin(ids);
       if (!begun) return;
       const startedAtMs = performance.now();
       const { retryAfter, ...sent } = await sendMessage(deps.outbound, {
@@ -62,7 +65,7 @@ export function createDeliveries(deps: DeliveryDeps) {
           ? null
           : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
-      await deps.webhooks.end(name.subjectId, begun.number, { ...sent, durationMs, retryInMs });
+      await deps.webhooks.end(ids.subjectId, begun.number, { ...sent, durationMs, retryInMs });
       const { callerWebhookAttempts, callerWebhookSeconds } = deps.telemetry.metrics;
       callerWebhookAttempts.inc({ outcome: sent.outcome });
       callerWebhookSeconds.observe(durationMs / 1000);
@@ -75,31 +78,34 @@ export function createDeliveries(deps: DeliveryDeps) {
 /** Activities of the webhook queue. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
-/** Makes the failure of an attempt. Temporal retries it after `retryInMs`; null: never. */
+/**
+ * Creates the failure of an attempt. Temporal retries the attempt after `retryInMs`, or not at all
+ * if it is null.
+ */
 function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
   return ApplicationFailure.create({
     message: `the receiver responded with ${status ?? error}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
-    // The failure is benign, because the receiver caused it and not the worker.
+    // Benign, because the receiver caused the failure, not the worker.
     category: ApplicationFailureCategory.BENIGN,
   });
 }
 
-async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookEvent> {
-  if (isId('notice', name.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.read(name.subjectId);
+async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
+  if (isId('notice', ids.subjectId)) {
+    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  const startedJobId = startedJobOf(name.subjectId);
-  const job = await deps.readJob(name.organizationId, startedJobId ?? name.subjectId);
-  assert(job, 'a webhook is only sent for a job that exists');
+  const startedJobId = startedJobOf(ids.subjectId);
+  const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
+  assert(job, 'cannot send a webhook for a job that does not exist');
   const data = await deps.showJob(job);
   if (startedJobId !== null) {
     return { type: 'studio.job.started', timestamp: isoTime(job.started_at ?? Date.now()), data };
   }
-  assert(job.status !== 'open', 'the end of a job is only sent after it has ended');
+  assert(job.status !== 'open', 'cannot report the end of a job that is still open');
   return {
     type: `studio.job.${job.status}`,
     timestamp: isoTime(job.completed_at ?? Date.now()),
@@ -107,10 +113,10 @@ async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookEv
   };
 }
 
-async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<WebhookMessage> {
-  const event = await eventOf(deps, name);
+async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
+  const event = await readEvent(deps, ids);
   // A job starts once and ends once, so the message id depends on the subject only, and receivers
   // can discard duplicates.
-  const id = `msg_${name.subjectId.replace(/^(job|ntc)_/, '')}`;
-  return signMessage(deps.signingSecrets, name.organizationId, { id, event });
+  const id = `msg_${ids.subjectId.replace(/^(job|ntc)_/, '')}`;
+  return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
 }

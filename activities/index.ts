@@ -1,4 +1,4 @@
-/** All activities of the workers. Workflows import only the types of this file. */
+/** All activities. Workflows import only types from this file. */
 import type { CallTask, JobPlan } from '../jobs/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
@@ -18,8 +18,8 @@ import { store } from './store.ts';
 import { submit } from './submit.ts';
 
 /**
- * Makes the activities of provider calls. Each request to a provider runs in a slot of the
- * provider.
+ * Creates the activities that call providers. Each activity that sends a request occupies a slot of
+ * its provider.
  */
 export function createCallActivities(deps: ProviderCallDeps) {
   function inSlot<Task extends CallTask, Outcome>(
@@ -41,7 +41,7 @@ export function createCallActivities(deps: ProviderCallDeps) {
 /** Activities of provider calls. */
 export type CallActivities = ReturnType<typeof createCallActivities>;
 
-/** Makes all activities; `showJob` returns a job as its callers see it. */
+/** Creates all activities. `showJob` returns a job as the API presents it. */
 export function createActivities(
   services: Services,
   { config, showJob }: { config: Config; showJob: DeliveryDeps['showJob'] },

@@ -1,4 +1,4 @@
-/** Settlement of a job, shared by `charge` and `release`. */
+/** Settles a job, for `charge` and `release`. */
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
 import type { Logger } from '../platform/logger.ts';

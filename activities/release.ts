@@ -1,4 +1,4 @@
-/** Activity `release`: releases the credits of a job and ends it, in one move of the ledger. */
+/** Activity `release`: releases the credits of a job and ends it, in one transaction. */
 import { errorTable, type ErrorCode } from '../domain/errors.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
@@ -12,21 +12,23 @@ export interface UndeliveredJob {
   error: { code: ErrorCode; message: string };
 }
 
-/** Releases the credits and ends the job; a repeated execution changes nothing. */
+/** Releases the credits and ends the job. Repeating it has no effect. */
 export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleVerdict> {
-  return settleJob(deps, releaseMove(job));
+  return settleJob(deps, buildReleaseMove(job));
 }
 
-/** Releases a job that has lost its workflow, unless it was settled before. */
+/**
+ * Releases the credits of a job whose workflow no longer exists, unless the job is already settled.
+ */
 export function releaseLostJob(
   ledger: Pick<Ledger, 'settle'>,
   { organizationId, id: jobId }: { organizationId: string; id: string },
 ): Promise<SettleVerdict> {
   const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
-  return ledger.settle(releaseMove({ jobId, organizationId, status: 'failed', error }));
+  return ledger.settle(buildReleaseMove({ jobId, organizationId, status: 'failed', error }));
 }
 
-function releaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settle {
+function buildReleaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settle {
   return {
     organizationId,
     id: jobId,

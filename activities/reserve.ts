@@ -1,6 +1,4 @@
-/**
- * Activity `reserve`: reserves the price of a job and creates its row, in one move of the ledger.
- */
+/** Activity `reserve`: reserves the price of a job and stores the job, in one transaction. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { jsonOf } from '../domain/json.ts';
@@ -17,18 +15,18 @@ const settledRow = z.object({
   /** Error code of a failed or canceled job; null for a completed one. */
   errorCode: z.string().nullable(),
 });
-/** End of a job that was settled before, by an earlier run of its workflow or by the sweeper. */
-export type SettledBefore = z.infer<typeof settledRow>;
+/** End of a job that an earlier run of its workflow, or the sweeper, has already settled. */
+export type EarlierSettlement = z.infer<typeof settledRow>;
 
-/** Verdict on a job that has a reservation. */
+/** Result for a job that has a reservation. */
 type Reserved = Extract<ReserveVerdict, { verdict: 'reserved' }> & {
   /** Paused providers, to which no call may be sent. */
   paused: string[];
-  /** Null if the job is open. */
-  settledBefore: SettledBefore | null;
+  /** How the job ended, if it is already settled; otherwise null. */
+  settledBefore: EarlierSettlement | null;
 };
 
-/** Verdict of the ledger on a job. */
+/** Result of `reserve`. */
 export type ReserveOutcome = Refusal | Reserved;
 
 /** Services that `reserve` uses. */
@@ -38,7 +36,7 @@ interface ReserveDeps {
   logger: Logger;
 }
 
-/** Reserves the price of a job; a repeated execution returns the first verdict. */
+/** Reserves the price of a job. A repetition returns the first verdict. */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,

@@ -1,4 +1,7 @@
-/** Services with side effects, opened once per process from the configuration. */
+/**
+ * Opens everything that a process needs, once, from the configuration: database, storage,
+ * providers, telemetry and Temporal.
+ */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
@@ -45,7 +48,7 @@ export function publicBaseUrl(config: Config): string {
   return (config.PUBLIC_BASE_URL ?? own).replace(/\/$/, '');
 }
 
-/** Opens the services. No server is contacted before it is needed. */
+/** Opens the services. Connections are only made when they are first needed. */
 async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   const telemetry = await openTelemetry(config, kind);
   const { metrics } = telemetry;
@@ -106,18 +109,21 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   };
 }
 
-/** Open services of a process. */
+/** Services of a process. */
 export type Services = Awaited<ReturnType<typeof openServices>>;
 
 /**
- * Opens the services and connects to Temporal, after the server is ready and has the search
- * attributes that the start of a job needs.
+ * Opens the services and connects to Temporal. Resolves when the Temporal server is ready and has
+ * the search attributes that jobs set.
  */
 export async function openProcess(config: Config, logger: Logger, kind: ProcessKind) {
   const services = await openServices(config, logger, kind);
   const connection = await connectTemporal(config, logger);
   const namespace = config.TEMPORAL_NAMESPACE;
-  /** Registers the search attributes again on a server that has lost its state. */
+  /**
+   * Registers the search attributes; repeated later, in case the Temporal server has lost its
+   * state.
+   */
   const prepareServer = (): Promise<void> =>
     registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
   await prepareServer();
@@ -134,7 +140,10 @@ export async function openProcess(config: Config, logger: Logger, kind: ProcessK
   };
 }
 
-/** Makes the relays that pass provider notifications and webhooks to workflows. */
+/**
+ * Creates the relays: one signals provider notifications to workflows, one starts workflows that
+ * deliver webhooks.
+ */
 export function createRelays(services: Services, client: Client, config: Config) {
   const { inbox, webhooks, logger } = services;
   const { metrics } = services.telemetry;

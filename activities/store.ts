@@ -1,7 +1,7 @@
 /** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { queueOf, stored, type ProviderCallDeps } from './called-provider.ts';
+import { operationsOf, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** A call that has ended, according to a provider notification or a status check. */
@@ -11,18 +11,18 @@ export interface EndedCall extends AcceptedCall {
 
 /**
  * Reads the result and stores its outputs.
- * @throws ProviderFailure if the call has failed, or `unfinished` if it is still running at the
- * provider; StorageFailure
+ * @throws ProviderFailure if the call has failed, or `unfinished` if the provider is still working
+ * on it; StorageFailure
  */
 export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
-  const checked = await queueOf(deps, task).check(task.operation, {
+  const checked = await operationsOf(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
     expectDone: true,
     wokenBy: task.notified ? 'notification' : 'timer',
   });
   if (checked.kind === 'failed') throw checked.failure;
   if (checked.kind === 'pending') {
-    throw new ProviderFailure('unfinished', 'the provider still works on it');
+    throw new ProviderFailure('unfinished', 'the provider is still working on the call');
   }
-  return stored(deps, task, checked.result);
+  return storeOutputs(deps, task, checked.result);
 }

@@ -11,7 +11,7 @@ import type { CallOutputs } from '../jobs/job-plan.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
 /** Key of a provider call: the job, and the index of the call in the job. */
-export interface CallName {
+export interface CallIds {
   jobId: string;
   callIndex: number;
 }
@@ -64,7 +64,7 @@ export type BeginVerdict = z.infer<typeof beginVerdict>;
 const beginRow = z.object({ verdict: beginVerdict });
 
 /** Call that is sent by one of its routes. */
-interface RoutedCall extends CallName {
+interface RoutedCall extends CallIds {
   routeIndex: number;
   provider: string;
   providerEndpoint: string;
@@ -86,7 +86,7 @@ interface Refusal {
 
 /** Makes the records of calls in the database. */
 export function createCallRecords(pool: DatabasePool) {
-  async function record({ jobId, callIndex }: CallName, change: JsonObject): Promise<void> {
+  async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
   }
   return {
@@ -96,35 +96,35 @@ export function createCallRecords(pool: DatabasePool) {
     begin: (call: RoutedCall): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
     /** Reads what earlier attempts recorded; null if there is no record. */
-    find: ({ jobId, callIndex }: CallName): Promise<BeginVerdict | null> =>
+    find: ({ jobId, callIndex }: CallIds): Promise<BeginVerdict | null> =>
       pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS verdict FROM provider_call c
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
-    touched: (call: CallName): Promise<void> => record(call, {}),
+    markRunning: (call: CallIds): Promise<void> => record(call, {}),
     /**
      * Records that the provider certainly did not accept the call, so that it may be sent again.
      */
-    refused: (call: CallName, refusal: Refusal): Promise<void> =>
+    markRefused: (call: CallIds, refusal: Refusal): Promise<void> =>
       record(call, { state: 'refused', ...refusal }),
     /**
      * Records that the call was sent and its outcome is unknown, so that it is never sent again.
      */
-    unknown: (call: CallName, providerRequestId: string | null): Promise<void> =>
+    markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { state: 'unknown', providerRequestId }),
     /** Records that the provider has responded with the result, which is now stored. */
-    responded: (call: CallName, providerRequestId: string | null): Promise<void> =>
+    markResponded: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { providerRequestId, progress: { state: 'storing' } }),
     /** Records that the provider has queued the call under an operation. */
-    accepted: ({
+    markAccepted: ({
       operation,
       ...call
-    }: CallName & { operation: ProviderOperation }): Promise<void> =>
+    }: CallIds & { operation: ProviderOperation }): Promise<void> =>
       record(call, { state: 'accepted', operation }),
     /** Records the stored outputs of the call. */
-    answered: ({ outputs, ...call }: CallName & { outputs: CallOutputs }): Promise<void> =>
+    markAnswered: ({ outputs, ...call }: CallIds & { outputs: CallOutputs }): Promise<void> =>
       record(call, { state: 'answered', outputs: jsonOf(outputs) }),
     /** Records the progress of the call. */
-    progressed: ({ progress, ...call }: CallName & { progress: CallProgress }): Promise<void> =>
+    recordProgress: ({ progress, ...call }: CallIds & { progress: CallProgress }): Promise<void> =>
       record(call, { progress }),
   };
 }

@@ -4,7 +4,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { NotificationRefused, type Provider, type ProviderQueue } from './provider.ts';
+import { NotificationRefused, type Provider, type OperationsApi } from './provider.ts';
 
 interface Observers {
   metrics: Metrics;
@@ -81,24 +81,26 @@ export function observeProviders(
             () => provider.submit(submission),
             () => 'ok',
           ),
-        queue: provider.queue && observeQueue(name, provider.queue, { ...observers, observe }),
+        operations:
+          provider.operations &&
+          observeOperations(name, provider.operations, { ...observers, observe }),
       };
       return [name, observed];
     }),
   );
 }
 
-function observeQueue(
+function observeOperations(
   provider: string,
-  queue: ProviderQueue,
+  operations: OperationsApi,
   { metrics, observe }: Observers & { observe: Observe },
-): ProviderQueue {
+): OperationsApi {
   return {
-    ...queue,
+    ...operations,
     check: (operation, options) =>
       observe(
         { provider, verb: 'check' },
-        () => queue.check(operation, options),
+        () => operations.check(operation, options),
         (checked) => {
           if (checked.kind === 'pending') return 'pending';
           if (checked.kind === 'failed') return checked.failure.kind;
@@ -110,12 +112,12 @@ function observeQueue(
     cancel: (operation, signal) =>
       observe(
         { provider, verb: 'cancel' },
-        () => queue.cancel(operation, signal),
+        () => operations.cancel(operation, signal),
         () => 'ok',
       ),
     async verify(raw) {
       try {
-        return await queue.verify(raw);
+        return await operations.verify(raw);
       } catch (error) {
         if (error instanceof NotificationRefused) {
           metrics.notifications.inc({ provider, outcome: 'refused' });

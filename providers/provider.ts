@@ -94,11 +94,11 @@ export interface Provider {
   /**
    * Functions on queued operations; null for a provider whose response to a submit is the result.
    */
-  queue: ProviderQueue | null;
+  operations: OperationsApi | null;
 }
 
 /** Functions of a provider that queues operations: checks, cancels and webhooks. */
-export interface ProviderQueue {
+export interface OperationsApi {
   /**
    * Checks an operation.
    * @throws ProviderFailure `unreachable` if the response does not show its status

@@ -12,7 +12,7 @@ import {
 } from '../jobs/contract.ts';
 import { forEachAlone, type Isolated } from '../platform/isolation.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { WebhookName, Webhooks } from './webhooks.ts';
+import type { WebhookIds, Webhooks } from './webhooks.ts';
 
 interface RelayDeps {
   client: Client;
@@ -30,7 +30,7 @@ export interface WebhookRelay {
    * Starts a new delivery with the full number of attempts; a delivery that is running or waiting
    * is replaced.
    */
-  redeliver: (name: WebhookName) => Promise<void>;
+  redeliver: (name: WebhookIds) => Promise<void>;
   /**
    * Starts the deliveries that no workflow seems to run; returns the numbers of started and failed
    * ones.
@@ -44,7 +44,7 @@ const startTimeoutMs = 10_000;
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
-  function start(name: WebhookName, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
+  function start(name: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
     return client.withDeadline(Date.now() + startTimeoutMs, () =>
       client.workflow.start(webhookDeliveryType, {
         workflowId: deliveryIdOf(name.subjectId),
@@ -56,7 +56,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     );
   }
 
-  async function resumeOne(name: WebhookName): Promise<void> {
+  async function resumeOne(name: WebhookIds): Promise<void> {
     await start(name, 'USE_EXISTING');
     await webhooks.deliveryStarted(name.subjectId);
     logger.info({ subjectId: name.subjectId }, 'webhook.resumed');

@@ -14,7 +14,7 @@ const begunAttempt = z.object({
   /** Number of attempts before this one since the last redelivery. */
   failures: z.number(),
 });
-const nameRow = z.object({ subjectId: z.string(), organizationId: z.string() });
+const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
 
 /**
  * State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none
@@ -67,14 +67,14 @@ export interface WebhookListing {
 }
 
 /** Key of a webhook. */
-export interface WebhookName {
+export interface WebhookIds {
   /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
   subjectId: string;
   organizationId: string;
 }
 
 /** Key of a job. */
-export type JobName = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
+export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
 /** Webhook of a job that is about to be started. */
 interface NewWebhook extends JobName {
@@ -167,7 +167,7 @@ function createRegistry(pool: DatabasePool) {
 function createDeliveryMoves(pool: DatabasePool) {
   return {
     /** Begins an attempt; null if the webhook is no longer to be delivered. */
-    begin: ({ subjectId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
+    begin: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
@@ -206,7 +206,7 @@ function createDeliveryMoves(pool: DatabasePool) {
 function createReads(pool: DatabasePool) {
   return {
     /** Returns the webhook of a job; null if the organization has none. */
-    find: ({ jobId, organizationId }: JobName): Promise<WebhookRecord | null> =>
+    find: ({ jobId, organizationId }: JobIds): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.subject_id = ${jobId} AND w.organization_id = ${organizationId}`),
     /** Returns the newest attempts, newest first. */
@@ -219,13 +219,13 @@ function createReads(pool: DatabasePool) {
      * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes
      * webhooks without a job, and those of jobs that ended with an event that was not requested.
      */
-    async overdue(): Promise<readonly WebhookName[]> {
+    async overdue(): Promise<readonly WebhookIds[]> {
       await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
         AND (created_at < clock_timestamp() - ${orphanedAfter}::interval
             AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
           OR EXISTS (${unrequested}))`);
       return pool.any(sql.type(
-        nameRow,
+        idsRow,
       )`SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
         FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')

@@ -3,7 +3,7 @@
  * returns the result of the workflow.
  */
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
-import type { SettledBefore } from '../activities/reserve.ts';
+import type { EarlierSettlement } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { calculateChargeMicro } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
@@ -46,11 +46,11 @@ async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutco
  * Ends a job that was already settled by an earlier run of its workflow or by the sweeper. A
  * repeated charge has no effect and returns the charged amount.
  */
-export async function endSettled(job: RunningJob, before: SettledBefore): Promise<JobOutcome> {
+export async function endSettled(job: RunningJob, before: EarlierSettlement): Promise<JobOutcome> {
   return before.status === 'completed' ? charge(job, []) : endReleased(job, before);
 }
 
-function endReleased(job: RunningJob, { status, errorCode }: SettledBefore): JobOutcome {
+function endReleased(job: RunningJob, { status, errorCode }: EarlierSettlement): JobOutcome {
   job.progress.job(`released ${formatCredits(job.plan.priceMicro)}: ${errorCode}`);
   return recordOutcome(job.plan, { status, billing: 'released', reason: errorCode });
 }

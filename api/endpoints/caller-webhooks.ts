@@ -3,7 +3,7 @@ import { z } from 'zod';
 import {
   webhookAttempt,
   webhookRecord,
-  type JobName,
+  type JobIds,
   type WebhookRecord,
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
@@ -52,7 +52,7 @@ export const listedWebhook = webhookLine
 /** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'find'>,
-  job: JobName,
+  job: JobIds,
 ): Promise<WebhookRecord> {
   const webhook = await webhooks.find(job);
   if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');

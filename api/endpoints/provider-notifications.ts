@@ -29,7 +29,7 @@ export const providerNotifications = defineEndpoint({
   answer: ownAnswer,
   async handle({ ctx, params }, { providers, urls, notificationRelay, logger }) {
     const { provider: name, jobId, callIndex, mac } = params;
-    const queue = providers.get(name)?.queue;
+    const queue = providers.get(name)?.operations;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const isValid =
       queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.holds(address, mac);

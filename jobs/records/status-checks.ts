@@ -78,14 +78,14 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     return found('not_sent', `${call.provider} did not accept it`);
   }
   if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
-  if (!provider?.queue || !operation) {
+  if (!provider?.operations || !operation) {
     return found(
       'unknown',
       `${call.provider} returned no request id, so its status cannot be requested`,
     );
   }
   try {
-    const checked = await provider.queue.check(operation, {
+    const checked = await provider.operations.check(operation, {
       signal: AbortSignal.timeout(checkTimeoutMs),
       expectDone: false,
     });
@@ -102,6 +102,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
 /** Returns the recorded operation, or one made from the request id of a verified notification. */
 function operationOf(provider: Provider | undefined, call: RecordedCall): ProviderOperation | null {
   if (call.operation) return call.operation;
-  if (!provider?.queue || call.notifiedId === null || call.providerEndpoint === null) return null;
-  return provider.queue.adopt(call.providerEndpoint, call.notifiedId);
+  if (!provider?.operations || call.notifiedId === null || call.providerEndpoint === null)
+    return null;
+  return provider.operations.adopt(call.providerEndpoint, call.notifiedId);
 }

@@ -71,7 +71,7 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
   return {
     name: 'elevenlabs',
-    queue: null,
+    operations: null,
     async submit({ providerEndpoint, input, idempotencyKey, signal }) {
       const endpoint = endpoints[providerEndpoint];
       if (!endpoint)

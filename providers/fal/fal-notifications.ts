@@ -88,7 +88,7 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
   };
 }
 
-/** Makes the function that verifies a notification; see `ProviderQueue.verify`. */
+/** Makes the function that verifies a notification; see `OperationsApi.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<ProviderNotification> {

@@ -63,7 +63,7 @@ function createFalProvider(options: FalOptions): Provider {
   return {
     name: 'fal',
     submit: (submission) => submit(exchange, base, submission),
-    queue: {
+    operations: {
       check: (operation, checkOptions) =>
         check(exchange, requestUrl(base, operation), checkOptions),
       async cancel(operation, signal): Promise<Canceled> {

@@ -65,7 +65,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
 
   return {
     name: 'openai',
-    queue: null,
+    operations: null,
     async submit(submission) {
       const { input, signal } = submission;
       if (submission.providerEndpoint !== 'images/edits') return post(submission, { json: input });

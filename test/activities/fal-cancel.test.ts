@@ -25,7 +25,7 @@ afterAll(() => {
 
 function cancel() {
   const operation = { endpoint: 'fal-ai/nano-banana', id: 'a-request' };
-  return provider.queue?.cancel(operation, AbortSignal.timeout(2000));
+  return provider.operations?.cancel(operation, AbortSignal.timeout(2000));
 }
 
 describe('a cancel at fal', () => {

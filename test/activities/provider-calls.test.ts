@@ -169,7 +169,7 @@ function processWith(answer: () => Promise<Submitted>): Process {
       sent.push(submission);
       return answer();
     },
-    queue: {
+    operations: {
       check: async () => ({
         kind: 'pending',
         progress: { state: 'generating', queuePosition: null },

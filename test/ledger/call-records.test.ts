@@ -67,8 +67,8 @@ async function begun(sender: { senderId?: string } = {}) {
 describe('a call', () => {
   it('may be sent again after a refusal', async () => {
     const call = await begun();
-    await records.refused(call, refusal);
-    await records.refused(call, refusal);
+    await records.markRefused(call, refusal);
+    await records.markRefused(call, refusal);
     expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
     const [row] = await createReadCalls(pool)(call.jobId);
     expect(row).toMatchObject({
@@ -87,7 +87,7 @@ describe('a call', () => {
     expect(await records.begin({ ...call, ...route, senderId: 'one' })).toEqual({
       verdict: 'send',
     });
-    await records.unknown(call, null);
+    await records.markUnknown(call, null);
     expect(await records.begin({ ...call, ...route, senderId: 'one' })).toMatchObject({
       verdict: 'unknown',
     });
@@ -95,42 +95,45 @@ describe('a call', () => {
 
   it('that a provider accepted is not refused by a late attempt', async () => {
     const call = await begun();
-    await records.accepted({ ...call, operation });
-    await records.refused(call, refusal);
+    await records.markAccepted({ ...call, operation });
+    await records.markRefused(call, refusal);
     const again = await records.begin({ ...call, ...route });
     expect(again).toMatchObject({ verdict: 'accepted', operation });
   });
 
   it('that a notification has named stays accepted if its submit fails later', async () => {
     const call = await begun();
-    await records.accepted({ ...call, operation });
-    await records.unknown(call, null);
+    await records.markAccepted({ ...call, operation });
+    await records.markUnknown(call, null);
     const again = await records.begin({ ...call, ...route });
     expect(again).toMatchObject({ verdict: 'accepted', operation });
   });
 
   it('with outputs can become neither refused nor accepted nor unknown', async () => {
     const call = await begun();
-    await records.accepted({ ...call, operation });
-    await records.answered({ ...call, outputs });
-    await records.refused(call, refusal);
-    await records.unknown(call, null);
-    await records.accepted({ ...call, operation });
-    await records.progressed({ ...call, progress: { state: 'generating', queuePosition: 1 } });
+    await records.markAccepted({ ...call, operation });
+    await records.markAnswered({ ...call, outputs });
+    await records.markRefused(call, refusal);
+    await records.markUnknown(call, null);
+    await records.markAccepted({ ...call, operation });
+    await records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } });
     const again = await records.begin({ ...call, ...route });
     expect(again).toMatchObject({ verdict: 'answered', outputs });
   });
 
   it('is not refused if refusal and acceptance are in one batch', async () => {
     const call = await begun();
-    await Promise.all([records.accepted({ ...call, operation }), records.refused(call, refusal)]);
+    await Promise.all([
+      records.markAccepted({ ...call, operation }),
+      records.markRefused(call, refusal),
+    ]);
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });
 
   it('that was refused becomes accepted if the provider reports it later', async () => {
     const call = await begun();
-    await records.refused(call, refusal);
-    await records.accepted({ ...call, operation });
+    await records.markRefused(call, refusal);
+    await records.markAccepted({ ...call, operation });
     expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
   });
 });

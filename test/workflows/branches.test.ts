@@ -10,7 +10,7 @@ import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CheckOutcome } from '../../activities/check.ts';
 import type { SubmitOutcome } from '../../activities/submit.ts';
-import type { ReserveOutcome, SettledBefore } from '../../activities/reserve.ts';
+import type { ReserveOutcome, EarlierSettlement } from '../../activities/reserve.ts';
 import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure, type FailureKind } from '../../domain/provider-failure.ts';
 import { checkNow, progressQuery } from '../../jobs/contract.ts';
@@ -55,7 +55,7 @@ const settledNow = {
   verdict: 'settled',
   balance: { posted: 0, reserved: 0, available: 0 },
 } as const;
-const reserved = (settledBefore: SettledBefore | null = null) => ({
+const reserved = (settledBefore: EarlierSettlement | null = null) => ({
   verdict: 'reserved' as const,
   repeated: settledBefore !== null,
   state: settledBefore ? 'released' : 'reserved',
