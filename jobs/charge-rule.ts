@@ -1,7 +1,10 @@
-/** Price of the delivered outputs of a job. */
+/** Calculates what a job is charged. */
 import type { CallOutputs, JobPlan } from './job-plan.ts';
 
-/** Calculates the micro-credits to charge for the delivered outputs; at most the plan's price. */
+/**
+ * Calculates the charge for the delivered outputs, in micro-credits. It never exceeds the price in
+ * the plan.
+ */
 export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
     if (!isCharged(plan, outputs, call.index)) return sum;
@@ -11,8 +14,8 @@ export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutput
 }
 
 /**
- * Returns whether a call is charged: a call whose result other calls use is charged only if they
- * all delivered.
+ * Returns whether a call is charged. A call whose result is the input of other calls is charged
+ * only if all of them delivered.
  */
 function isCharged(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
   return plan.calls

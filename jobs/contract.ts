@@ -1,12 +1,13 @@
 /**
- * Contract between API, workers and workflows: ids, task queues, signals, queries and search
- * attributes.
+ * Names and types that the API, the workers and the workflows share: ids, task queues, signals,
+ * queries and search attributes.
  */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 
 /**
- * Returns the workflow id of a job, which is the job id, so that operators can search for either.
+ * Returns the workflow id of a job. It is the job id, so that operators can search for a workflow
+ * by job id.
  */
 export function workflowIdOf(jobId: string): string {
   return jobId;
@@ -18,16 +19,16 @@ export function studioTaskQueue(prefix: string): string {
 }
 
 /**
- * Returns the task queue of a provider's calls, with its own rate limit and fairness by
- * organization.
+ * Returns the task queue of a provider's calls. Each provider has its own, so that its concurrency
+ * is limited and shared fairly between organizations.
  */
 export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
 }
 
 /**
- * Returns the task queue of webhook deliveries, separate so that slow receivers do not take the
- * slots of jobs.
+ * Returns the task queue of webhook deliveries. It is separate, so that slow receivers do not
+ * occupy the slots that jobs need.
  */
 export function webhookTaskQueue(prefix: string): string {
   return `${prefix}webhooks`;
@@ -56,7 +57,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** Call to which a provider notification belongs, with the provider's operation id. */
+/** Call that a provider notification is about, with the provider's operation id. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
@@ -66,21 +67,21 @@ export interface CallNotification {
 export const providerNotification = defineSignal<[CallNotification]>('providerNotification');
 
 /**
- * Signal to check the status now instead of at the next timer; an operator sends it, and the
- * gateway sends it at the end of a provider's pause.
+ * Signal that makes a workflow check its calls now instead of at the next timer. Operators send it,
+ * and the gateway sends it when a provider is resumed.
  */
 export const checkNow = defineSignal('checkNow');
 
 /** Progress of a job, as shown in Temporal's Current Details. */
 export interface JobProgress {
-  /** Text for operators, e.g. `charged 3.9 credits`. */
+  /** Phase as operators see it, for example `charged 3.9 credits`. */
   phase: string;
   calls: { call: number; phase: string; providerRequestId: string | null }[];
-  /** The last failed attempts. */
+  /** The most recent failed attempts. */
   failures: string[];
 }
 
-/** Query for the progress of a job. */
+/** Query that returns the progress of a job. */
 export const progressQuery = defineQuery<JobProgress>('progress');
 
 /** Workflow type that delivers a caller webhook. */
@@ -127,7 +128,7 @@ export const searchAttributes = {
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
   /** Error code of a failed job (domain/errors.ts). */
   errorCode: defineSearchAttributeKey('ErrorCode', 'KEYWORD'),
-  /** Pairs `name=value` of the caller's `metadata`. */
+  /** The caller's `metadata`, as `name=value`. */
   metadata: defineSearchAttributeKey('Metadata', 'KEYWORD_LIST'),
 };
 
@@ -137,6 +138,9 @@ export interface JobOutcome {
   status: 'completed' | 'failed' | 'canceled' | 'refused';
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
-  /** Error code of the rejected reservation or of the failed job; null if there is none. */
+  /**
+   * Why the reservation was refused, or the error code of a job that failed or was canceled;
+   * otherwise null.
+   */
   reason: string | null;
 }

@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
-/** One route of a call: provider, provider endpoint and request body. */
+/** A route of a call: the provider, its endpoint, and the request body in its format. */
 export interface CallRoute {
   provider: string;
   /** Temporal task queue on which this provider's calls run. */
@@ -17,11 +17,11 @@ export interface CallRoute {
   /** Request body in the provider's format. */
   input: JsonObject;
   /**
-   * True if the provider sends a notification at the end, even if its response to the submit was
-   * lost.
+   * True if the provider sends a notification when the call ends, even if its response to the
+   * submit was lost.
    */
   notifies: boolean;
-  /** Time limit of a submit, after which its outcome is unknown. */
+  /** Timeout of a submit. After it, the outcome of the call is unknown. */
   submitTimeoutMs: number;
 }
 
@@ -31,7 +31,10 @@ export interface CallRoute {
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
-/** Expected properties of an output that the request determines; a difference is logged. */
+/**
+ * Properties of an output that the request determines. If the delivered output differs, a warning
+ * is logged.
+ */
 export interface ExpectedOutput {
   /** Pixels. */
   width?: number;
@@ -41,50 +44,56 @@ export interface ExpectedOutput {
 }
 
 /**
- * A cheaper output than the requested one. It applies to an output that has all of these
- * properties.
+ * An output that is cheaper than the requested one. It applies if the delivered output has all of
+ * these properties.
  */
 export interface OutputVariant {
-  /** True if the output has no sound. */
+  /** Applies to outputs without sound. */
   hasAudio?: false;
-  /** The output has fewer pixels than this. */
+  /** Applies to outputs with fewer pixels than this. */
   pixelsBelow?: number;
-  /** Micro-credits by which a unit is cheaper than a unit of the requested output. */
+  /** How much cheaper a unit is than a unit of the requested output, in micro-credits. */
   unitDiscountMicro: number;
 }
 
-/** Expected outputs of a call, and their storage format. */
+/** Outputs expected from a call, and the format in which they are stored. */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
-  /** Format that the caller requested, if the provider may deliver another one. */
+  /** Format that the caller requested; null if outputs are stored as delivered. */
   format: 'png' | 'jpeg' | 'webp' | null;
-  /** Compared with the delivered output before the charge. */
+  /** Expected properties, compared with the delivered outputs before they are charged. */
   expected?: ExpectedOutput;
-  /** Cheaper outputs; if several apply, the cheapest is charged. */
+  /**
+   * Cheaper outputs that the provider may deliver. If several apply, the largest discount counts.
+   */
   variants?: OutputVariant[];
 }
 
-/** One request to a provider. The next route is tried only if the previous one was refused. */
+/**
+ * A request to a provider. Its routes are tried in order; the next route is tried only if the
+ * previous provider certainly did not accept the call.
+ */
 export interface PlannedCall {
   index: number;
   routes: CallRoute[];
   output: OutputSpec;
   meter: Meter;
-  /** Number of requested units (see `Meter`); no more units are charged. */
+  /** Number of requested units (see `Meter`), the most that is charged. */
   quantity: number;
   /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
   /** True if the failure of this call fails the job. */
   required: boolean;
-  /** Time before the first status check if no notification arrives, in milliseconds. */
+  /** How long to wait for a notification before the first status check. */
   firstCheckMs: number;
   /**
-   * Earlier call whose first artifact is the input of this call, and the input field that names it.
+   * Earlier call whose first artifact is an input of this call, and the input field that receives
+   * its URL; null if there is none.
    */
   inputFrom: { callIndex: number; field: string } | null;
 }
 
-/** Version of the plan format that this code makes and runs. */
+/** Version of the plan format that this code creates and runs. */
 export const planVersion = 1;
 
 /** A complete Studio job. */
@@ -99,22 +108,23 @@ export interface JobPlan {
   model: string | null;
   /** Reserved micro-credits: the sum of quantity × unit price of all calls. */
   priceMicro: number;
-  /** The caller's metadata; absent if there is none. */
+  /** The caller's metadata, if the request had any. */
   metadata?: Record<string, string>;
-  /** The validated request, used for the response; never part of a Temporal summary. */
+  /** The validated request, which responses contain. Never shown in a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];
-  /** Assembly of the calls' artifacts before the charge; its result is an additional output. */
+  /**
+   * How the artifacts of all calls are joined into an additional output; null if they are not
+   * joined.
+   */
   assembly: 'concat_audio' | null;
   /**
-   * Deadline in ISO 8601, after which a cancel is sent to the provider and its outcome is awaited.
+   * Deadline in ISO 8601. After it, cancellation is requested from the provider, and the workflow
+   * waits up to `outcomeWaitMs` for the outcome.
    */
   deadlineAt: string;
   deadlineMs: number;
-  /**
-   * Usual time of the calls from submit to result, in seconds; null if the catalog does not have
-   * it.
-   */
+  /** Typical duration of the calls in seconds; null if the catalog has none. */
   typicalSeconds: number | null;
   /**
    * Task queue of the caller's webhook, and whether it reports the start of the job; null if the
@@ -122,7 +132,7 @@ export interface JobPlan {
    */
   webhook: { taskQueue: string; started?: true } | null;
   outcomeWaitMs: number;
-  /** Time after which the sweeper checks whether the workflow still runs. */
+  /** Interval at which the sweeper checks whether the workflow is still running. */
   reservationTtlMs: number;
 }
 
@@ -130,7 +140,7 @@ export type StoredArtifact = z.infer<typeof storedArtifact>;
 
 export type CallOutputs = z.infer<typeof callOutputs>;
 
-/** Input of an activity: one call by one of its routes. */
+/** Input of an activity that calls a provider: a call and one of its routes. */
 export interface CallTask {
   jobId: string;
   organizationId: string;
@@ -141,31 +151,34 @@ export interface CallTask {
   meter: Meter;
   quantity: number;
   /**
-   * Storage key of the earlier result that is the input of the call, and the input field that names
-   * it.
+   * Storage key of the earlier result that the call uses as input, and the input field that
+   * receives its URL; null if there is none.
    */
   source: { field: string; storageKey: string } | null;
-  /** Number of refusals of the provider after which the next route is tried. */
+  /** Maximum number of attempts that the provider may refuse before the next route is tried. */
   refusalsMax: number;
 }
 
-/** Selection of a call of the plan, its route and its input. */
-export interface CallChoice {
+/** A call of the plan, the index of its route, and its input from an earlier call. */
+export interface RoutedCall {
   call: PlannedCall;
   routeIndex: number;
-  /** Storage key of the earlier result that is the input of the call. */
+  /** Storage key of the earlier result that the call uses as input. */
   inputKey?: string | undefined;
 }
 
 const refusalsMax = 4;
 /**
- * Number of refusals after which the last route fails: a provider has about 15 seconds to recover.
+ * Same maximum for the last route. It is higher, so that the provider has about 15 seconds to
+ * recover before the call fails.
  */
 const lastRouteRefusalsMax = 6;
 
-/** Makes the activity input of a call; null if the plan has no such route. */
-export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
-  const { call, routeIndex, inputKey } = choice;
+/**
+ * Creates the activity input for a call on one of its routes; null if the call has no such route.
+ */
+export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | null {
+  const { call, routeIndex, inputKey } = routed;
   const route = call.routes[routeIndex];
   if (!route) return null;
   return {

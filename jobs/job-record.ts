@@ -1,4 +1,4 @@
-/** A job as read from its row; every representation of a job is made from it. */
+/** A job as read from the database. Every response that shows a job is built from it. */
 import { z } from 'zod';
 import { errorTable } from '../domain/errors.ts';
 import { keysOf, type Json } from '../domain/json.ts';
@@ -22,21 +22,20 @@ export const callOutputs = z.object({
   callIndex: z.number(),
   artifacts: z.array(storedArtifact),
   /**
-   * Data that the provider returned in addition to the artifacts, or the result of a call that
-   * returns data.
+   * Data that the provider returned in addition to artifacts, or the result itself if it is data.
    */
   data: z.json(),
   /** Units to charge, at most the call's quantity. */
   delivered: z.number(),
-  /** Micro-credits by which the delivered units are cheaper than the requested ones. */
+  /** How much cheaper the delivered units are than the requested ones, in micro-credits. */
   discountMicro: z.number().exactOptional(),
   /** Error of a call that delivered less than requested; null if it delivered everything. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
 /**
- * A job with its billing and the balance of its organization; times are Unix ms, amounts
- * micro-credits.
+ * A job with its billing state and the balance of its organization. Times are Unix milliseconds,
+ * amounts are micro-credits.
  */
 export const jobRow = z.object({
   id: z.string(),
@@ -62,13 +61,13 @@ export const jobRow = z.object({
   /** Time at which the first call was recorded, just before it was sent. */
   started_at: z.number().nullable(),
   /**
-   * State of each call that was recorded; `storing`: the provider has finished it, and its result
-   * is being stored.
+   * States of the calls that were recorded. `storing` means that the provider has finished the call
+   * and its result is being stored.
    */
   call_states: z.array(z.string()).nullable(),
-  /** Largest position of a call in its provider's queue; null if none reports one. */
+  /** Highest position of a call in its provider's queue; null if no provider reports one. */
   queue_position: z.number().nullable(),
-  /** Usual time of an open job of this kind, in seconds; null if unknown. */
+  /** Typical duration of this kind of job in seconds; null if unknown. */
   typical_seconds: z.number().nullable(),
   billing_state: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),
@@ -77,7 +76,7 @@ export const jobRow = z.object({
   available: z.number(),
 });
 
-/** Content of JSON artifacts by storage key. */
+/** Parsed content of JSON artifacts, by storage key. */
 export type Documents = ReadonlyMap<string, Json>;
 
 export type JobRecord = z.infer<typeof jobRow> & { documents?: Documents };

@@ -1,5 +1,6 @@
 /**
- * Results of the ledger's moves, for workflows, activities and the API. Amounts are micro-credits.
+ * Results of ledger transactions, as workflows, activities and the API receive them. Amounts are
+ * micro-credits.
  */
 import { z } from 'zod';
 
@@ -11,7 +12,7 @@ export const balance = z.object({
 });
 export type Balance = z.infer<typeof balance>;
 
-/** Refusal because less than `required` is available. */
+/** The balance is insufficient: less than `required` is available. */
 export const insufficientCredits = z.object({
   verdict: z.literal('insufficient_credits'),
   required: z.number(),
@@ -19,8 +20,8 @@ export const insufficientCredits = z.object({
 });
 
 /**
- * Budget of a key; `used` was reserved or charged in the period that ends at `resetsAtMs` (null:
- * never).
+ * Budget of an API key. `used` is what was reserved or charged in the current period, which ends at
+ * `resetsAtMs` (null if it never ends).
  */
 export const keyBudget = z.object({
   limit: z.number(),
@@ -29,18 +30,20 @@ export const keyBudget = z.object({
   resetsAtMs: z.number().nullable(),
 });
 
-/** Refusal because the key's budget has less than `required` left. */
+/** The budget of the API key is insufficient: less than `required` remains. */
 export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
 });
 
-/** Refusal of a reservation; times are ISO 8601, by the database's clock. */
+/** Reason why a reservation was refused. Times are ISO 8601, measured with the database's clock. */
 export const refusal = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
-    /** Refusal because the price is higher than the allowance of a whole window. */
+    /**
+     * The price exceeds the allowance of a whole six-hour window, so that waiting does not help.
+     */
     verdict: z.literal('window_limit_exceeded'),
     required: z.number(),
     limit: z.number(),
@@ -72,8 +75,7 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
 /**
- * Result of a settlement; `state` is the current state of the reservation, also if it was settled
- * before.
+ * Result of a settlement. `state` is the state of the reservation, even if it was already settled.
  */
 export const settleVerdict = z.discriminatedUnion('verdict', [
   z.object({

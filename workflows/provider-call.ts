@@ -3,7 +3,7 @@
  * paused.
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
-import { callTaskOf, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
+import { createCallTask, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
 import { failed, failureOf } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
 import { throwIfOver, type RunningCall, type RunningJob } from './running-job.ts';
@@ -55,7 +55,7 @@ async function tryRoutes(
   const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
     throwIfOver(job);
-    const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
+    const task = createCallTask(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
     if (!job.paused.has(route.provider)) {

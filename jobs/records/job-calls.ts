@@ -3,19 +3,18 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 
-/** Schema of a request to a provider. */
+/** Schema of a provider call. */
 export const jobCall = z.object({
   index: z.int(),
   routeIndex: z.int(),
   provider: z.string(),
-  /** Provider's name of the operation; null if unknown. */
+  /** Endpoint of the provider, for example fal's endpoint id; null if unknown. */
   providerEndpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   providerRequestId: z.string().nullable(),
   /**
-   * Responses that refused the call, oldest first; after each of them except the last, the call was
-   * sent again.
+   * Refusals of the call, oldest first. After each one except the last, the call was sent again.
    */
   refusals: z.array(
     z.object({
@@ -26,12 +25,9 @@ export const jobCall = z.object({
       refusedAtMs: z.number(),
     }),
   ),
-  /** Time at which the call first waited for a paused provider. */
+  /** When the call first waited for a paused provider; null if it never did. */
   pausedAtMs: z.number().nullable(),
-  /**
-   * Number of times that the call was sent. It is sent again only if the provider did not accept
-   * it.
-   */
+  /** How often the call was sent. It is sent again only if the provider did not accept it. */
   attempts: z.int(),
   begunAtMs: z.number(),
   acceptedAtMs: z.number().nullable(),
@@ -41,7 +37,7 @@ export const jobCall = z.object({
 });
 export type JobCall = z.infer<typeof jobCall>;
 
-/** Lists the calls of a job in their order. */
+/** Creates the function that lists the calls of a job, in order. */
 export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`

@@ -1,20 +1,20 @@
-/** State of the workflow that owns a job, read from Temporal. */
+/** Reads and signals the workflow of a job through Temporal. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { callTemporal } from '../../platform/temporal.ts';
 import { checkNow, workflowIdOf } from '../contract.ts';
 
-/** Workflow of a job. */
+/** State of a job's workflow. */
 export interface JobWorkflow {
-  /** `closed`: the workflow has ended; `missing`: the server does not know it. */
+  /**
+   * `closed` means that the workflow has ended, `missing` that Temporal has no workflow with its
+   * id.
+   */
   state: 'running' | 'closed' | 'missing';
   /** Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
   status: string | null;
 }
 
-/**
- * Returns the workflow of a job.
- * @throws ServiceError when the server cannot be reached
- */
+/** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
 export async function workflowOf(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
     const handle = client.workflow.getHandle(workflowIdOf(jobId));
@@ -29,7 +29,7 @@ export async function workflowOf(client: Client, jobId: string): Promise<JobWork
 
 /**
  * Returns whether the workflow of a job is running.
- * @throws ServiceError when the server cannot be reached
+ * @throws ServiceError if Temporal cannot be reached
  */
 export async function hasRunningWorkflow(client: Client, jobId: string): Promise<boolean> {
   return (await workflowOf(client, jobId)).state === 'running';

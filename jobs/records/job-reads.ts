@@ -1,4 +1,7 @@
-/** Reads of jobs for polls, lists and responses. Phases are derived from rows, never stored. */
+/**
+ * Queries that read jobs for polling, lists and responses. The phase of a job is derived from its
+ * rows, never stored.
+ */
 import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -14,7 +17,7 @@ const idRow = z.object({ id: z.string() });
 const countRow = z.object({ count: z.number() });
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
-/** Plan as `reserve` has stored it; null for a plan of another version. */
+/** Plan that `reserve` stored; null if it has another version. */
 const planRow = z.object({
   plan: z
     .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
@@ -31,7 +34,7 @@ interface JobFilter extends RecordFilter {
   type?: string | undefined;
   provider?: string | undefined;
   errorCode?: string | undefined;
-  /** Only jobs with this id or text (job-search.ts). */
+  /** Only jobs that match this id or text (job-search.ts). */
   search?: string | undefined;
 }
 
@@ -62,8 +65,8 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   WHERE ${where}`;
 
 /**
- * Makes the functions that read an organization's jobs. Documents of a single job are read from the
- * storage.
+ * Creates the functions that read an organization's jobs. `read` also reads the JSON artifacts of
+ * the job, if `storage` is given.
  */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
   return {
@@ -78,13 +81,13 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
-      const where = [...conditions(organizationId, listing), ...behind(listing)];
+      const where = [...conditions(organizationId, listing), ...pageConditions(listing)];
       return pool.any(sql.type(
         jobRow,
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /** Counts jobs, at most `countMax`. */
+    /** Counts the jobs of a filter, up to `countMax`. */
     count(organizationId: string, filter: JobFilter, countMax: number): Promise<number> {
       const where = sql.join(conditions(organizationId, filter), sql.fragment` AND `);
       return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
@@ -96,7 +99,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Returns the ids among these whose jobs have ended. */
+    /** Returns those of the ids whose jobs have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),
@@ -115,7 +118,7 @@ function conditions(organizationId: string | null, filter: JobFilter): FragmentS
   return found;
 }
 
-function behind({ beforeId }: JobListing): FragmentSqlToken[] {
+function pageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
   if (beforeId === undefined) return [];
   return [
     sql.fragment`(x.created_at, x.id) < (SELECT b.created_at, b.id FROM job b
@@ -123,7 +126,7 @@ function behind({ beforeId }: JobListing): FragmentSqlToken[] {
   ];
 }
 
-/** Conditions on columns that an index covers. */
+/** Returns the conditions for a status, written so that an index covers them. */
 function statusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
   const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
     WHERE p.job_id = x.id AND p.state <> 'waiting')`;
@@ -137,8 +140,8 @@ function statusConditions(status: NonNullable<JobListing['status']>): FragmentSq
 }
 
 /**
- * Reads JSON artifacts, which are too long for a row or a workflow's history. Deleted ones are left
- * out.
+ * Reads the JSON artifacts from storage; they are too long for a database row or a workflow's
+ * history. Omits deleted artifacts.
  */
 async function loadDocuments(
   storage: Pick<Storage, 'open'>,
@@ -157,7 +160,7 @@ async function loadDocuments(
   return new Map(loaded.flat());
 }
 
-/** Organization and key of a job. */
+/** Organization, API key and user that submitted a job. */
 const jobCaller = z.object({
   organizationName: z.string(),
   organizationStatus: z.enum(['active', 'suspended']),
@@ -169,12 +172,15 @@ const jobCaller = z.object({
 });
 export type JobCaller = z.infer<typeof jobCaller>;
 
-/** Filter and page of the operators' list, newest first. */
+/** Filter and page of the operators' list of jobs, newest first. */
 interface OversightListing extends JobListing {
   organizationId?: string | undefined;
 }
 
-/** Makes the functions that read the jobs of all organizations for operators, without documents. */
+/**
+ * Creates the functions with which operators read the jobs of all organizations. They do not read
+ * JSON artifacts.
+ */
 export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {
@@ -187,12 +193,10 @@ export function createJobOverview(pool: DatabasePool) {
         ORDER BY x.id DESC LIMIT ${limit}`,
       );
     },
-    /** Reads a job; null if there is none. */
+    /** Reads a job; null if it does not exist. */
     find: (jobId: string): Promise<JobRecord | null> =>
       pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
-    /**
-     * Reads the plan of an open job; null if the job has ended, and for a plan of another version.
-     */
+    /** Reads the plan of an open job; null if the job has ended or the plan has another version. */
     async plan({ id, request }: JobRecord): Promise<JobPlan | null> {
       const plan = await pool.maybeOneFirst(
         sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,

@@ -1,20 +1,20 @@
-/** Search of jobs by an id or by the text of their requests. */
+/** Searches jobs by an id or by the text of their requests. */
 import { sql, type FragmentSqlToken } from 'slonik';
 
 /**
- * Number of the newest jobs that a search examines, so that its cost does not grow with the
- * history.
+ * Maximum number of jobs, newest first, that a text search examines, so that its cost does not grow
+ * with the number of jobs.
  */
 export const searchedJobsMax = 10_000;
 
-/** Length from which the end of a job id is searched; shorter ends are ambiguous. */
-const idTailLength = 6;
+/** Minimum length of a search for the end of a job id; shorter endings are ambiguous. */
+const idEndingLengthMin = 6;
 
 /**
- * Makes the condition on the jobs `x` that match a text: the job id, the request id, a provider
- * request id or the Idempotency-Key, which is kept for two days; or the end of the job id or a part
- * of the prompt, among the newest `searchedJobsMax` jobs of the organization (null: of all
- * organizations).
+ * Creates the SQL condition that a job `x` matches a text. A job matches if the text is its job id,
+ * request id, provider request id or Idempotency-Key (stored for two days). One of the newest
+ * `searchedJobsMax` jobs also matches if the text is the end of its job id or part of its prompt.
+ * If `organizationId` is null, these are the newest jobs of all organizations.
  */
 export function matchesSearch(organizationId: string | null, text: string): FragmentSqlToken {
   const scope =
@@ -30,7 +30,7 @@ export function matchesSearch(organizationId: string | null, text: string): Frag
       UNION SELECT subject_id FROM idempotency_claim WHERE idempotency_key = ${text})
     OR x.id IN (SELECT n.id FROM (SELECT j.id, j.request FROM job j
       WHERE ${scope} ORDER BY ${order} LIMIT ${searchedJobsMax}) n
-    WHERE length(${text}) >= ${idTailLength} AND right(n.id, length(${text})) = ${text}
+    WHERE length(${text}) >= ${idEndingLengthMin} AND right(n.id, length(${text})) = ${text}
       OR strpos(lower(concat_ws(' ', n.request->>'prompt', n.request->>'text', n.request->>'title',
           n.request->'inputs')), lower(${text})) > 0))`;
 }

@@ -1,6 +1,6 @@
 /**
- * Status checks of calls from outside their workflow. A check requests the status of the recorded
- * operation and moves no credits.
+ * Checks the status of calls outside their workflow. A check only requests the status from the
+ * provider; it changes no record and no credits.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -14,10 +14,11 @@ import {
 
 /** Outcome of a check. */
 type CallVerdict =
-  /** Never accepted by the provider. */
+  /** The provider never accepted the call. */
   | 'not_sent'
   /**
-   * Possibly accepted; its status cannot be requested, because the provider request id is unknown.
+   * The provider may have accepted the call. Its status cannot be requested, because the provider
+   * request id is unknown.
    */
   | 'unknown'
   /** The provider could not be reached. */
@@ -27,12 +28,12 @@ type CallVerdict =
   | 'failed'
   | 'canceled';
 
-/** Evidence about one call. */
+/** Result of the check of a call. */
 export interface CallFinding {
   callIndex: number;
   provider: string;
   verdict: CallVerdict;
-  /** Operation of the provider, if it is known. */
+  /** Handle of the operation at the provider; null if unknown. */
   operation: ProviderOperation | null;
   /** Description for operators. */
   message: string;
@@ -50,10 +51,10 @@ type RecordedCall = z.infer<typeof recordedCall>;
 
 const checkTimeoutMs = 20_000;
 
-/** Checks of calls. */
+/** Creates the function that checks the calls of a job. */
 export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
   return {
-    /** Returns evidence about every call of a job that was sent. */
+    /** Checks every recorded call of a job. */
     async ofJob(jobId: string): Promise<CallFinding[]> {
       const calls = await deps.pool.any(sql.type(recordedCall)`
         SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.provider_endpoint AS "providerEndpoint",
@@ -75,7 +76,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     message,
   });
   if (call.state === 'waiting' || call.state === 'refused') {
-    return found('not_sent', `${call.provider} did not accept it`);
+    return found('not_sent', `${call.provider} did not accept the call`);
   }
   if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
   if (!provider?.operations || !operation) {
@@ -89,7 +90,8 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
       signal: AbortSignal.timeout(checkTimeoutMs),
       expectDone: false,
     });
-    if (checked.kind === 'pending') return found('pending', `${call.provider} still works on it`);
+    if (checked.kind === 'pending')
+      return found('pending', `${call.provider} is still working on the call`);
     if (checked.kind === 'result') return found('succeeded', `${call.provider} has the result`);
     const canceled = checked.failure.kind === 'canceled';
     return found(canceled ? 'canceled' : 'failed', checked.failure.message);
@@ -99,7 +101,10 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
   }
 }
 
-/** Returns the recorded operation, or one made from the request id of a verified notification. */
+/**
+ * Returns the recorded operation, or one created from the operation id in a verified notification;
+ * null if neither exists.
+ */
 function operationOf(provider: Provider | undefined, call: RecordedCall): ProviderOperation | null {
   if (call.operation) return call.operation;
   if (!provider?.operations || call.notifiedId === null || call.providerEndpoint === null)

@@ -1,4 +1,4 @@
-/** Reservations that are open for longer than expected, each with its reason. */
+/** Lists reservations that have been open for longer than expected, with the reasons. */
 import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -32,7 +32,7 @@ export const openWork = z.object({
 });
 type OpenWork = z.infer<typeof openWork>;
 
-/** A line of the operators' list. */
+/** An open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckLine extends OpenWork {
   owner: JobWorkflow | null;
   /** Reasons, most specific first. */
@@ -43,8 +43,8 @@ export interface StuckLine extends OpenWork {
 interface StuckListing {
   organizationId: string | undefined;
   /**
-   * Only reservations that are open for longer than this. Those past their deadline or without a
-   * workflow are always listed.
+   * Only reservations that have been open for longer than this. Reservations past their deadline,
+   * or without a workflow, are always listed.
    */
   olderThanMs: number;
   limit: number;
@@ -65,9 +65,9 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/** Makes the functions that read stuck reservations from Postgres and Temporal. */
+/** Creates the functions that read stuck reservations from Postgres and Temporal. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
-  async function explained(row: OpenWork): Promise<StuckLine> {
+  async function explain(row: OpenWork): Promise<StuckLine> {
     const owner =
       row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
     return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
@@ -82,21 +82,25 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
-      return Promise.all(rows.map(explained));
+      return Promise.all(rows.map(explain));
     },
-    /** Returns the reason for which a reservation is stuck; null if it is not. */
+    /**
+     * Returns an open reservation with the reasons why it is open; null if it is settled or does
+     * not exist.
+     */
     async find(id: string): Promise<StuckLine | null> {
       const row = await deps.pool.maybeOne(
         sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
       );
-      return row && explained(row);
+      return row && explain(row);
     },
   };
 }
 
 /** Describes why a reservation is still open. */
 function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
-  if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
+  if (work.kind === 'chat')
+    return ['a chat: it is settled when it ends or, after a crash, at its last checkpoint'];
   const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
   if (owner === null)
@@ -110,8 +114,8 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
     const since = ago(work.ownerMissingAtMs);
     reasons.push(
       owner?.state === 'running'
-        ? `the sweeper found it overdue ${since}, and terminates its workflow later`
-        : `the sweeper found no workflow ${since}, and releases it soon`,
+        ? `the sweeper found it overdue ${since} and will terminate its workflow later`
+        : `the sweeper found no workflow ${since} and will release it soon`,
     );
   }
   if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
@@ -119,8 +123,9 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
   }
   const unfinished = work.calls.filter((call) => call.state !== 'answered');
   reasons.push(...unfinished.map((call) => callReason(call, work.verifying === true, ago)));
-  if (work.calls.length === 0) reasons.push('no call has been sent yet');
-  else if (unfinished.length === 0) reasons.push('all calls are answered: not settled yet');
+  if (work.calls.length === 0) reasons.push('no call has been sent');
+  else if (unfinished.length === 0)
+    reasons.push('all calls have results, but the job is not settled');
   return reasons;
 }
 
@@ -131,20 +136,20 @@ function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) =>
   switch (call.state) {
     case 'waiting':
       return call.paused
-        ? `call ${number} waits: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
-        : `call ${number} waits: ${provider} was paused and has been resumed`;
+        ? `call ${number} is waiting: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
+        : `call ${number} is waiting: ${provider} was paused and has been resumed`;
     case 'begun':
       return `call ${number}: its submit to ${provider} began ${ago(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number}, outcome unknown: ${provider} sent no response to the submit of ${ago(call.sinceMs)}`;
+      return `call ${number}, outcome unknown: ${provider} sent no response to the submit ${ago(call.sinceMs)}`;
     case 'refused':
-      return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
+      return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and will be tried again`;
     case 'accepted':
       return verifying
         ? `call ${number}, outcome unknown: ${provider}${named} reported no outcome; last checked ${ago(call.updatedAtMs)}`
-        : `call ${number} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
+        : `call ${number} is waiting for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
-      return `call ${number}: ${call.state}`;
+      return `call ${number}: its result is stored`;
     default:
       return call.state satisfies never;
   }

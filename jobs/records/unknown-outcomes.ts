@@ -1,20 +1,20 @@
-/** Jobs that were released without an outcome of the provider. */
+/** Lists jobs whose credits were released although the provider never reported an outcome. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { providerOperation } from '../../providers/provider.ts';
 
-/** Schema of a call of a job without an outcome. */
+/** Schema of a call of such a job. */
 export const listedCall = z.object({
   index: z.int(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /** Time of the first notification that arrived after the workflow had ended. */
+  /** When the first notification arrived after the workflow had ended; null if none did. */
   lateNotificationAtMs: z.number().nullable(),
 });
 
-/** Schema of a job that was released without an outcome of the provider. */
+/** Schema of a job whose credits were released although its outcome is unknown. */
 export const unknownOutcome = z.object({
   jobId: z.string(),
   organizationId: z.string(),
@@ -28,15 +28,15 @@ export const unknownOutcome = z.object({
 type UnknownOutcome = z.infer<typeof unknownOutcome>;
 
 /**
- * Number of jobs whose outcome is being verified, and of jobs that were released without an
- * outcome.
+ * Number of jobs whose outcome is being verified, and of jobs released although their outcome is
+ * unknown.
  */
 export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() });
 
-// Same condition as the index `job_without_verdict`.
+// The index `job_without_verdict` has the same condition.
 const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
 
-/** Reads of the jobs that were released without an outcome. */
+/** Creates the functions that read the jobs released although their outcome is unknown. */
 export function createUnknownOutcomes(pool: DatabasePool) {
   return {
     /** Lists the jobs, newest first. */

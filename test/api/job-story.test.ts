@@ -122,7 +122,7 @@ describe('a job is explained', () => {
       .toBe('waiting_for_provider');
     const open = await storyOf(jobId);
     expect(open.why).toMatch(
-      /^Open for \d\.\d s, 3\.9 credits of Test reserved: call 1 waits: fal was paused .* by olga: fal is down\.$/,
+      /^Open for \d\.\d s, 3\.9 credits of Test reserved: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
     );
     expect(open.next.map(({ command }) => command)).toEqual([
       'admin resume fal',

@@ -100,7 +100,7 @@ describe('a paused provider', () => {
     const stuck = await operators.read('/stuck?olderThanSeconds=0');
     expect(stuck.data.map(({ reasons }) => reasons)).toEqual(
       jobs.map(() => [
-        expect.stringMatching(/^call 1 waits: fal was paused .* by olga: ticket 9$/),
+        expect.stringMatching(/^call 1 is waiting: fal was paused .* by olga: ticket 9$/),
       ]),
     );
     const shown = await gateway.api.client.workflow
@@ -191,7 +191,7 @@ describe('a job', () => {
     const [line] = (await operators.read('/stuck?olderThanSeconds=0')).data;
     expect(line?.reasons).toEqual([
       'workflow ended (TERMINATED) without settling',
-      expect.stringMatching(/^call 1 waits for fal \(.+\), submitted \d+ s ago$/),
+      expect.stringMatching(/^call 1 is waiting for fal \(.+\), submitted \d+ s ago$/),
     ]);
     const racing = await Promise.all(
       Array.from({ length: 5 }, () => operators.write(`/jobs/${jobId}/resettle`)),

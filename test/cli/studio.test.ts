@@ -263,14 +263,14 @@ describe('studio admin', () => {
       admin(['notifications', '--state', 'received']),
       admin(['reverify', jobId, ...why]),
     ]);
-    expect(stuck.stdout).toMatch(/job_.* call 1 waits: fal was paused .* by olga: ticket 7$/m);
+    expect(stuck.stdout).toMatch(/job_.* call 1 is waiting: fal was paused .* by olga: ticket 7$/m);
     expect(providers.stdout).toMatch(
       /^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.-]+ +[\d.-]+$/m,
     );
     expect([unknown, notifications].map(({ stdout }) => stdout)).toEqual(
       Array.from({ length: 2 }, () => '(none)\n'),
     );
-    expect(looked.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept it$/m);
+    expect(looked.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
     const refused = await admin(['resettle', jobId, ...why]);
     expect(refused.stderr).toContain('JOB_RUNNING');
     expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);

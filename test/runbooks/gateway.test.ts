@@ -142,7 +142,7 @@ describe('provider-down.md', () => {
       const stuck = 'npm run studio -- admin stuck';
       await expect
         .poll(async () => (await page.run(stuck)).stdout)
-        .toMatch(/call 1 was refused by fal .* and is tried again/);
+        .toMatch(/call 1 was refused by fal .* and will be tried again/);
       expect((await page.run(providers)).stdout).toMatch(/fal .* [1-9]/);
 
       await page.run('npm run studio -- admin pause fal');
@@ -191,7 +191,7 @@ describe('storage.md', () => {
       const failing = await start('a heron without a wall');
       await expect
         .poll(async () => (await page.run('npm run studio -- admin stuck')).stdout)
-        .toMatch(new RegExp(`${failing} .*call 1 waits for fal`));
+        .toMatch(new RegExp(`${failing} .*call 1 is waiting for fal`));
       await gateway.untilEnded(failing, ends.failed('STORAGE_ERROR'));
       expect(stack.logOf('worker')).toContain('the object could not be stored');
       await gateway.untilFiring(since, 'JobsFail', 'SettlementBurnsFast');
@@ -240,7 +240,7 @@ describe('stuck-reservation.md', () => {
     await gateway.follow('stuck-reservation', async (page) => {
       const stuck = 'npm run studio -- admin stuck';
       const { stdout } = await page.run(stuck);
-      expect(stdout).toMatch(new RegExp(`${silent} .*call 1 waits for fal .*, submitted`));
+      expect(stdout).toMatch(new RegExp(`${silent} .*call 1 is waiting for fal .*, submitted`));
       expect(stdout).toMatch(
         new RegExp(`${orphaned} .*workflow ended \\(TERMINATED\\) without settling`),
       );
@@ -300,7 +300,7 @@ describe('stuck-reservation.md', () => {
     await gateway.ageReservations('1 hour');
     const page = await gateway.openPage('stuck-reservation');
     const stuck = 'npm run studio -- admin stuck';
-    expect((await page.run(stuck)).stdout).toContain('a chat: settled when it ends');
+    expect((await page.run(stuck)).stdout).toContain('a chat: it is settled when it ends');
 
     await stack.query('ALTER FUNCTION chat_sweep_away(integer) RENAME TO chat_sweep');
     await expect.poll(open).toEqual([]);

@@ -197,7 +197,8 @@ describe('temporal-lost.md', () => {
     await stack.start('temporal');
 
     await gateway.follow('temporal-lost', async (page) => {
-      const gone = /workflow missing: Temporal has no workflow with this id.*call 1 waits for fal/;
+      const gone =
+        /workflow missing: Temporal has no workflow with this id.*call 1 is waiting for fal/;
       const open = 'npm run studio -- admin stuck --older-than-seconds 0';
       await expect
         .poll(async () => (await page.run(open)).stdout)
