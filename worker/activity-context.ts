@@ -1,5 +1,5 @@
 /**
- * Interceptor of activities: adds ids to their log lines, records a span for each activity, and
+ * Interceptor of activities. It adds ids to log lines, records a span for each activity, and
  * records a span for the whole job when it is settled.
  */
 import { SpanKind, type Context as TraceContext, type Link } from '@opentelemetry/api';
@@ -20,9 +20,9 @@ interface Parts {
 }
 
 /**
- * Makes the interceptor that runs an activity with the ids of its request and job, in a child span
- * of the span that started its workflow. The span is linked to the provider notification that the
- * workflow has received.
+ * Creates the interceptor. It runs an activity with the ids of its request and job, in a child span
+ * of the request that started the workflow. The span is linked to the trace of the last signal that
+ * the workflow received.
  */
 export function createActivityContext(parts: Parts): ActivityInterceptorsFactory {
   return (context) => ({
@@ -43,7 +43,8 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
             const result: unknown = await next(input);
             const { jobId } = ids;
             if (jobId !== undefined && span.isRecording() && settled.safeParse(result).success) {
-              // The error is ignored, because a retry of the activity would settle the job again.
+              // The error is ignored, because it must not fail an activity that has settled the
+              // job.
               await recordJob(parts, { jobId, parent, links }).catch(() => {});
             }
             return result;
@@ -72,8 +73,8 @@ const jobRow = z.object({
 });
 
 /**
- * Records the span of a job that was just settled, by OpenTelemetry's conventions for generative
- * AI.
+ * Records the span of a job that was just settled, with the attributes of OpenTelemetry's
+ * conventions for generative AI.
  */
 async function recordJob(
   { pool, usdPerCredit }: Parts,
@@ -107,8 +108,8 @@ async function recordJob(
 }
 
 /**
- * Returns the job id and the workflow id of an activity. The workflow id of a job is the job id,
- * and ids of its child workflows begin with the job id (jobs/contract.ts).
+ * Returns the job id and the workflow id of an activity. The workflow id of a job is its job id,
+ * and the workflow id of its webhook delivery begins with it (jobs/contract.ts).
  */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;

@@ -1,8 +1,8 @@
 /**
- * `node worker/audit.ts`: checks every promise about money and results and prints a table. It reads
- * the gateway that the environment describes.
+ * `node worker/audit.ts`: checks every guarantee about credits and results (docs/guarantees.md) and
+ * prints a table. The environment variables select the gateway.
  *
- * Exit status: 0 if all promises hold, 1 if at least one is broken, 2 if the audit failed.
+ * Exit status: 0 if there are no violations, 1 if there are violations, 2 if the audit failed.
  */
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
@@ -26,7 +26,7 @@ const submitList = z.array(
   z.object({ webhookUrl: z.string().nullable(), idempotencyKey: z.string().nullable() }),
 );
 
-/** Reads the submits that a sandbox accepted. */
+/** Reads the submits that a provider sandbox has accepted. */
 async function readSubmits(sandboxUrl: string): Promise<WitnessedSubmit[]> {
   const response = await fetch(`${sandboxUrl}/_sandbox/submits`);
   if (!response.ok) throw new Error(`${sandboxUrl} responded with status ${response.status}`);
@@ -36,12 +36,12 @@ async function readSubmits(sandboxUrl: string): Promise<WitnessedSubmit[]> {
   );
 }
 
-/** Formats a report: the counts of all checks, then ids of the findings. */
+/** Formats a report: a table with the counts of each check, then the ids of the violations. */
 function table({ checks, tookMs }: AuditReport): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
   const counts = checks.map(({ name, examined, subjects }) => {
     const count = examined === null ? 'all' : String(examined);
-    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(subjects.length).padStart(8)}`;
+    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(subjects.length).padStart(10)}`;
   });
   const findings = checks
     .filter(({ subjects }) => subjects.length > 0)
@@ -50,7 +50,7 @@ function table({ checks, tookMs }: AuditReport): string {
       subjects.length > subjectsShownMax ? `${name}: the first ${subjectsShownMax}` : name,
       ...subjects.slice(0, subjectsShownMax).map((subject) => `    ${subject}`),
     ]);
-  const head = `${'finding'.padEnd(width)}  examined     found`;
+  const head = `${'check'.padEnd(width)}  examined  violations`;
   return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');
 }
 
@@ -61,10 +61,13 @@ interface Options {
   json?: true;
 }
 const options = new Command('audit')
-  .description('Checks every promise about money and results.')
+  .description('Checks every guarantee about credits and results.')
   .option('--results', 'read every paid result and compare it with its recorded hash')
-  .option('--submits <url>', 'compare with the calls that this sandbox accepted')
-  .option('--no-owners', 'do not check at Temporal that open reservations have workflows')
+  .option(
+    '--submits <url>',
+    'compare the recorded calls with those that the provider sandbox at this URL accepted',
+  )
+  .option('--no-owners', 'do not check that a running workflow owns every open reservation')
   .option('--json', 'print the report as JSON')
   .parse()
   .opts<Options>();

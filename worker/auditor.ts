@@ -1,4 +1,4 @@
-/** Repeated audit of the ledger and the results, by a worker process. */
+/** Audits credits and results repeatedly in a worker process. */
 import { runAudit, type AuditSources } from '../ledger/audit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateGauges } from '../platform/metrics.ts';
@@ -7,20 +7,20 @@ import { repeat } from './repeat.ts';
 interface AuditorOptions {
   sources: AuditSources;
   logger: Logger;
-  /** Milliseconds between audits; 0: never. */
+  /** Interval between audits. If it is 0, no audits run. */
   intervalMs: number;
   state: StateGauges;
 }
 
-/** Highest number of findings in a log line. */
+/** Maximum number of findings in a log line. */
 const loggedFindingsMax = 20;
 /**
- * Longest time before the first audit, in milliseconds; it is short so that a wrong state at the
- * start is found soon.
+ * Maximum delay of the first audit, short so that violations that exist at the start are found
+ * soon.
  */
 const firstAuditDelayMs = 5000;
 
-/** Audits repeatedly; returns a function that stops it. */
+/** Starts the audits. Returns a function that stops them. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs } = options;
   if (intervalMs === 0) return () => Promise.resolve();

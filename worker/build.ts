@@ -1,5 +1,5 @@
 /**
- * Builds the workflow bundles of this source tree before a worker starts: `node worker/build.ts`.
+ * `node worker/build.ts`: builds the workflow bundles in advance, so that a worker starts faster.
  */
 import { loadWorkflowBundle } from './bundle.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The workflow bundle, built once per state of the sources and cached in `.cache/`, so that a
- * restarted process saves the second that webpack takes.
+ * Builds the workflow bundle. It is cached in `.cache/` until its sources change, so that a restart
+ * saves the second that webpack takes.
  */
 import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -12,8 +12,8 @@ const root = new URL('../', import.meta.url);
 const cache = new URL('.cache/', root);
 
 /**
- * Files that the bundle depends on: workflows, the modules from which they import values, and the
- * SDK.
+ * Files that determine the bundle: the workflows, the modules that they import, and the versions of
+ * the packages.
  */
 const inputs = [
   'workflows/**/*.ts',
@@ -21,7 +21,7 @@ const inputs = [
   'jobs/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
-  // This file, which makes the bundle and the hash of its inputs.
+  // This file determines how the bundle is built.
   'worker/bundle.ts',
 ];
 
@@ -31,15 +31,15 @@ interface BundleOptions {
   encodeFailures: boolean;
 }
 
-/** Sources of a bundle that are not in the working tree. */
+/** Replacements for the default sources of a bundle. */
 interface BundleSources {
   /** File that exports the workflows. */
   workflowsPath?: string;
-  /** Interceptor modules in addition to the gateway's own. */
+  /** Interceptor modules that run before the gateway's own. */
   interceptorPaths?: string[];
 }
 
-/** Returns the code of the bundle, from the cache if its inputs have not changed. */
+/** Returns the code of the bundle, from the cache if its sources have not changed. */
 export async function loadWorkflowBundle(
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
@@ -74,7 +74,8 @@ export async function bundleWorkflows(
   const { code } = await bundleWorkflowCode({
     workflowsPath: workflows,
     workflowInterceptorModules: interceptors,
-    // Modules are evaluated once per process, not once per workflow: they keep no state.
+    // These modules are evaluated once per process, not once per workflow, which is safe because
+    // they have no module state.
     preloadModules: [workflows, ...interceptors],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: new DefaultLogger('WARN'),
@@ -85,7 +86,8 @@ export async function bundleWorkflows(
 async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
   const { code } = await bundleWorkflows({}, options);
   await mkdir(cache, { recursive: true });
-  // Several processes may build at once: each renames a complete file to its final name.
+  // Several processes may build at the same time, so each writes its own file and renames it when
+  // it is complete.
   const draft = new URL(`${path.href}.${process.pid}`);
   await writeFile(draft, code);
   await rename(draft, path);

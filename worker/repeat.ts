@@ -1,28 +1,28 @@
-/** Repetition of a background task of a worker process. */
+/** Repeats a background task of a worker process. */
 import { setTimeout as delay } from 'node:timers/promises';
 
-interface Pace {
+interface RepeatOptions {
   /** Milliseconds between the end of a pass and the start of the next. */
   intervalMs: number;
-  /** Milliseconds before the first pass; by default none. */
+  /** Milliseconds before the first pass. Defaults to no delay. */
   firstAfterMs?: number;
 }
 
 /**
  * Repeats `pass`, which must handle its own failures.
- * @returns a function that stops the repetition after the current pass
+ * @returns a function that waits for the current pass and starts no further one
  */
-export function repeat(pass: () => Promise<void>, pace: Pace): () => Promise<void> {
+export function repeat(pass: () => Promise<void>, options: RepeatOptions): () => Promise<void> {
   const stopping = new AbortController();
   const { signal } = stopping;
   const pause = async (waitMs: number): Promise<void> => {
     await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
   };
   const running = (async () => {
-    if (pace.firstAfterMs !== undefined) await pause(pace.firstAfterMs);
+    if (options.firstAfterMs !== undefined) await pause(options.firstAfterMs);
     while (!signal.aborted) {
       await pass();
-      await pause(pace.intervalMs);
+      await pause(options.intervalMs);
     }
   })();
   return async () => {

@@ -1,6 +1,6 @@
 /**
- * Sweep of the reservations of Studio jobs. For each open reservation that is due, it checks in
- * Temporal whether a workflow still owns it, and settles the reservations of terminated, deleted or
+ * Sweeps the reservations of Studio jobs. For each open reservation that is due, checks whether its
+ * workflow is still running in Temporal, and releases the reservations of terminated, deleted or
  * lost workflows.
  */
 import type { Client } from '@temporalio/client';
@@ -21,41 +21,52 @@ interface ReservationSweepDeps {
   client: Client;
 }
 
-/** Decision on a due reservation; `missing`: its workflow is looked up again later. */
+/**
+ * Decision about a due reservation. `missing` means that its workflow was not found and is looked
+ * up again later.
+ */
 type Decision = 'extended' | 'missing' | 'released';
-/** Number of reservations by decision; `skipped`: not decided in this pass. */
+/** Number of reservations by decision. `skipped` counts those whose check failed in this pass. */
 type ReservationCounts = Record<Decision | 'skipped', number>;
 
 const due = z.object({
   id: z.string(),
   organization_id: z.string(),
-  /** Time since the sweeper first found the reservation without a workflow, or past its time. */
+  /**
+   * Milliseconds since the sweeper first found that the workflow is missing or overdue; null if it
+   * is neither.
+   */
   missing_for_ms: z.number().nullable(),
-  /** Delay of this check. */
+  /** Milliseconds by which this check is late. */
   late_ms: z.number(),
-  /** Time from start to deadline; null for a reservation without a job. */
+  /**
+   * Milliseconds from the start of the job to its deadline; null for a reservation without a job.
+   */
   time_ms: z.number().nullable(),
-  /** Time since the deadline; negative before it. */
+  /**
+   * Milliseconds since the deadline of the job; negative before it, null for a reservation without
+   * a job.
+   */
   overdue_ms: z.number().nullable(),
 });
 type Due = z.infer<typeof due>;
 
 /**
- * Time for which a workflow must be missing before its reservation is released, because a server
- * that is being restored may not return it for a short time.
+ * How long a workflow must be missing before its reservation is released. A Temporal server that is
+ * being restored may briefly not find a workflow that exists.
  */
 export const missingGraceMs = 30_000;
 /**
- * Number of checks that pass, in addition to the job's own duration, before an overdue workflow is
- * terminated.
+ * Extra time before an overdue workflow is terminated, in intervals between checks; it is added to
+ * the job's own duration.
  */
 const overdueChecks = 30;
-/** Time limit of a request to Temporal about one workflow. */
+/** Timeout of a request to Temporal. */
 const requestTimeoutMs = 5000;
 
 /**
- * Checks each due reservation, and settles those whose workflow is lost. The order is random, so
- * that reservations whose check fails do not block the others.
+ * Checks the due reservations, and releases those whose workflow no longer exists. The order is
+ * random, so that reservations whose check fails do not block the others.
  */
 export async function sweepReservations(deps: ReservationSweepDeps): Promise<ReservationCounts> {
   const { pool, logger } = deps.services;
@@ -82,12 +93,12 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
   const { state: owner } = await workflowOf(deps.client, entry.id);
   if (owner === 'running') {
     const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
-    if (!isOverdue || !isGivenUp(deps.config, entry)) {
+    if (!isOverdue || !isOutOfTime(deps.config, entry)) {
       await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
       return 'extended';
     }
     await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
-      deps.client.workflow.getHandle(workflowIdOf(entry.id)).terminate('overdue, and not settled'),
+      deps.client.workflow.getHandle(workflowIdOf(entry.id)).terminate('overdue and not settled'),
     );
     await release(deps, entry);
     return 'released';
@@ -103,14 +114,15 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
 }
 
 /**
- * Returns whether an overdue job has had its whole duration once more since a check first found it
- * overdue. The job gets this time because an operator may have reset it. A late check follows an
- * outage in which no job could be settled, so it does not end a job.
+ * Returns whether an overdue job has run, since a check first found it overdue, for another whole
+ * duration and the extra time. It is given this time because an operator may have reset its
+ * workflow. A late check never ends a job: it follows an outage, during which no job could be
+ * settled.
  */
-function isGivenUp(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
+function isOutOfTime(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
-  const againMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecks * ttlMs;
-  return late_ms < ttlMs && (missing_for_ms ?? 0) > againMs;
+  const allowedMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecks * ttlMs;
+  return late_ms < ttlMs && (missing_for_ms ?? 0) > allowedMs;
 }
 
 function idsOf({ id }: Due): { jobId: string; workflowId: string } {

@@ -1,4 +1,4 @@
-/** Runtime of the Temporal SDK and the connection of workers. */
+/** Installs the runtime of the Temporal SDK, and connects workers. */
 import { createServer } from 'node:net';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { assert } from '../domain/errors.ts';
@@ -7,12 +7,12 @@ import type { Logger } from '../platform/logger.ts';
 import { connectionOptions } from '../platform/temporal.ts';
 
 /**
- * Installs the SDK's runtime once per process, with the process's logger and without signal
- * handlers. With `metricsAddress` (host:port) the SDK serves its metrics there.
+ * Installs the SDK's runtime, once per process, with the logger of the process and without signal
+ * handlers. If `metricsAddress` (host:port) is given, the SDK serves its metrics there.
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
-    // The process itself decides when to drain (platform/process-life.ts).
+    // The process itself handles signals (platform/process-life.ts).
     shutdownSignals: [],
     logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
       logger[pinoLevel[level]](meta ?? {}, message),
@@ -42,8 +42,8 @@ const pinoLevel = {
 } as const;
 
 /**
- * Installs the runtime. With METRICS_PORT the SDK serves its metrics on a free port of the loopback
- * interface, and the operations server adds them to its page.
+ * Installs the runtime. If METRICS_PORT is set, the SDK serves its metrics on a free loopback port,
+ * and the metrics server of the process includes them.
  * @returns the URL of the SDK's metrics, or null without METRICS_PORT
  */
 export async function installMeasuredRuntime(
@@ -59,7 +59,10 @@ export async function installMeasuredRuntime(
   return `http://${address}/metrics`;
 }
 
-/** Finds a free port, because the SDK does not report the port that it chooses for port 0. */
+/**
+ * Finds a free loopback port. Port 0 cannot be used, because the SDK does not report which port it
+ * chose.
+ */
 async function freeLoopbackPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -70,11 +73,14 @@ async function freeLoopbackPort(): Promise<number> {
   await new Promise((resolve) => {
     server.close(resolve);
   });
-  assert(typeof address === 'object' && address, 'a listening server has a port');
+  assert(typeof address === 'object' && address, 'the server has no port');
   return address.port;
 }
 
-/** Connects workers. The process has connected its client before, so the server can be reached. */
+/**
+ * Connects workers to Temporal. Does not wait for the server, because the client of the process is
+ * already connected.
+ */
 export async function connectWorkers(config: TemporalConfig): Promise<NativeConnection> {
   return NativeConnection.connect(await connectionOptions(config));
 }

@@ -1,4 +1,7 @@
-/** Gauges of the whole gateway: open reservations, waiting webhooks and backlogs of task queues. */
+/**
+ * Metrics that describe the state of the whole gateway: open reservations, waiting webhooks, task
+ * queue backlogs, and the organizations that spend most.
+ */
 import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -25,8 +28,8 @@ const reservations = z.object({
   amount: z.number(),
   age_seconds: z.number(),
 });
-const spends = z.object({ organization: z.string(), spent: z.number() });
-/** Numbers by gauge. */
+const spending = z.object({ organization: z.string(), spent: z.number() });
+/** Values of the gauges without labels, by gauge name. */
 const counts = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
@@ -35,12 +38,15 @@ const counts = z.object({
 });
 const countNames = keysOf(counts.shape);
 
-/** Time in milliseconds for which later scrapes use the result of a read. */
+/** How long the values of a read are reused by later scrapes. */
 const readAgeMaxMs = 4000;
-/** The spend by organization reads a row of each key, so it is read less often. */
+/**
+ * Same for the spending of organizations, which is more expensive to read: it needs a row of each
+ * key.
+ */
 const spendAgeMaxMs = 15_000;
 
-/** Reads the state before each scrape. A gauge that cannot be read is left out. */
+/** Updates the gauges before each scrape. Gauges whose values cannot be read are omitted. */
 export function showState(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
   const byKind = [
@@ -49,26 +55,27 @@ export function showState(options: StateGaugesOptions): void {
     state.reservationAgeSeconds,
   ];
   const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
-  const forget = (): void => {
+  const clearCounts = (): void => {
     for (const gauge of byKind) gauge.reset();
-    // A gauge without labels would be reset to 0, which is a wrong value.
+    // Removed instead of reset, because `reset` sets a gauge without labels to 0, which is a wrong
+    // value.
     for (const name of countNames) state[name].remove();
   };
-  const forgetQueues = (): void => {
+  const clearQueues = (): void => {
     for (const gauge of byQueue) gauge.reset();
   };
-  const forgetSpends = (): void => state.organizationSpend.reset();
+  const clearSpending = (): void => state.organizationSpend.reset();
   const readings = [
     { read: cached(() => readSpends(options), spendAgeMaxMs), forget: forgetSpends },
     { read: cached(() => readDatabase(options), readAgeMaxMs), forget },
     { read: cached(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
   ];
-  for (const { read, forget: leaveOut } of readings) {
+  for (const { read, clear } of readings) {
     metrics.onScrape(async () => {
       try {
         await read();
       } catch (error) {
-        leaveOut();
+        clear();
         services.logger.warn({ error }, 'metrics.state_not_read');
       }
     });
@@ -101,9 +108,9 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
   for (const name of countNames) state[name].set(found[name]);
 }
 
-/** Reads which organizations have spent the most since midnight UTC. */
-async function readSpends({ services, state }: StateGaugesOptions): Promise<void> {
-  const most = await services.pool.any(sql.type(spends)`
+/** Reads which organizations have spent most since midnight UTC. */
+async function readSpending({ services, state }: StateGaugesOptions): Promise<void> {
+  const most = await services.pool.any(sql.type(spending)`
     SELECT k.organization_id AS organization, sum(b.spent)::bigint AS spent
     FROM api_key k JOIN budget_spend b ON b.budget_id = k.id
       AND b.day = (clock_timestamp() AT TIME ZONE 'UTC')::date

@@ -1,6 +1,7 @@
 /**
- * Temporal workers of a process: one for the Studio queue (workflows and their local activities),
- * one per provider (its calls only, with the provider's concurrency), one for webhooks.
+ * Creates the Temporal workers of a process: one for the Studio task queue, which runs workflows
+ * and the activities that call no provider; one per provider, which runs only its calls, with its
+ * concurrency; and one for webhooks.
  */
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
@@ -13,11 +14,11 @@ import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/co
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 
-/** Running workers. */
+/** Running workers of a process. */
 export interface StudioWorkers {
   /** Resolves when the workers have drained; rejects when one of them fails. */
   done: Promise<void>;
-  /** Stops polling and lets running tasks finish; then `done` resolves. */
+  /** Stops polling. `done` resolves when the running tasks have finished. */
   shutdown: () => void;
   running: () => boolean;
   /** Identity of these workers in the poller list of a task queue. */
@@ -28,23 +29,26 @@ interface WorkerOptions {
   config: Config;
   connection: NativeConnection;
   services: Services;
-  /** Workflow code other than that of the working tree. */
+  /** Workflow code to run instead of the code in the working tree. */
   workflowBundle?: { code: string };
 }
 
-/** Time that a draining worker waits for its activities. */
+/** How long a worker that shuts down waits for its activities. */
 const shutdownGraceTime = '20s' as const;
-/** Cached workflows; a waiting job takes about 277 KB (docs/scaling.md). */
+/** Maximum number of cached workflows. A waiting job takes about 277 KB (docs/scaling.md). */
 const cachedWorkflowsMax = 2000;
 /**
- * Concurrent workflow tasks. A task that waits for its local activities holds a slot but uses no
- * CPU.
+ * Maximum number of concurrent workflow tasks, high because a task that waits for its local
+ * activities occupies a slot but uses no CPU.
  */
 const workflowTasksMax = 1000;
 const localActivitiesMax = 1000;
-/** Concurrent ordinary activities of the Studio queue, which mostly wait for the database. */
+/**
+ * Maximum number of concurrent ordinary activities of the Studio task queue, which mostly wait for
+ * the database.
+ */
 const studioActivitiesMax = 500;
-/** Concurrent attempts at webhooks, which mostly wait for a receiver. */
+/** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
 const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */
@@ -81,12 +85,12 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     maxConcurrentActivityTaskExecutions: studioActivitiesMax,
   });
   const providers = await Promise.all(
-    [...providerConcurrency(config)].map(([name, concurrent]) =>
+    [...providerConcurrency(config)].map(([name, concurrency]) =>
       Worker.create({
         ...shared,
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),
         activities: callsOnly(activities),
-        maxConcurrentActivityTaskExecutions: concurrent,
+        maxConcurrentActivityTaskExecutions: concurrency,
       }),
     ),
   );
@@ -111,8 +115,9 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
 }
 
 /**
- * Returns the worker version of the Studio queue; null unless configured. Provider queues run only
- * activities, whose input does not depend on a version: their workers are unversioned.
+ * Returns the worker version of the Studio task queue; null if none is configured. Workers of the
+ * other task queues are unversioned, because they run only activities, whose input is the same in
+ * all versions.
  */
 function versionOf(config: Config): WorkerDeploymentOptions | null {
   const { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId } = config;

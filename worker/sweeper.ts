@@ -1,6 +1,6 @@
 /**
- * The sweeper: settles what crashes have left open, deletes what has expired, and starts what was
- * not started.
+ * The sweeper: settles reservations that a crash has left open, deletes expired data, and starts
+ * webhook deliveries that no workflow runs.
  */
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
@@ -13,7 +13,7 @@ interface SweeperDeps {
   config: Config;
   services: Services;
   client: Client;
-  /** Registers the search attributes again on a Temporal server that has lost its state. */
+  /** Registers the search attributes, in case the Temporal server has lost its state. */
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
 }
@@ -22,26 +22,27 @@ const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
-  /** Webhooks whose delivery was started again, because no workflow was running it. */
+  /** Webhooks whose delivery was started because no workflow was running it. */
   webhooks: 0,
-  /** Chats of a dead API process, settled by their last checkpoint. */
+  /** Chats of crashed API processes, settled at their last checkpoint. */
   chats: 0,
   /** Reservations, uploads and webhooks that failed in this pass. */
   skipped: 0,
   /** Steps that failed as a whole. */
   failed: 0,
 };
-/** Result of one pass. */
+/** Counts of one pass. */
 type SweepReport = typeof emptyReport;
 
 /**
- * Retention of Idempotency-Keys, longer than the 24 hours that callers are promised and than any
- * job.
+ * How long Idempotency-Keys are stored: longer than the guaranteed 24 hours, and longer than any
+ * job runs.
  */
-const claimsKeptFor = '48 hours';
+const claimRetention = '48 hours';
 
 /**
- * Runs one pass; several processes may do so at once. A step that fails does not stop the others.
+ * Runs one pass; several processes may do so at the same time. If a step fails, the others still
+ * run.
  */
 export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   const { services } = deps;
@@ -54,7 +55,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
-  // Steps that need only Postgres run first, because requests to an unreachable Temporal take long.
+  // Steps that need only Postgres run first, because requests take long if Temporal is unreachable.
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
@@ -63,7 +64,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   });
   await step('media', () => services.storedFiles.sweep());
   await step('copies', () => services.copies.sweep());
-  await step('claims', () => forgetClaims(services.pool));
+  await step('claims', () => deleteExpiredClaims(services.pool));
   await step('account notices', () => services.accountNotices.make());
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);
@@ -90,11 +91,11 @@ async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
   return swept.length;
 }
 
-/** Deletes expired Idempotency-Keys with the responses of chats that they keep. */
-async function forgetClaims(pool: DatabasePool): Promise<void> {
+/** Deletes expired Idempotency-Keys and the chat responses stored with them. */
+async function deleteExpiredClaims(pool: DatabasePool): Promise<void> {
   await pool.query(command`DELETE FROM idempotency_claim
     WHERE (organization_id, idempotency_key) IN (
       SELECT organization_id, idempotency_key FROM idempotency_claim
-      WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
+      WHERE created_at < clock_timestamp() - ${claimRetention}::interval
       ORDER BY created_at LIMIT 1000)`);
 }

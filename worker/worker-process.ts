@@ -1,4 +1,6 @@
-/** The worker process: all Temporal workers, the sweeper, the state gauges and the auditor. */
+/**
+ * Starts the worker process: the Temporal workers, the sweeper, the state gauges and the auditor.
+ */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
 import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
@@ -20,7 +22,7 @@ import { sweep } from './sweeper.ts';
 /** A running worker process. */
 interface WorkerProcess {
   services: Services;
-  /** Address of metrics and probes; null without METRICS_PORT. */
+  /** Port of the metrics and probes; null if METRICS_PORT is not set. */
   metricsPort: number | null;
   /** Rejects when a worker fails. */
   failed: Promise<void>;
@@ -28,11 +30,11 @@ interface WorkerProcess {
 }
 
 interface WorkerProcessOptions {
-  /** URL of the Temporal SDK's own metrics; null if it serves none. */
+  /** URL at which the Temporal SDK serves its own metrics; null if it serves none. */
   sdkMetricsUrl?: string | null;
 }
 
-/** Starts the workers; they poll when this returns. */
+/** Starts the worker process. Resolves when its workers poll their task queues. */
 export async function startWorkerProcess(
   config: Config,
   logger: Logger,
@@ -48,7 +50,7 @@ export async function startWorkerProcess(
   const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
   const stopSweeping = startSweeping({ pass, config, services, state });
   const stopAuditing = startAuditor({
-    sources: auditSources(config, services, client),
+    sources: createAuditSources(config, services, client),
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
@@ -88,7 +90,7 @@ export async function startWorkerProcess(
   };
 }
 
-function auditSources(config: Config, { pool }: Services, client: Client): AuditSources {
+function createAuditSources(config: Config, { pool }: Services, client: Client): AuditSources {
   return {
     databaseUrl: config.DATABASE_URL,
     pool,
@@ -104,7 +106,7 @@ interface SweepingParts {
   state: StateGauges;
 }
 
-/** Starts the sweeper; returns a function that stops it. */
+/** Starts the sweeper. Returns a function that stops it. */
 function startSweeping(parts: SweepingParts): () => Promise<void> {
   const { config, services, state } = parts;
   const { logger } = services;
