@@ -16,7 +16,7 @@ import type { AccountNotices } from '../webhooks/notices.ts';
 import {
   sendMessage,
   signMessage,
-  type Sent,
+  type SendResult,
   type WebhookEvent,
   type WebhookMessage,
 } from '../webhooks/message.ts';
@@ -82,7 +82,7 @@ export type Deliveries = ReturnType<typeof createDeliveries>;
  * Creates the failure of an attempt. Temporal retries the attempt after `retryInMs`, or not at all
  * if it is null.
  */
-function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
+function notDelivered({ outcome, status, error }: SendResult, retryInMs: number | null) {
   return ApplicationFailure.create({
     message: `the receiver responded with ${status ?? error}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',

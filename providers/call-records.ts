@@ -1,6 +1,6 @@
 /**
- * Records of provider calls. A call is recorded before it is sent, so that it is never sent a
- * second time (design §3.6), even if a process crashes in between.
+ * Records of provider calls in the database. A call is recorded before it is sent, so that it is
+ * never sent twice, even if a process crashes in between (design §3.6).
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,46 +10,40 @@ import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
-/** Key of a provider call: the job, and the index of the call in the job. */
+/** Identifies a provider call: the job, and the index of the call in the job. */
 export interface CallIds {
   jobId: string;
   callIndex: number;
 }
 
 /**
- * Verdict on a call: whether this attempt may send it, or the state that an earlier attempt
- * recorded.
+ * Answer to an attempt that is about to send a call: whether it may, or the state that an earlier
+ * attempt recorded.
  */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
   /** The provider is paused, so the call must not be sent now. */
   z.object({ verdict: z.literal('paused') }),
-  /** The job is settled, so none of its calls may be sent any more. */
+  /** The job is settled, so none of its calls may be sent. */
   z.object({ verdict: z.literal('settled') }),
-  /**
-   * The provider is not paused; only for an attempt with `wait`, which waits for the end of a
-   * pause.
-   */
+  /** The provider is not paused. Returned only to attempts with `wait`. */
   z.object({ verdict: z.literal('resumed') }),
   /**
-   * `refused`: the provider certainly did not accept the call. `waiting`: the call waits for the
-   * end of a pause.
+   * `refused` means that the provider certainly did not accept the call, `waiting` that the call
+   * waits until its provider is resumed.
    */
   z.object({ verdict: z.enum(['refused', 'waiting']) }),
   /**
-   * Another attempt sends the call; it last recorded that it is running at `touchedAtMs` (Unix ms
-   * of the database's clock). `notifiedId` is the operation id of a notification for the call, null
-   * if none was received.
+   * Another attempt is sending the call. `touchedAtMs` is when it last recorded that it is running
+   * (Unix milliseconds, database clock). `notifiedId` is the operation id in the newest
+   * notification for the call; null if none was received.
    */
   z.object({
     verdict: z.literal('begun'),
     touchedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /**
-   * The call was sent and its outcome is unknown; `notifiedId` is the operation id of a
-   * notification, or null.
-   */
+  /** The call was sent and its outcome is unknown. `notifiedId` is as above. */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({
@@ -63,15 +57,15 @@ export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
 
-/** Call that is sent by one of its routes. */
+/** A call on one of its routes. */
 interface RoutedCall extends CallIds {
   routeIndex: number;
   provider: string;
   providerEndpoint: string;
-  /** Id of the attempt that sends the call; the attempt repeats `begin` with the same id. */
+  /** Id of the attempt that sends the call. If the attempt repeats `begin`, it uses the same id. */
   senderId?: string;
   /**
-   * True if the attempt only waits for the end of a pause, so that the call is not recorded as
+   * True if the attempt only waits until the provider is resumed. The call is then not recorded as
    * begun.
    */
   wait?: true;
@@ -84,7 +78,7 @@ interface Refusal {
   providerRequestId: string | null;
 }
 
-/** Makes the records of calls in the database. */
+/** Creates the functions that read and write the records. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
@@ -111,10 +105,10 @@ export function createCallRecords(pool: DatabasePool) {
      */
     markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { state: 'unknown', providerRequestId }),
-    /** Records that the provider has responded with the result, which is now stored. */
+    /** Records that the provider has responded with the result, which is being stored. */
     markResponded: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { providerRequestId, progress: { state: 'storing' } }),
-    /** Records that the provider has queued the call under an operation. */
+    /** Records that the provider has queued the call, and the handle of its operation. */
     markAccepted: ({
       operation,
       ...call

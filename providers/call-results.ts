@@ -1,5 +1,5 @@
 /**
- * Results of provider calls: stores the outputs and compares them with the plan before they are
+ * Stores the results of provider calls, and compares the outputs with the plan before they are
  * charged.
  */
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -18,9 +18,9 @@ export interface StoreResultOptions {
 }
 
 /**
- * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are left
- * out and not charged. If an output fails with an error that another attempt may resolve, or all
- * outputs fail, the function throws this error.
+ * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are
+ * omitted and not charged. Throws if all outputs fail, or if one fails with an error that another
+ * attempt may resolve.
  * @throws ProviderFailure, StorageFailure
  */
 export async function storeResult(
@@ -45,7 +45,7 @@ export async function storeResult(
   );
   const artifacts = usableArtifacts(stored);
   const delivered = deliveredUnits(task, artifacts, result);
-  const discountMicro = discountOf(task, artifacts, delivered);
+  const discountMicro = calculateDiscountMicro(task, artifacts, delivered);
   logDifferences(artifacts, options);
   const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
   return {
@@ -60,13 +60,10 @@ export async function storeResult(
   };
 }
 
-/**
- * Seconds that an encoder's padding may add to a recording; a second that only the padding starts
- * is not charged.
- */
+/** Seconds that the padding of an encoder may add to a recording. They are not charged. */
 const paddingSeconds = 0.1;
 
-/** Returns the charged part of the call's quantity, in units of the call's meter. */
+/** Returns how many units of the call's meter are charged. */
 function deliveredUnits(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
@@ -82,10 +79,10 @@ function deliveredUnits(
 }
 
 /**
- * Returns the discount of a call in micro-credits: the delivered outputs are charged, which may be
- * cheaper than the requested ones.
+ * Calculates the discount of a call in micro-credits, if delivered outputs are cheaper than the
+ * requested ones.
  */
-function discountOf(
+function calculateDiscountMicro(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
   delivered: number,
@@ -100,7 +97,7 @@ function discountOf(
 function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResultOptions): void {
   const { task, logger } = options;
   for (const artifact of artifacts) {
-    const differences = differencesOf(task.output, artifact);
+    const differences = findDifferences(task.output, artifact);
     if (differences.length === 0) continue;
     const { jobId, callIndex, route } = task;
     const { provider, providerEndpoint } = route;
@@ -129,7 +126,7 @@ function usableArtifacts(results: PromiseSettledResult<StoredArtifact>[]): Store
   return artifacts;
 }
 
-/** Property of an output that differs from the plan. */
+/** A property in which an output differs from the plan. */
 interface OutputDifference {
   field: 'contentType' | 'width' | 'height' | 'durationSeconds' | 'hasAudio';
   expected: string | number | boolean;
@@ -137,8 +134,8 @@ interface OutputDifference {
 }
 
 /**
- * Content types that callers expect of outputs that are stored without conversion; pictures are
- * converted if necessary.
+ * Expected content types of outputs that are stored without conversion. Images are converted if
+ * necessary.
  */
 const contentTypes: Partial<Record<OutputSpec['medium'], string>> = {
   video: 'video/mp4',
@@ -155,7 +152,7 @@ const pixelsTolerance = 2;
  * Returns the properties of an artifact that differ from the plan; properties that the plan does
  * not specify are not compared.
  */
-export function differencesOf(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
+export function findDifferences(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
   const expected = { contentType: contentTypes[output.medium], ...output.expected };
   const tolerances = {
     width: pixelsTolerance,
@@ -181,8 +178,8 @@ export function differencesOf(output: OutputSpec, artifact: StoredArtifact): Out
 }
 
 /**
- * Returns the difference in micro-credits between the price of a requested unit and that of the
- * delivered artifact.
+ * Returns how much cheaper a unit of the delivered artifact is than a requested unit, in
+ * micro-credits.
  */
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;

@@ -1,4 +1,4 @@
--- Records of provider calls. A call is recorded before it is sent.
+-- Functions on the records of provider calls. A call is recorded before it is sent.
 
 -- Returns the record of a call in the form that attempts read. `touchedAtMs` is the time at which
 -- the sending attempt last recorded that it is running; `notifiedId` is the operation id of the
@@ -12,15 +12,14 @@ BEGIN
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
--- Returns whether a call may be sent now, and if so records it as begun. If an earlier attempt has
--- recorded `begun`, that attempt may have reached the provider, so the call is not sent a second
--- time. A call to a paused provider waits. A call of a settled job is never begun, even if its
--- workflow is replayed or reset. Pause and settlement are read in the transaction that begins the
--- call, so no call is sent after the transaction that pauses the provider or settles the job. With
--- `wait`, the call is not begun: it is recorded as waiting while the provider is paused, otherwise
--- the verdict is `resumed`. An attempt that lost the connection before it received the verdict
--- calls this function again with the same senderId; it has not sent the call yet, so the verdict is
--- `send` again.
+-- Decides whether a call may be sent now, and if so records it as begun. If an earlier attempt has
+-- recorded `begun`, it may have reached the provider, so the call is not sent again. A call to a
+-- paused provider is recorded as waiting. A call of a settled job is never begun, even if its
+-- workflow is reset. Pauses and settlements are read in the same transaction, so no call begins
+-- after a pause or a settlement is committed. With `wait`, the call is not begun: it is recorded as
+-- waiting if the provider is paused; otherwise the verdict is `resumed`. An attempt that lost the
+-- connection before it received the verdict calls this function again with the same senderId. It
+-- has not sent the call, so the verdict is `send` again.
 -- {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -60,9 +59,9 @@ BEGIN
 END $$;
 
 -- Records a change of a call. `refused` (the provider certainly did not accept the call) and
--- `unknown` are recorded only for a call in state `begun`, and `accepted` is not recorded for an
--- answered call: an attempt that is late, or that runs at the same time as another one, must not
--- cause a paid call to be sent again, and must not hide that a notification has named the call.
+-- `unknown` are only recorded for a call in state `begun`, and `accepted` is not recorded for a
+-- call that is `answered`. Otherwise a late or concurrent attempt could cause a paid call to be
+-- sent again, or overwrite an operation that a notification has identified.
 -- {state?, operation?, outputs?, progress?, providerRequestId?, message?}
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,11 +1,11 @@
-/** Failures of calls whose response has an error status. */
+/** Converts error responses of providers to failures. */
 import { z } from 'zod';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { readJson, type ProviderAnswer } from './provider-http.ts';
+import { readJson, type ProviderResponse } from './provider-http.ts';
 
 /**
- * Returns the milliseconds of a `Retry-After` header, which contains seconds or an HTTP date (RFC
- * 9110 §10.2.3); at most an hour. Undefined if the header is absent or invalid.
+ * Converts a `Retry-After` header (seconds or an HTTP date, RFC 9110 §10.2.3) to milliseconds, at
+ * most an hour. Undefined if the header is absent or invalid.
  */
 export function parseRetryAfter(header: string | string[] | undefined): number | undefined {
   const value = Array.isArray(header) ? header[0] : header;
@@ -15,11 +15,11 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
   return Math.min(Math.max(waitMs, 0), 3_600_000);
 }
 
-/** Response headers in which providers send their id of a request. */
+/** Response headers that contain the provider's request id. */
 const requestIdHeaders = ['x-fal-request-id', 'x-request-id', 'request-id'] as const;
 
-/** Returns the provider's id of a request; null if the response has none. */
-export function requestIdOf(headers: ProviderAnswer['headers']): string | null {
+/** Returns the provider's request id; null if the response has none. */
+export function requestIdOf(headers: ProviderResponse['headers']): string | null {
   for (const name of requestIdHeaders) {
     const value = headers[name];
     if (typeof value === 'string' && value !== '') return value.slice(0, 200);
@@ -33,20 +33,15 @@ const errorBytesMax = 64 * 1024;
 interface ErrorDetails {
   /** Names of the input fields that the provider rejected. */
   fields?: readonly string[];
-  /**
-   * Wait before the next attempt in milliseconds, if the provider is busy and sends no
-   * `Retry-After`.
-   */
+  /** Delay before the next attempt if the provider is busy and sends no `Retry-After`. */
   busyWaitMs?: number;
-  /**
-   * True if the body is an error document of the provider, not an error page of a proxy in between.
-   */
+  /** True if the provider itself sent the error, not a proxy in front of it. */
   isOwnError: boolean;
 }
 
 /** Returns the failure of a call whose response has an error status. */
 export function failureOfStatus(
-  { status, headers }: Pick<ProviderAnswer, 'status' | 'headers'>,
+  { status, headers }: Pick<ProviderResponse, 'status' | 'headers'>,
   { fields = [], busyWaitMs, isOwnError }: ErrorDetails,
 ): ProviderFailure {
   const providerRequestId = requestIdOf(headers);
@@ -66,19 +61,21 @@ export function failureOfStatus(
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });
   }
-  // The call has ended at the provider, and no configured provider charges a call that it failed
-  // itself.
+  // The call has ended at the provider, and no configured provider charges for a call that failed
+  // on its side.
   if (isOwnError) {
     return new ProviderFailure('failed', `the provider failed (${status})`, { providerRequestId });
   }
-  // An error page of a proxy in between: the provider may have accepted the call.
+  // The error page of a proxy: the provider may have accepted the call.
   const unclear = `the provider responded to the call with status ${status}`;
   return new ProviderFailure('unknown', unclear, { providerRequestId });
 }
 
-/** Makes the failure of an input that violates the provider's content policy. */
-export function againstPolicy({ headers }: Pick<ProviderAnswer, 'headers'>): ProviderFailure {
-  return new ProviderFailure('content_policy', 'the input is against the content policy', {
+/** Creates the failure for an input that violates the provider's content policy. */
+export function contentPolicyFailure({
+  headers,
+}: Pick<ProviderResponse, 'headers'>): ProviderFailure {
+  return new ProviderFailure('content_policy', 'the input violates the content policy', {
     providerRequestId: requestIdOf(headers),
   });
 }
@@ -87,20 +84,20 @@ export function againstPolicy({ headers }: Pick<ProviderAnswer, 'headers'>): Pro
  * Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot
  * be read.
  */
-export function readErrorBody({ body }: ProviderAnswer): Promise<unknown> {
+export function readErrorBody({ body }: ProviderResponse): Promise<unknown> {
   return readJson(body, errorBytesMax).catch(() => undefined);
 }
 
-/** Schema of FastAPI's list of invalid fields of a body. */
+/** Error body of FastAPI for an invalid request. */
 const listed = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });
 
 /**
- * Returns the error types and field names of FastAPI's list of invalid fields. The provider's own
- * texts are left out, because they must not be shown to callers.
+ * Returns the error types and field names in FastAPI's list of invalid fields. Omits the provider's
+ * texts, because callers must not see them.
  */
-export function refusedFields(body: unknown): {
+export function readInvalidFields(body: unknown): {
   isListed: boolean;
   types: string[];
   fields: string[];

@@ -1,4 +1,4 @@
-/** Table of verified provider notifications. */
+/** Database table of verified provider notifications. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -16,24 +16,27 @@ const inboxNotification = z.object({
 export type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** Schema of a stored notification; times are Unix ms. */
-export const keptNotification = inboxNotification.extend({
-  /** `received`: not signaled yet; `delivered`: signaled; `late`: its workflow had ended. */
+export const storedNotification = inboxNotification.extend({
+  /**
+   * `received` means not yet signaled to its workflow, `delivered` signaled, `late` that the
+   * workflow had already ended.
+   */
   state: z.enum(['received', 'delivered', 'late']),
-  /** Number of times that the provider has sent the notification. */
+  /** How often the provider has sent the notification. */
   deliveries: z.int(),
   receivedAtMs: z.number(),
 });
 /** Stored notification. */
-type KeptNotification = z.infer<typeof keptNotification>;
+type StoredNotification = z.infer<typeof storedNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
-/** Makes the functions that read and write the table of verified notifications. */
+/** Creates the functions that read and write the table. */
 export function createInbox(pool: DatabasePool) {
   return {
-    /** Stores a notification; returns how often the provider has sent it, and its state. */
-    async keep(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
+    /** Stores a notification. Returns how often the provider has sent it, and its state. */
+    async add(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
       return pool.one(sql.type(storedRow)`
         INSERT INTO provider_notification AS n (provider, job_id, call_index, operation_id, state)
@@ -48,16 +51,16 @@ export function createInbox(pool: DatabasePool) {
           AND operation_id = ${notification.operationId}`);
     },
     /** Returns all notifications of a job, oldest first. */
-    ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
-      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM provider_notification
+    ofJob: (jobId: string): Promise<readonly StoredNotification[]> =>
+      pool.any(sql.type(storedNotification)`SELECT ${columns} FROM provider_notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    /** Returns the newest notifications in a state; in any state if undefined. */
+    /** Returns the newest notifications in a state, or in any state if `state` is undefined. */
     list: (page: {
       state: string | undefined;
       limit: number;
-    }): Promise<readonly KeptNotification[]> => {
+    }): Promise<readonly StoredNotification[]> => {
       const state = page.state ?? null;
-      return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM provider_notification
+      return pool.any(sql.type(storedNotification)`SELECT ${columns} FROM provider_notification
         WHERE ${state}::text IS NULL OR state = ${state}::text
         ORDER BY received_at DESC LIMIT ${page.limit}`);
     },

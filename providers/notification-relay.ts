@@ -1,7 +1,7 @@
 /**
- * Relay of verified provider notifications: each is stored, and signaled to its workflow. If the
- * workflow cannot be signaled now, the response is 5xx, so that the provider repeats the
- * notification. The workflow's own timer checks the call in any case.
+ * Stores verified provider notifications and signals them to their workflows. If a workflow cannot
+ * be signaled now, the response is 5xx, so that the provider sends the notification again. If no
+ * notification arrives, the workflow checks the call after a timer.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
@@ -18,7 +18,7 @@ interface RelayDeps {
 
 const signalTimeoutMs = 5000;
 
-/** Makes the relay that stores notifications and signals them to workflows. */
+/** Creates the relay that stores notifications and signals them to workflows. */
 export function createNotificationRelay(deps: RelayDeps) {
   const { client, inbox, logger } = deps;
   const { notifications, notificationSeconds } = deps.metrics;
@@ -39,13 +39,14 @@ export function createNotificationRelay(deps: RelayDeps) {
 
   return {
     /**
-     * Stores a verified notification and signals it to its workflow once.
+     * Stores a verified notification and signals it to its workflow, unless it was already
+     * signaled.
      * @throws Error if it cannot be stored or signaled now; the provider then sends it again
      */
     async receive(notification: InboxNotification): Promise<void> {
       const { provider, jobId, callIndex } = notification;
       const startedAtMs = performance.now();
-      const { deliveries, state } = await inbox.keep(notification);
+      const { deliveries, state } = await inbox.add(notification);
       notifications.inc({ provider, outcome: deliveries === 1 ? 'new' : 'repeated' });
       if (state !== 'received') return;
       if (await signal(notification)) {

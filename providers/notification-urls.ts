@@ -1,11 +1,11 @@
 /**
- * URLs to which providers send their notifications (design §3.5). A MAC shows that the gateway has
- * made the URL.
+ * URLs to which providers send notifications (design §3.5). A MAC in the URL proves that the
+ * gateway created it.
  */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
 
-/** Call to which a notification belongs. */
+/** Call that a notification is about. */
 interface NotificationAddress {
   provider: string;
   jobId: string;
@@ -13,13 +13,16 @@ interface NotificationAddress {
 }
 
 /**
- * Makes and checks the URLs of notifications; `publicBaseUrl` is the URL at which providers reach
- * this API.
+ * Creates the functions that build and check notification URLs. `publicBaseUrl` is the URL at which
+ * providers reach this API.
  */
 export function createNotificationUrls(options: {
   publicBaseUrl: string;
   secret: string;
-  /** Former secret, whose URLs are accepted too while the calls that have them run. */
+  /**
+   * Former secret. URLs created with it are still accepted, for calls that were sent before the
+   * secret changed.
+   */
   previousSecret?: string | undefined;
 }) {
   const { secret, previousSecret } = options;
@@ -32,7 +35,7 @@ export function createNotificationUrls(options: {
     urlFor: (address: NotificationAddress): string =>
       `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
     /** Returns whether the MAC in a received URL is valid. */
-    holds: (address: NotificationAddress, mac: string): boolean =>
+    isValid: (address: NotificationAddress, mac: string): boolean =>
       isSecret(mac, macOf(address)) ||
       (previousSecret !== undefined && isSecret(mac, macOf(address, previousSecret))),
   };

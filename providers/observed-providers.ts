@@ -1,4 +1,4 @@
-/** Metrics and traces of requests to providers. The requests themselves are not changed. */
+/** Adds metrics and traces to requests to providers. */
 import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -17,14 +17,14 @@ interface ProviderExchange {
   verb: Verb;
 }
 
-/** Runs a request and records its metrics; `outcomeOf` returns the outcome label of a result. */
+/** Runs a request and records its metrics. `outcomeOf` returns the outcome label for the result. */
 type Observe = <Result>(
   exchange: ProviderExchange,
   run: () => Promise<Result>,
   outcomeOf: (result: Result) => string,
 ) => Promise<Result>;
 
-/** Makes the function that measures and traces requests to providers. */
+/** Creates the function that measures and traces requests to providers. */
 export function createObserve({ metrics }: Observers): Observe {
   return ({ provider, verb }, run, outcomeOf) =>
     inSpan(
@@ -54,8 +54,8 @@ export function createObserve({ metrics }: Observers): Observe {
 }
 
 /**
- * Returns the outcome label of an error: the kind of a provider failure, a code of the error table,
- * or `error`.
+ * Returns the outcome label for an error: the kind of a provider failure, a code from the error
+ * table, or `error`.
  */
 function outcomeOfError(error: unknown): string {
   if (error instanceof ProviderFailure) return error.kind;
@@ -70,8 +70,7 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // The series is created with 0, so that a monitoring system sees the first failure as an
-      // increase.
+      // Starts the series at 0, so that a monitoring system sees the first request as an increase.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observed: Provider = {
         ...provider,

@@ -6,15 +6,15 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Provider } from './provider.ts';
 
-/** Properties of a provider that the plan of each job contains for the workflow. */
+/** Properties of a provider that are copied into each job plan, for the workflow. */
 interface ProviderTraits {
   /**
-   * True if the provider queues operations and notifies their end. Then a notification may still
-   * name the operation of a submit that had no response. A provider whose response is the result
-   * sends no notification.
+   * True if the provider queues operations and sends a notification when one ends. A notification
+   * can then identify the operation of a submit that got no response. A provider that responds with
+   * the result sends no notifications.
    */
   notifies: boolean;
-  /** Milliseconds after which the outcome of a submit without a response counts as unknown. */
+  /** Timeout of a submit. After it, the outcome of the call is unknown. */
   submitTimeoutMs: number;
 }
 
@@ -30,8 +30,8 @@ interface Definition<Variables extends z.ZodRawShape> {
   /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
   /**
-   * Optional environment variable with the API key. Without it, no route over this provider is
-   * used.
+   * Optional environment variable that contains the API key. Without it, routes of this provider
+   * are not used.
    */
   key: keyof Variables & string;
   traits: ProviderTraits;
@@ -42,13 +42,13 @@ interface Definition<Variables extends z.ZodRawShape> {
     parts: ProviderParts & { apiKey: string },
   ) => Provider;
   /**
-   * Returns the variables that point the provider at the provider sandbox; null if the sandbox does
-   * not simulate it.
+   * Returns the environment variables that make the adapter use the provider sandbox; null if the
+   * sandbox does not simulate this provider.
    */
   sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
 
-/** Provider in the registry. */
+/** Definition of a provider, as the registry contains it. */
 export interface ProviderDefinition extends Omit<
   Definition<z.ZodRawShape>,
   'concurrency' | 'create'
@@ -72,7 +72,7 @@ export function defineProvider<Variables extends z.ZodRawShape>(
     concurrency: (config) => definition.concurrency(settingsOf(config)),
     create(config, parts) {
       const apiKey = config.PROVIDER_VARIABLES[definition.key];
-      assert(typeof apiKey === 'string', 'a provider is created only if its key is configured');
+      assert(typeof apiKey === 'string', `${definition.name} has no API key`);
       return definition.create(settingsOf(config), { ...parts, apiKey });
     },
   };

@@ -1,12 +1,12 @@
-/** Figures of provider calls: their number, failures and times. */
+/** Statistics of provider calls: number, failures and durations. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { firstIdAt } from '../domain/ids.ts';
 import type { DatabasePool } from '../platform/database.ts';
 
 /**
- * Schema of the figures of a provider in a time step: its calls for jobs that were accepted in that
- * time and have ended.
+ * Schema of the statistics of a provider in a time step. They count the calls of ended jobs that
+ * were accepted in that step.
  */
 const providerFigures = z.object({
   provider: z.string(),
@@ -14,28 +14,31 @@ const providerFigures = z.object({
   step: z.number(),
   calls: z.number(),
   /**
-   * Number of calls that were refused, failed or had no response. Calls whose input was rejected
-   * are not counted.
+   * Number of calls that were refused, failed or got no response. Calls whose input was rejected do
+   * not count.
    */
   failed: z.number(),
   /**
-   * Median time from sending a call to the report of its end, for completed jobs; null if there are
-   * none.
+   * Median time from sending a call to learning that it has ended, in completed jobs; null if there
+   * are none.
    */
   medianSeconds: z.number().nullable(),
   /** 95th percentile of the same times; null if there are none. */
   slowSeconds: z.number().nullable(),
 });
-/** Figures of a provider in a time step. */
+/** Statistics of a provider in a time step. */
 export type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Time of which figures are read, in equal steps that end now. */
+/** Period whose statistics are read: the last `minutes`, divided into equal `steps`. */
 interface FigureSteps {
   minutes: number;
   steps: number;
 }
 
-/** Makes the function that reads the figures of each time step with calls, for each provider. */
+/**
+ * Creates the function that reads the statistics of each provider, for each time step that has
+ * calls.
+ */
 export function createReadProviderFigures(pool: DatabasePool) {
   return ({ minutes, steps }: FigureSteps): Promise<readonly ProviderFigures[]> => {
     const startMs = Date.now() - minutes * 60_000;

@@ -1,13 +1,10 @@
-/**
- * HTTP requests to providers, without redirects and retries. The adapter reads the body of the
- * response.
- */
+/** Sends HTTP requests to providers, without redirects and retries. */
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 
-/** Response whose body has not been read. */
-export interface ProviderAnswer {
+/** Response whose body the adapter still has to read. */
+export interface ProviderResponse {
   status: number;
   headers: Dispatcher.ResponseData['headers'];
   body: Readable;
@@ -24,12 +21,12 @@ export interface ProviderRequest {
 }
 
 /** Sends a request. @throws the error of undici if there is no response */
-type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderAnswer>;
+type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderResponse>;
 
 /**
- * Makes a connection pool. `headersTimeout` is the longest wait for the headers of a response,
- * `bodyTimeout` the longest time between two parts of its body, both in milliseconds. If 0, only
- * the caller's signal limits the wait.
+ * Creates a connection pool. `headersTimeout` limits the wait for the headers of a response,
+ * `bodyTimeout` the time between two parts of its body, both in milliseconds. If one is 0, only the
+ * signal of the request limits the wait.
  */
 export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: number }): Agent {
   return new Agent({
@@ -41,7 +38,8 @@ export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: n
 }
 
 /**
- * Makes the function that sends requests to a provider; every request contains the header `key`.
+ * Creates the function that sends requests to a provider. Every request contains the header in
+ * `key`.
  */
 export function createExchange(dispatcher: Dispatcher, key: Record<string, string>): Exchange {
   return async ({ method = 'POST', url, headers, json, body = null, signal }) => {

@@ -1,8 +1,7 @@
 /**
- * Pauses of providers. No new call is sent to a paused provider; the
- * results of calls that it has already accepted are still read, and jobs that need it wait. The
- * pause is read in the transaction that begins a call (`call_begin`), so it applies to every call
- * from the moment it is written.
+ * Pauses of providers. No new call is sent to a paused provider, and jobs that need it wait; the
+ * results of calls that it has already accepted are still read. A pause takes effect when it is
+ * committed, because `call_begin` reads it in the transaction that begins a call.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -15,7 +14,7 @@ const providerRow = z.object({ provider: z.string() });
 export interface ProviderLine {
   provider: string;
   paused: { sinceMs: number; actor: string; reason: string } | null;
-  /** Number of calls that wait for the end of the pause. */
+  /** Number of calls that wait until the provider is resumed. */
   waiting: number;
   /** Number of calls that were sent and have not ended. */
   open: number;
@@ -36,7 +35,8 @@ const pauseRow = z.object({
 const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.number() });
 
 /**
- * Makes the reader of pauses and open calls; `providers` are the names of the configured providers.
+ * Creates the functions that read pauses and open calls. `providers` has the names of the
+ * configured providers.
  */
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
@@ -72,9 +72,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/**
- * Pauses a provider; returns false if it was already paused, and keeps the reason of that pause.
- */
+/** Pauses a provider. Returns false if it is already paused; that pause remains unchanged. */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
@@ -85,7 +83,7 @@ export async function pauseProvider(
   return paused.length > 0;
 }
 
-/** Ends the pause of a provider; returns false if the provider was not paused. */
+/** Resumes a provider. Returns false if it was not paused. */
 export async function resumeProvider(
   connection: CommonQueryMethods,
   provider: string,

@@ -1,6 +1,6 @@
 /**
- * Provider port. An adapter sends single requests: it never waits, retries or charges (design
- * §3.4). Only the workflow waits, because it is durable.
+ * Interface of provider adapters. An adapter only sends single requests: waiting, retries and
+ * charges belong to the workflow, which is durable (design §3.4).
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -11,9 +11,12 @@ import type { ProviderOutput } from '../storage/provider-output.ts';
 export interface Submission {
   providerEndpoint: string;
   input: JsonObject;
-  /** URL to which the provider reports the end of the call; contains job, call and a MAC. */
+  /**
+   * URL to which the provider reports the end of the call. It contains the job id, the call index
+   * and a MAC.
+   */
   notificationUrl: string;
-  /** Key that is the same in all attempts, for providers that deduplicate by it. */
+  /** Key that is the same in all attempts, for providers that use it to detect repetitions. */
   idempotencyKey: string;
   signal: AbortSignal;
 }
@@ -22,14 +25,11 @@ export interface Submission {
 export interface ProviderResult {
   outputs: ProviderOutput[];
   /**
-   * Small data in addition to the outputs, or the result itself if it is data; it is stored in
-   * Temporal's history.
+   * Data in addition to the outputs, or the result itself if it is data. It must be small, because
+   * Temporal's history stores it.
    */
   data: Json;
-  /**
-   * Seconds that the provider processed or generated, if it reports them and they cannot be
-   * measured on the outputs.
-   */
+  /** Seconds that the provider processed or generated, if the outputs do not show them. */
   seconds?: number;
 }
 
@@ -42,8 +42,8 @@ export const providerOperation = z.object({ id: z.string() }).catchall(z.json())
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /**
- * Response of a provider that accepted a call: the result with the provider's id of the request
- * (null if it sent none), or the handle of a queued operation.
+ * Response of a provider that accepted a call: the result with the provider's request id (null if
+ * it sent none), or the handle of a queued operation.
  */
 export type Submitted =
   | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
@@ -60,7 +60,10 @@ export type Checked =
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'failed'; failure: ProviderFailure };
 
-/** Response of a provider to a cancel; `requested`: a later status check shows the result. */
+/**
+ * Response to a cancellation request. After `requested`, a later status check shows whether the
+ * operation was canceled.
+ */
 export type Canceled = 'canceled' | 'already_done' | 'requested';
 
 /** Verified provider notification. Its only content is the id of the operation to check. */
@@ -82,7 +85,7 @@ export interface CheckOptions {
    * check.
    */
   expectDone: boolean;
-  /** Event that reported the end of the operation whose result is read. */
+  /** Event that caused the result to be read, for metrics. */
   wokenBy?: 'notification' | 'timer';
 }
 
@@ -91,13 +94,11 @@ export interface Provider {
   name: string;
   /** Sends a call. @throws ProviderFailure */
   submit: (submission: Submission) => Promise<Submitted>;
-  /**
-   * Functions on queued operations; null for a provider whose response to a submit is the result.
-   */
+  /** Functions on queued operations; null if the provider responds to a submit with the result. */
   operations: OperationsApi | null;
 }
 
-/** Functions of a provider that queues operations: checks, cancels and webhooks. */
+/** Functions on the operations that a provider has queued, and the verification of its webhooks. */
 export interface OperationsApi {
   /**
    * Checks an operation.
@@ -106,7 +107,7 @@ export interface OperationsApi {
   check: (operation: ProviderOperation, options: CheckOptions) => Promise<Checked>;
   /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
   cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<Canceled>;
-  /** Returns the handle of an operation that is known only by its id, from a notification. */
+  /** Creates the handle of an operation from the id in a notification. */
   adopt: (providerEndpoint: string, operationId: string) => ProviderOperation;
   /**
    * Verifies a webhook request.

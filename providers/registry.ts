@@ -1,4 +1,7 @@
-/** Registry of all providers. A new provider needs a folder, an import and a name in the list. */
+/**
+ * Registry of the Studio providers. A new provider needs a folder, an import here and an entry in
+ * the list.
+ */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
 import type { ProviderDefinition, ProviderParts } from './provider-definition.ts';
@@ -21,7 +24,7 @@ export const knownProviders: KnownProviders = {
   chat: chatProviders.map(({ name }) => name),
 };
 
-/** Makes the adapters of the providers whose key is configured. */
+/** Creates the adapters of the providers whose API key is configured. */
 export function createProviders(config: Config, parts: ProviderParts): Map<string, Provider> {
   const configured = [...providerDefinitions].filter(([, { isConfigured }]) =>
     isConfigured(config),

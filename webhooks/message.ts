@@ -1,4 +1,4 @@
-/** The message of a webhook (Standard Webhooks): its signed request, and one attempt to send it. */
+/** Signs and sends webhook messages (Standard Webhooks). */
 import { Webhook } from 'standardwebhooks';
 import { OutboundError } from '../platform/outbound-addresses.ts';
 import type { Outbound } from '../platform/outbound.ts';
@@ -12,21 +12,21 @@ export interface WebhookEvent {
   data: Record<string, unknown>;
 }
 
-/** Request of a webhook. */
+/** Signed request of a webhook. */
 export interface WebhookMessage {
   headers: Record<string, string>;
   body: string;
 }
 
-/** Result of an attempt without its times. */
-export type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
+/** Result of an attempt, without durations. */
+export type SendResult = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
 
-/** Bytes of a response that are recorded, enough to see the cause of a failure. */
+/** Maximum number of bytes of a response that are recorded. */
 const responseBytesMax = 1024;
 
 /**
- * Makes the message of an event, signed by every active secret of the organization. `id` is the
- * `webhook-id`.
+ * Creates the message for an event, signed with every active secret of the organization. `id`
+ * becomes the header `webhook-id`.
  */
 export async function signMessage(
   signingSecrets: Pick<SigningSecrets, 'live'>,
@@ -55,11 +55,11 @@ interface Sending {
   timeoutMs: number;
 }
 
-/** Sends a message once. `retryAfter` is the header of the response. */
+/** Sends a message once. `retryAfter` is the `Retry-After` header of the response. */
 export async function sendMessage(
   outbound: Pick<Outbound, 'post'>,
   { url, message, timeoutMs }: Sending,
-): Promise<Sent & { retryAfter: string | string[] | undefined }> {
+): Promise<SendResult & { retryAfter: string | string[] | undefined }> {
   try {
     const { status, text, retryAfter } = await outbound.post(url, {
       ...message,

@@ -1,5 +1,5 @@
--- Account notices of low balances and of key limits. The sweeper creates them, outside the
--- transactions that move credits, and they are delivered as webhooks.
+-- Account notices about low balances and key limits. The sweeper creates them, so that transactions
+-- that change credits need not. They are delivered as webhooks.
 
 -- Records that the limit of a key has rejected a request today.
 CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
@@ -8,8 +8,8 @@ CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS
 $$;
 
 -- Returns the key limits of an organization for which a notice is due: `key.limit.near` if at least
--- 80 % is used, and `key.limit.reached` if all is used or the limit has rejected a request. Limits
--- of zero, and limits without a valid key, are left out.
+-- 80 % is used, and `key.limit.reached` if all is used or the limit has rejected a request. Omits
+-- limits of zero, and limits that no valid key has.
 CREATE FUNCTION due_limit_notices(of_organization text)
 RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS $$
   SELECT k.id, due.period, due.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
@@ -27,16 +27,16 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
     AND EXISTS (SELECT FROM api_key u
       WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
         AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
-    -- After a notice that a limit is reached, no notice that it is near follows in the same period.
+    -- In one period, `key.limit.near` never follows `key.limit.reached`.
     AND NOT EXISTS (SELECT FROM account_notice n WHERE n.key_id = k.id AND n.period = due.period
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
--- Creates the due account notices, each with a webhook that no workflow delivers yet. A balance
--- notice is due when the balance falls to the threshold, and again after it was above the
--- threshold. Reservations of running jobs are not deducted from the balance, because jobs that fail
--- would lower and raise it. The lock allows only one execution at a time, because the slower of two
--- executions would decide by outdated balances.
+-- Creates the due account notices, each with a webhook; the relay starts the deliveries. A balance
+-- notice is due when the balance falls to the threshold, and is not repeated until the balance has
+-- been above it. Reservations of running jobs are not deducted, because failed jobs would make the
+-- balance fall and rise again. A lock allows only one execution at a time, because a slower second
+-- one would use outdated balances.
 CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;

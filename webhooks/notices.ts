@@ -1,7 +1,7 @@
 /**
- * Account notices to an organization: its balance is low, or the limit of a key is near or reached.
- * The sweeper creates them (webhooks/notices.sql), and they are delivered like the webhooks of
- * jobs.
+ * Account notices, which inform an organization that its balance is low, or that the limit of a key
+ * is near or reached. The sweeper creates them (webhooks/notices.sql), and they are delivered like
+ * the webhooks of jobs.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -34,7 +34,7 @@ export const noticeData = {
   'key.limit.reached': limitData,
 } as const;
 
-/** `data` of a notice of any type. */
+/** `data` of an account notice. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
 /** Account notice; times are Unix ms. */
@@ -55,8 +55,8 @@ export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
- * Target of an organization's notices: the URL (null: no notices are sent), and the balance in
- * micro-credits at or below which it is low (null: no notices of the balance).
+ * Where an organization's notices are sent, and the balance in micro-credits at which a balance
+ * notice is due. Without a URL, no notices are sent; without a balance, no balance notices.
  */
 export type AccountNoticeTarget = z.infer<typeof target>;
 
@@ -69,7 +69,7 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** Makes the functions that read and write account notices in the database. */
+/** Creates the functions that read and write account notices in the database. */
 export function createAccountNotices(pool: DatabasePool) {
   return {
     /** Reads the target of an organization's notices. */
@@ -79,7 +79,9 @@ export function createAccountNotices(pool: DatabasePool) {
         WHERE organization_id = ${organizationId}`);
       return storedTarget ?? { url: null, lowBalanceMicro: null };
     },
-    /** Stores the target. After a change of URL or threshold, a low balance causes a new notice. */
+    /**
+     * Stores the target. If the URL or the threshold changes, a low balance causes a new notice.
+     */
     async setTarget(
       organizationId: string,
       { url, lowBalanceMicro }: AccountNoticeTarget,
@@ -98,7 +100,7 @@ export function createAccountNotices(pool: DatabasePool) {
       await pool.query(command`SELECT make_account_notices()`);
     },
     async read(id: string): Promise<AccountNotice> {
-      return noticeOf(
+      return toNotice(
         await pool.one(sql.type(row)`SELECT ${columns} FROM account_notice n WHERE n.id = ${id}`),
       );
     },
@@ -112,14 +114,14 @@ export function createAccountNotices(pool: DatabasePool) {
         ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);
       return rows.map((each) => {
         const { state, attempts, lastStatus, lastError } = each;
-        return { ...noticeOf(each), state, attempts, lastStatus, lastError };
+        return { ...toNotice(each), state, attempts, lastStatus, lastError };
       });
     },
   };
 }
 export type AccountNotices = ReturnType<typeof createAccountNotices>;
 
-function noticeOf({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>): AccountNotice {
+function toNotice({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>): AccountNotice {
   const { type } = notice;
   if (type === 'account.balance.low') {
     const { total, threshold } = notice.body;

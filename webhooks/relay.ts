@@ -1,6 +1,6 @@
 /**
- * Relay of webhooks: starts deliveries that are requested again, and deliveries that no workflow
- * runs.
+ * Starts the workflows that deliver webhooks, if a redelivery is requested or no workflow delivers
+ * a webhook.
  */
 import type { Client } from '@temporalio/client';
 import type { WorkflowIdConflictPolicy } from '@temporalio/common';
@@ -21,62 +21,58 @@ interface RelayDeps {
   taskQueuePrefix: string;
 }
 
-/**
- * Functions that start deliveries: those that are requested again, and those that no workflow seems
- * to run.
- */
+/** Functions that start webhook deliveries. */
 export interface WebhookRelay {
   /**
-   * Starts a new delivery with the full number of attempts; a delivery that is running or waiting
-   * is replaced.
+   * Starts a new delivery with the full number of attempts. Replaces a delivery that is in
+   * progress.
    */
-  redeliver: (name: WebhookIds) => Promise<void>;
+  redeliver: (ids: WebhookIds) => Promise<void>;
   /**
-   * Starts the deliveries that no workflow seems to run; returns the numbers of started and failed
-   * ones.
+   * Starts deliveries that no workflow seems to run. Returns how many were started and how many
+   * failed.
    */
   resume: () => Promise<Isolated>;
 }
 
 const startTimeoutMs = 10_000;
 
-/** Makes the relay of webhooks. */
+/** Creates the relay. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
-  function start(name: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
+  function start(ids: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
     return client.withDeadline(Date.now() + startTimeoutMs, () =>
       client.workflow.start(webhookDeliveryType, {
-        workflowId: deliveryIdOf(name.subjectId),
+        workflowId: deliveryIdOf(ids.subjectId),
         taskQueue: studioTaskQueue(deps.taskQueuePrefix),
-        args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
-        staticSummary: `webhook of ${name.subjectId}`,
+        args: [{ ...ids, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
+        staticSummary: `webhook of ${ids.subjectId}`,
         workflowIdConflictPolicy,
       }),
     );
   }
 
-  async function resumeOne(name: WebhookIds): Promise<void> {
-    await start(name, 'USE_EXISTING');
-    await webhooks.deliveryStarted(name.subjectId);
-    logger.info({ subjectId: name.subjectId }, 'webhook.resumed');
+  async function resumeOne(ids: WebhookIds): Promise<void> {
+    await start(ids, 'USE_EXISTING');
+    await webhooks.deliveryStarted(ids.subjectId);
+    logger.info({ subjectId: ids.subjectId }, 'webhook.resumed');
   }
 
   return {
-    async redeliver(name) {
-      await webhooks.renew(name.subjectId);
+    async redeliver(ids) {
+      await webhooks.renew(ids.subjectId);
       try {
-        await start(name, 'TERMINATE_EXISTING');
+        await start(ids, 'TERMINATE_EXISTING');
       } catch (error) {
-        // The sweeper starts the delivery later, because the row of the webhook has the state
-        // `delivering`.
-        logger.warn({ error, subjectId: name.subjectId }, 'webhook.not_started');
+        // The sweeper starts the delivery later, because the webhook is recorded as `delivering`.
+        logger.warn({ error, subjectId: ids.subjectId }, 'webhook.not_started');
       }
     },
     async resume() {
       const overdue = await webhooks.overdue();
-      const named = overdue.map((name) => ({ ...name, id: name.subjectId }));
-      return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
+      const subjects = overdue.map((ids) => ({ ...ids, id: ids.subjectId }));
+      return forEachAlone(subjects, resumeOne, { subject: 'webhook', logger });
     },
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Secrets that sign webhooks. They are derived from one configured secret, the organization and a
  * generation number, so that no secret is stored. For some time after a rotation, webhooks are
- * signed with both the old and the new secret.
+ * signed with both the old and the new secrets.
  */
 import { createHmac } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
@@ -13,7 +13,7 @@ export interface SigningSecret {
   generation: number;
   /** Secret in the form of Standard Webhooks: `whsec_` and base64. */
   secret: string;
-  /** Time at which the secret stops signing; null for the newest secret. */
+  /** When the secret stops signing; null for the newest secret. */
   retiresAtMs: number | null;
 }
 
@@ -26,7 +26,7 @@ const liveMax = 5;
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
 /**
- * Makes the functions that read and rotate signing secrets. `connection` is a pool or an open
+ * Creates the functions that read and rotate signing secrets. `connection` is a pool or an open
  * transaction; `master` is the configured secret with at least 32 random characters.
  */
 export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
@@ -50,7 +50,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
       }));
     },
     /**
-     * Creates a new secret. The last four secrets before it continue to sign for `overlapMs`
+     * Creates a new secret. The four previous secrets continue to sign for at most `overlapMs`
      * milliseconds.
      */
     async rotate(organizationId: string, overlapMs: number): Promise<void> {

@@ -1,4 +1,5 @@
--- Generations of the secrets that sign the webhooks of an organization.
+-- Rotates the secrets that sign an organization's webhooks. Each secret is identified by a
+-- generation number.
 
 -- Creates a new generation and returns its number. Earlier generations continue to sign for the
 -- overlap; at most `live_max` generations sign at the same time.

@@ -1,7 +1,7 @@
 /**
- * Webhooks in the database: the URL that receives the end of a job or an account notice
- * (webhooks/notices.ts), and all delivery attempts. The rows decide what is delivered; workflows
- * only wait. The subject is the job or the account notice.
+ * Webhooks in the database: the URL that is called when a job ends or an account notice is due
+ * (webhooks/notices.ts), and all delivery attempts. The rows determine what is delivered; workflows
+ * only wait between attempts. The subject of a webhook is its job or account notice.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -17,8 +17,8 @@ const begunAttempt = z.object({
 const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
 
 /**
- * State of a webhook; `gone`: the response was 410, `failed`: the last attempt failed and none
- * follows.
+ * State of a webhook. `gone` means that the response was 410, `failed` that the last attempt failed
+ * and no other follows.
  */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
 /** State of a webhook. */
@@ -37,7 +37,9 @@ export const webhookRecord = z.object({
 });
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
-/** Schema of an attempt; `sending`: in progress, or its end was not recorded. */
+/**
+ * Schema of an attempt. `sending` means that it is in progress or that its end was not recorded.
+ */
 export const webhookAttempt = z.object({
   number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
@@ -59,25 +61,25 @@ export type ListedWebhook = z.infer<typeof listedWebhook>;
 /** Filter and page of a list of webhooks, newest job first. */
 export interface WebhookListing {
   organizationId: string | undefined;
-  /** Webhooks in this state; `failing`: all webhooks whose last attempt failed. */
+  /** Only webhooks in this state. `failing` selects all webhooks whose last attempt failed. */
   state: WebhookState | 'failing' | undefined;
   /** Only webhooks of jobs before this one. */
   beforeJobId: string | undefined;
   limit: number;
 }
 
-/** Key of a webhook. */
+/** Identifies a webhook. */
 export interface WebhookIds {
   /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
   subjectId: string;
   organizationId: string;
 }
 
-/** Key of a job. */
+/** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
 /** Webhook of a job that is about to be started. */
-interface NewWebhook extends JobName {
+interface NewWebhook extends JobIds {
   url: string;
   /** Absent: all ends of the job. */
   events?: readonly WebhookEventName[] | undefined;
@@ -97,16 +99,19 @@ export interface AttemptEnd {
   retryInMs: number | null;
 }
 
-/** Time after which the sweeper starts a delivery that the job's own workflow has not started. */
+/**
+ * How long after the end of a job the sweeper starts a delivery that the job's workflow has not
+ * started.
+ */
 const unstartedAfter = '5 seconds';
 /**
- * Time after which the sweeper starts a delivery again: no attempt lasts longer, and a worker that
- * does not respond for longer counts as crashed.
+ * How long after the start of an attempt the sweeper starts the delivery again. No attempt takes
+ * this long, so the worker must have crashed.
  */
 const overdueAfter = '2 minutes';
 /**
- * Time after which a webhook without a job is deleted. A crash leaves one; otherwise, the rejection
- * of the job deletes it.
+ * When a webhook without a job is deleted. It can only remain after a crash, because a rejected job
+ * deletes its webhook.
  */
 const orphanedAfter = '1 day';
 
@@ -121,9 +126,9 @@ const endEvents = webhookEvents.filter((event) => event !== 'started');
 const unrequested = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
   AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
 
-/** Makes the functions that read and write webhooks in the database. */
+/** Creates the functions that read and write webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
-  return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
+  return { ...createRegistry(pool), ...createAttemptWrites(pool), ...createReads(pool) };
 }
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
@@ -164,9 +169,9 @@ function createRegistry(pool: DatabasePool) {
   };
 }
 
-function createDeliveryMoves(pool: DatabasePool) {
+function createAttemptWrites(pool: DatabasePool) {
   return {
-    /** Begins an attempt; null if the webhook is no longer to be delivered. */
+    /** Begins an attempt. Returns null if the webhook need not be delivered any longer. */
     begin: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
@@ -181,8 +186,8 @@ function createDeliveryMoves(pool: DatabasePool) {
           RETURNING number)
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
     /**
-     * Records the end of an attempt. The state of the webhook follows from its newest attempt; only
-     * a success changes the state of a webhook whose delivery was stopped.
+     * Records the end of an attempt. Only the newest attempt changes the state of the webhook.
+     * After the delivery was stopped, only a success does.
      */
     async end(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
@@ -233,10 +238,7 @@ function createReads(pool: DatabasePool) {
           j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    /**
-     * Records that a workflow delivers the webhook, so that `overdue` does not return it for
-     * two minutes.
-     */
+    /** Records that a workflow delivers the webhook, so that `overdue` omits it for two minutes. */
     async deliveryStarted(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);

@@ -32,7 +32,7 @@ export const providerNotifications = defineEndpoint({
     const queue = providers.get(name)?.operations;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const isValid =
-      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.holds(address, mac);
+      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.isValid(address, mac);
     if (!isValid) throw new GatewayError('NOT_FOUND');
     correlate({ jobId, workflowId: workflowIdOf(jobId) });
     const body = await readBody(ctx, notificationBytesMax);

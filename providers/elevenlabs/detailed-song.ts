@@ -1,13 +1,13 @@
 /**
- * Response of /v1/music/detailed: first a JSON part, then the audio, which is streamed while it is
- * received.
+ * Reads the response of /v1/music/detailed: a JSON part, then the audio, which is passed on while
+ * it is received.
  */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import { readJson, type ProviderAnswer } from '../provider-http.ts';
+import { readJson, type ProviderResponse } from '../provider-http.ts';
 
 /** Song whose audio is still being received. */
 interface DetailedSong {
@@ -38,7 +38,7 @@ const detailsShape = z.object({
  * Reads the details of a song and returns them with the stream of the audio.
  * @throws ProviderFailure `failed` if the response has another form or ends before the audio
  */
-export async function readDetailedSong(response: ProviderAnswer): Promise<DetailedSong> {
+export async function readDetailedSong(response: ProviderResponse): Promise<DetailedSong> {
   const type = String(response.headers['content-type'] ?? '');
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain;
@@ -75,8 +75,8 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
     });
   });
   parser.on('error', () => {});
-  // The parser ends before the reader has read all audio, so this only checks that there was an
-  // audio part.
+  // The parser may end before all audio has been read, so this only checks that there was an audio
+  // part.
   pipeline(body, parser).then(
     () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
@@ -96,7 +96,8 @@ function typeOf(header: object): string {
 }
 
 /**
- * Reads the details. The parser may report the header of the next part before the end of this part.
+ * Parses the part with the details. It runs on its own, because the parser may report the audio
+ * part before this part has ended.
  */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
   const { composition_plan: plan, song_metadata: metadata } = detailsShape.parse(

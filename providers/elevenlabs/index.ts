@@ -12,13 +12,18 @@ import type { JsonObject } from '../../domain/json.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
 import type { Storage } from '../../storage/storage.ts';
 import {
-  againstPolicy,
+  contentPolicyFailure,
   failureOfStatus,
   readErrorBody,
-  refusedFields,
+  readInvalidFields,
   requestIdOf,
 } from '../error-responses.ts';
-import { createExchange, providerAgent, sendCall, type ProviderAnswer } from '../provider-http.ts';
+import {
+  createExchange,
+  providerAgent,
+  sendCall,
+  type ProviderResponse,
+} from '../provider-http.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { defineProvider } from '../provider-definition.ts';
 import type { Provider, ProviderResult } from '../provider.ts';
@@ -34,8 +39,8 @@ interface ElevenlabsOptions {
 }
 
 /**
- * Query for the audio format; all audio has one format, so that the parts of a dialogue can be
- * joined.
+ * Query parameter for the audio format. All audio has the same format, so that the parts of a
+ * dialogue can be joined.
  */
 const audioQuery = '?output_format=mp3_44100_128';
 
@@ -44,7 +49,7 @@ const audioQuery = '?output_format=mp3_44100_128';
  */
 interface Endpoint {
   path: (input: JsonObject) => string;
-  read: (response: ProviderAnswer) => Promise<ProviderResult>;
+  read: (response: ProviderResponse) => Promise<ProviderResult>;
   form?: true;
 }
 
@@ -61,7 +66,7 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
   'speech-to-text': { path: () => '/v1/speech-to-text', read: readTranscript, form: true },
 };
 
-/** Makes the ElevenLabs provider. */
+/** Creates the adapter. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   // There are no timeouts, because a long song is generated before its first byte is sent; the
   // caller's signal ends the wait.
@@ -79,13 +84,13 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
       const form = endpoint.form ? await createForm(input, options.storage) : null;
       // The voice is part of the path; all other fields are the body.
       const { voice_id: _, ...json } = input;
-      let response: ProviderAnswer;
+      let response: ProviderResponse;
       try {
         const pending = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // The key only identifies the call in the provider's support; the provider does not
-          // deduplicate by it.
+          // The key only helps the provider's support to find the call; the provider does not
+          // detect repetitions with it.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
@@ -105,8 +110,8 @@ const errorBody = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });
 /**
- * Error codes of the gateway's account: the provider generated nothing, and another provider may
- * accept the call.
+ * Error codes for problems with the gateway's account. The provider generated nothing, and another
+ * provider may accept the call.
  */
 const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
 /**
@@ -126,18 +131,18 @@ const policyCodes = new Set([
  */
 const busyWaitMs = 3000;
 
-async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
+async function failureOfResponse(response: ProviderResponse): Promise<ProviderFailure> {
   const { status } = response;
   const body = await readErrorBody(response);
   const detail = errorBody.safeParse(body).data?.detail;
   const code = detail?.status ?? detail?.code ?? '';
-  if (policyCodes.has(code)) return againstPolicy(response);
+  if (policyCodes.has(code)) return contentPolicyFailure(response);
   if (status !== 429 && accountCodes.has(code)) {
     return new ProviderFailure('refused', `the provider refused the call (${status})`, {
       providerRequestId: requestIdOf(response.headers),
     });
   }
-  const { fields } = refusedFields(body);
+  const { fields } = readInvalidFields(body);
   return failureOfStatus(response, {
     fields,
     isOwnError: code !== '',
@@ -149,9 +154,9 @@ const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolea
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /**
- * Makes the form of a call. `file` names a stored file, which is copied to the spool first, so that
- * an unreadable file does not interrupt a call that is being sent. All other values become text
- * fields. The caller discards the form after it is sent.
+ * Creates the form of a call. The stored file in `file` is copied to local disk first, so that an
+ * unreadable file does not interrupt a call that is being sent. All other values become text
+ * fields. The caller must call `discard` after the form is sent.
  * @throws ProviderFailure `rejected`, `not_accepted`
  */
 async function createForm(
@@ -184,7 +189,8 @@ export default defineProvider({
     ELEVENLABS_API_KEY: providerKey.optional(),
     ELEVENLABS_BASE_URL: webUrl.default('https://api.elevenlabs.io'),
     /**
-     * Simultaneous calls per worker process; few, because the provider's plan limits them in total.
+     * Simultaneous calls per worker process. Few, because the provider limits the calls of the
+     * whole account.
      */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   },

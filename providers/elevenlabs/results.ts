@@ -1,9 +1,9 @@
-/** Results in the responses of ElevenLabs: audio, songs, composition plans and transcripts. */
+/** Reads the results in ElevenLabs' responses: audio, songs, composition plans and transcripts. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderResult } from '../provider.ts';
-import { readJson, type ProviderAnswer } from '../provider-http.ts';
+import { readJson, type ProviderResponse } from '../provider-http.ts';
 import { readDetailedSong } from './detailed-song.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -12,12 +12,12 @@ const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 
 /** Returns the audio of a response as a stream. */
-export function readAudio(response: ProviderAnswer): Promise<ProviderResult> {
+export function readAudio(response: ProviderResponse): Promise<ProviderResult> {
   return Promise.resolve({ outputs: [{ kind: 'stream', stream: response.body }], data: null });
 }
 
 /** Reads a song with its title and lyrics. @throws ProviderFailure `failed` */
-export async function readSong(response: ProviderAnswer): Promise<ProviderResult> {
+export async function readSong(response: ProviderResponse): Promise<ProviderResult> {
   const { audio, title, lyrics } = await readDetailedSong(response);
   return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
 }
@@ -37,14 +37,14 @@ const planShape = z.object({
 });
 
 /** Reads a composition plan. @throws ProviderFailure `failed` */
-export async function readPlan(response: ProviderAnswer): Promise<ProviderResult> {
+export async function readPlan(response: ProviderResponse): Promise<ProviderResult> {
   const parsed = planShape.safeParse(await readPaidJson(response, planBytesMax));
   if (!parsed.success) throw new ProviderFailure('failed', 'the provider responded without a plan');
   return { outputs: [], data: parsed.data };
 }
 
 /** Reads a transcript. @throws ProviderFailure `failed` */
-export async function readTranscript(response: ProviderAnswer): Promise<ProviderResult> {
+export async function readTranscript(response: ProviderResponse): Promise<ProviderResult> {
   const transcript = transcriptOf(await readPaidJson(response, transcriptBytesMax));
   if (!transcript) {
     throw new ProviderFailure('failed', 'the provider responded without a transcript');
@@ -63,7 +63,7 @@ export async function readTranscript(response: ProviderAnswer): Promise<Provider
  * not send it again.
  * @throws ProviderFailure `failed`
  */
-async function readPaidJson(response: ProviderAnswer, bytesMax: number): Promise<unknown> {
+async function readPaidJson(response: ProviderResponse, bytesMax: number): Promise<unknown> {
   try {
     return await readJson(response.body, bytesMax);
   } catch (cause) {

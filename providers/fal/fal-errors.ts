@@ -1,15 +1,15 @@
-/** Failures of fal's error responses. */
+/** Converts fal's error responses to failures. */
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import {
-  againstPolicy,
+  contentPolicyFailure,
   failureOfStatus,
   parseRetryAfter,
-  refusedFields,
+  readInvalidFields,
 } from '../error-responses.ts';
 import type { Checked } from '../provider.ts';
 
-/** Response of fal; `body` is the parsed JSON, undefined if the body is not JSON or too long. */
+/** Response of fal. `body` is the parsed JSON; undefined if the body is too long or not JSON. */
 export interface FalResponse {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -20,13 +20,13 @@ const platformError = z.object({ detail: z.string(), error_type: z.string().null
 
 /** Returns the failure of a submit whose response has an error status. */
 export function failureOfSubmit(response: FalResponse): ProviderFailure {
-  const { types, fields } = refusedFields(response.body);
+  const { types, fields } = readInvalidFields(response.body);
   const failure = failureOfStatus(response, { fields, isOwnError: errorTypeOf(response) !== null });
   const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
-  return isPolicy ? againstPolicy(response) : failure;
+  return isPolicy ? contentPolicyFailure(response) : failure;
 }
 
-/** Returns fal's name of the failure; null if the response is not an error document of fal. */
+/** Returns fal's error type; null if the error is not from fal itself. */
 function errorTypeOf({ headers, body }: FalResponse): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;
@@ -48,18 +48,18 @@ export function failureOfResult(response: FalResponse): Checked {
   if ([400, 413, 422].includes(response.status)) {
     return { kind: 'failed', failure: failureOfSubmit(response) };
   }
-  if (errorTypeOf(response) || refusedFields(response.body).isListed) {
+  if (errorTypeOf(response) || readInvalidFields(response.body).isListed) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('failed', `the provider failed (${response.status})`),
     };
   }
-  // An error page of a proxy in between does not show the state of the operation.
-  throw uninformative(response);
+  // The error page of a proxy does not show the state of the operation.
+  throw unclearStatusFailure(response);
 }
 
-/** Makes the failure of a check whose response does not show the state of the operation. */
-export function uninformative({ status, headers }: FalResponse): ProviderFailure {
+/** Creates the failure of a check whose response does not show the state of the operation. */
+export function unclearStatusFailure({ status, headers }: FalResponse): ProviderFailure {
   return new ProviderFailure('unreachable', `the provider responded with status ${status}`, {
     retryAfterMs: parseRetryAfter(headers['retry-after']),
   });

@@ -1,5 +1,5 @@
 /**
- * Verification of fal's webhooks: Ed25519 signatures over `request id \n user id \n timestamp \n
+ * Verifies fal's webhooks: Ed25519 signatures over `request id \n user id \n timestamp \n
  * sha256(body)`, with public keys from a JWKS URL (fal's webhook documentation, docs/providers.md).
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
@@ -22,8 +22,8 @@ interface VerifierOptions {
 /** Age at which fetched keys expire; fal allows at most a day. */
 const keysAgeMaxMs = 24 * 3_600_000;
 /**
- * Minimum time between two requests for the keys, so that forged signatures do not cause a request
- * each.
+ * Minimum time between two requests for the keys, so that not every forged signature causes a
+ * request.
  */
 const refetchIntervalMs = 60_000;
 /** Minimum time between two requests for the keys after a failed one. */
@@ -40,8 +40,8 @@ const signatureForm = /^[0-9a-f]{128}$/i;
 type IsSigned = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
 /**
- * Makes the check of signatures. It uses the keys that were fetched last, also after failed
- * requests, until they expire.
+ * Creates the function that checks signatures. If a request for the keys fails, it uses the
+ * previous keys until they expire.
  * @throws GatewayError SERVICE_UNAVAILABLE (by the returned function) if the current keys cannot be
  * fetched
  */
@@ -81,14 +81,14 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
     if (isFetchDue) refreshing ??= refresh();
     await refreshing;
     if (matches()) return true;
-    // The signature may be valid with a key that could not be fetched; after this error, fal sends
+    // The signature may belong to a new key that could not be fetched. After this error, fal sends
     // the webhook again.
     if (failed) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 5 });
     return false;
   };
 }
 
-/** Makes the function that verifies a notification; see `OperationsApi.verify`. */
+/** Creates the function that verifies a notification; see `OperationsApi.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<ProviderNotification> {

@@ -25,7 +25,12 @@ import {
   sendCall,
   type ProviderRequest,
 } from '../provider-http.ts';
-import { failureOfResult, failureOfSubmit, uninformative, type FalResponse } from './fal-errors.ts';
+import {
+  failureOfResult,
+  failureOfSubmit,
+  unclearStatusFailure,
+  type FalResponse,
+} from './fal-errors.ts';
 import { createFalVerifier } from './fal-notifications.ts';
 import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
 
@@ -48,7 +53,7 @@ const timeoutMs = 30_000;
 
 type FalExchange = (providerRequest: ProviderRequest) => Promise<FalResponse>;
 
-/** Makes the fal provider. */
+/** Creates the adapter. */
 function createFalProvider(options: FalOptions): Provider {
   const agent = providerAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
   const send = createExchange(agent, { authorization: `Key ${options.apiKey}` });
@@ -68,7 +73,7 @@ function createFalProvider(options: FalOptions): Provider {
         check(exchange, requestUrl(base, operation), checkOptions),
       async cancel(operation, signal): Promise<Canceled> {
         const url = `${requestUrl(base, operation)}/cancel`;
-        return canceledOf(await received(exchange({ method: 'PUT', url, signal })));
+        return readCancellation(await awaitResponse(exchange({ method: 'PUT', url, signal })));
       },
       adopt: (endpoint, id) => ({ endpoint, id }),
       verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
@@ -107,25 +112,27 @@ async function submit(
 async function check(exchange: FalExchange, url: string, options: CheckOptions): Promise<Checked> {
   const { signal } = options;
   if (!options.expectDone) {
-    const pending = await statusOf(exchange, url, signal);
+    const pending = await fetchStatus(exchange, url, signal);
     if (pending) return pending;
   }
-  const response = await received(exchange({ method: 'GET', url, signal }));
-  return response.status === 200 ? outputsOf(response.body) : failureOfResult(response);
+  const response = await awaitResponse(exchange({ method: 'GET', url, signal }));
+  return response.status === 200 ? readOutputs(response.body) : failureOfResult(response);
 }
 
 /**
- * Returns the status of a running operation; null if the operation has ended, also if it has
- * failed.
+ * Requests the status of an operation. Returns null if the operation has ended, whether it
+ * succeeded or failed.
  */
-async function statusOf(
+async function fetchStatus(
   exchange: FalExchange,
   url: string,
   signal: AbortSignal,
 ): Promise<Checked | null> {
-  const response = await received(exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }));
+  const response = await awaitResponse(
+    exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }),
+  );
   const parsed = statusBody.safeParse(response.body);
-  if (response.status >= 400 || !parsed.success) throw uninformative(response);
+  if (response.status >= 400 || !parsed.success) throw unclearStatusFailure(response);
   if (parsed.data.status === 'COMPLETED') return null;
   return {
     kind: 'pending',
@@ -137,17 +144,17 @@ async function statusOf(
 }
 
 /**
- * Returns the result of a cancel.
+ * Reads the response to a cancellation request.
  * @throws ProviderFailure `unreachable` if the response does not show whether fal received it
  */
-function canceledOf(response: FalResponse): Canceled {
+function readCancellation(response: FalResponse): Canceled {
   if (response.status === 200 || response.status === 202) return 'requested';
   if (response.status === 400 || response.status === 404) return 'already_done';
-  throw uninformative(response);
+  throw unclearStatusFailure(response);
 }
 
 /** Waits for a response. @throws ProviderFailure `unreachable` if there is none */
-async function received(response: Promise<FalResponse>): Promise<FalResponse> {
+async function awaitResponse(response: Promise<FalResponse>): Promise<FalResponse> {
   try {
     return await response;
   } catch (error) {
@@ -156,15 +163,15 @@ async function received(response: Promise<FalResponse>): Promise<FalResponse> {
 }
 
 const file = z.object({ url: z.string().min(1) });
-/** Fields in which fal's models return their files. */
+/** Result of a model. The field that contains the files depends on the model. */
 const resultBody = z.object({
   images: z.array(file).nullish(),
   image: file.nullish(),
   video: z.union([file, z.array(file)]).nullish(),
 });
 
-/** Returns the files of a result; without files, the result is a failure of the provider. */
-function outputsOf(body: unknown): Checked {
+/** Returns the files of a result, or a failure if there are none. */
+function readOutputs(body: unknown): Checked {
   const { images, image, video } = resultBody.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]
     .flat()

@@ -1,6 +1,7 @@
 /**
- * Multipart form of an edit. The input names pictures by URL, and the form contains them as files.
- * They are read to disk first, so that a failing URL does not interrupt a call that is being sent.
+ * Creates the multipart form of an edit. The input contains the URLs of pictures, and the form
+ * contains the files. They are downloaded first, so that a failing URL does not interrupt a call
+ * that is being sent.
  */
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -43,8 +44,8 @@ const pixelsMax = 64_000_000;
 const fetchTimeoutMs = 60_000;
 
 /**
- * Makes the form.
- * @throws ProviderFailure `rejected` or `not_accepted`; no call was sent
+ * Creates the form of an edit.
+ * @throws ProviderFailure `rejected` or `not_accepted`, because no call was sent
  */
 export async function createEditForm(
   input: JsonObject,
@@ -72,7 +73,9 @@ export async function createEditForm(
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
     // Nothing was sent, so the outcome of the call is not unknown.
-    throw new ProviderFailure('not_accepted', 'the form of the edit cannot be made now', { cause });
+    throw new ProviderFailure('not_accepted', 'the form of the edit cannot be created now', {
+      cause,
+    });
   }
 }
 
@@ -92,13 +95,13 @@ async function fetchPicture(
       `an input picture cannot be read: ${error.message}`,
     );
   }
-  const facts = await sharp(path, { limitInputPixels: pixelsMax })
+  const metadata = await sharp(path, { limitInputPixels: pixelsMax })
     .metadata()
     .catch(() => null);
-  if (!facts || !['png', 'jpeg', 'webp'].includes(facts.format)) {
+  if (!metadata || !['png', 'jpeg', 'webp'].includes(metadata.format)) {
     throw new ProviderFailure('rejected', 'an input picture is not a PNG, JPEG or WebP image');
   }
-  return { path, format: facts.format, width: facts.width, height: facts.height };
+  return { path, format: metadata.format, width: metadata.width, height: metadata.height };
 }
 
 /**

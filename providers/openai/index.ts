@@ -7,12 +7,17 @@
  */
 import { z } from 'zod';
 import type { Outbound } from '../../platform/outbound.ts';
-import { againstPolicy, failureOfStatus, readErrorBody, requestIdOf } from '../error-responses.ts';
+import {
+  contentPolicyFailure,
+  failureOfStatus,
+  readErrorBody,
+  requestIdOf,
+} from '../error-responses.ts';
 import {
   createExchange,
   providerAgent,
   sendCall,
-  type ProviderAnswer,
+  type ProviderResponse,
   type ProviderRequest,
 } from '../provider-http.ts';
 import type { ProviderFailure } from '../../domain/provider-failure.ts';
@@ -31,13 +36,13 @@ interface OpenaiOptions {
 }
 
 const countedInput = z.object({ n: z.int().min(1).default(1) });
-/** Form of an error: `{error: {message, type, param, code}}`. */
+/** Error body: `{error: {message, type, param, code}}`. */
 const errorBody = z.object({
   error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
 });
 const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
-/** Makes the OpenAI provider. */
+/** Creates the adapter. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
   // There is no timeout for the headers, because a picture may take minutes; the caller's signal
@@ -79,9 +84,9 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   };
 }
 
-async function failureOfResponse(response: ProviderAnswer): Promise<ProviderFailure> {
+async function failureOfResponse(response: ProviderResponse): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
-  if (error?.code && policyCodes.has(error.code)) return againstPolicy(response);
+  if (error?.code && policyCodes.has(error.code)) return contentPolicyFailure(response);
   return failureOfStatus(response, {
     fields: error?.param ? [error.param] : [],
     isOwnError: error !== undefined,

@@ -13,7 +13,7 @@ interface Piece {
   bytes: Buffer;
 }
 
-/** Number of characters of a string that are compared with the field name. */
+/** Maximum number of characters of a string that are stored, to compare it with the field name. */
 const nameLengthMax = 32;
 
 /**
@@ -25,7 +25,7 @@ class PictureScanner {
   #isEscaped = false;
   #expectsPicture = false;
   #string = '';
-  /** Base64 characters that are not yet decoded, because they do not form complete bytes. */
+  /** Base64 characters that do not form complete bytes until the next chunk arrives. */
   #carry = '';
   #index = -1;
 
@@ -120,7 +120,7 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
   let turn = Promise.resolve();
   return Array.from({ length: count }, (_, index): ProviderOutput => {
     const stream = Readable.from(picture(index, turn), { objectMode: false });
-    // The next picture is read when this stream is closed, also after an error.
+    // The next picture is read when this stream closes, even after an error.
     turn = new Promise((resolve) => {
       stream.once('close', resolve);
     });

@@ -1,6 +1,6 @@
 /** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
-import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
+import { findDifferences, unitDiscountMicro } from '../../providers/call-results.ts';
 import { calculateChargeMicro } from '../../jobs/charge-rule.ts';
 import type { JobPlan, OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 
@@ -25,7 +25,7 @@ const spec: OutputSpec = {
   ],
 };
 
-describe('differencesOf', () => {
+describe('findDifferences', () => {
   it.each<[Partial<StoredArtifact>, string[]]>([
     [{}, []],
     [{ durationSeconds: 8.4 }, []],
@@ -37,17 +37,17 @@ describe('differencesOf', () => {
     [{ hasAudio: null }, ['hasAudio']],
     [{ contentType: 'video/webm' }, ['contentType']],
   ])('%j', (found, fields) => {
-    const differences = differencesOf(spec, { ...film, ...found });
+    const differences = findDifferences(spec, { ...film, ...found });
     expect(differences.map(({ field }) => field)).toEqual(fields);
   });
 
   it('ignores fields that neither the request nor the medium determines', () => {
-    expect(differencesOf({ medium: 'video', format: null }, { ...film, hasAudio: false })).toEqual(
-      [],
-    );
+    expect(
+      findDifferences({ medium: 'video', format: null }, { ...film, hasAudio: false }),
+    ).toEqual([]);
     const picture = { ...film, contentType: 'image/webp', durationSeconds: null, hasAudio: null };
-    expect(differencesOf({ medium: 'image', format: null }, picture)).toEqual([]);
-    expect(differencesOf({ medium: 'audio', format: null }, film)).toEqual([
+    expect(findDifferences({ medium: 'image', format: null }, picture)).toEqual([]);
+    expect(findDifferences({ medium: 'audio', format: null }, film)).toEqual([
       { field: 'contentType', expected: 'audio/mpeg', found: 'video/mp4' },
     ]);
   });

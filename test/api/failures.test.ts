@@ -16,7 +16,7 @@ async function balance(): Promise<number> {
 describe('a failed job is released and returns its reason', () => {
   const table: [string, string, number, string][] = [
     ['the provider rejects the input', '[[fail:422]] a mountain', 400, 'PROVIDER_REJECTED_INPUT'],
-    ['the input is against the content policy', '[[policy]] a mountain', 400, 'CONTENT_POLICY'],
+    ['the input violates the content policy', '[[policy]] a mountain', 400, 'CONTENT_POLICY'],
     ['the provider fails', '[[fail-result:500]] a mountain', 500, 'PROVIDER_ERROR'],
     ['the result is malformed', '[[malformed-result]] a mountain', 500, 'PROVIDER_ERROR'],
     ['the result URL is dead', '[[dead-url]] a mountain', 500, 'PROVIDER_ERROR'],

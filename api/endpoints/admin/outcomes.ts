@@ -6,7 +6,7 @@ import {
   unknownOutcome,
 } from '../../../jobs/records/unknown-outcomes.ts';
 import { openWork } from '../../../jobs/records/stuck-jobs.ts';
-import { keptNotification } from '../../../providers/notification-inbox.ts';
+import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { withNames } from '../../identity/organizations.ts';
 import {
@@ -37,7 +37,7 @@ const unknownSchema = responseSchema(unknownOutcome)
   .meta({ id: 'UnknownOutcome' });
 
 /** Schema of a provider notification. */
-export const notificationSchema = responseSchema(keptNotification).meta({
+export const notificationSchema = responseSchema(storedNotification).meta({
   id: 'ProviderNotification',
 });
 
