@@ -66,9 +66,9 @@ export function showState(options: StateGaugesOptions): void {
   };
   const clearSpending = (): void => state.organizationSpend.reset();
   const readings = [
-    { read: cached(() => readSpends(options), spendAgeMaxMs), forget: forgetSpends },
-    { read: cached(() => readDatabase(options), readAgeMaxMs), forget },
-    { read: cached(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
+    { read: cached(() => readSpending(options), spendAgeMaxMs), clear: clearSpending },
+    { read: cached(() => readDatabase(options), readAgeMaxMs), clear: clearCounts },
+    { read: cached(() => readQueues(options), readAgeMaxMs), clear: clearQueues },
   ];
   for (const { read, clear } of readings) {
     metrics.onScrape(async () => {

@@ -259,7 +259,7 @@ describe('a submit', () => {
       });
     }
     const { jobId, callIndex } = task;
-    await createInbox(pool).keep({ provider: 'own', jobId, callIndex, operationId: 'op-7' });
+    await createInbox(pool).add({ provider: 'own', jobId, callIndex, operationId: 'op-7' });
     expect(await inTask().run(calls.submit, task)).toEqual({
       kind: 'operation',
       operation: { id: 'op-7', providerEndpoint: 'draw' },

@@ -607,8 +607,12 @@ describe('a notification URL', () => {
     const during = createNotificationUrls({ publicBaseUrl, secret: 'new', previousSecret: 'old' });
     const after = createNotificationUrls({ publicBaseUrl, secret: 'new' });
     const mac = macOf(old.urlFor(call));
-    expect([old, during, after].map(({ holds }) => holds(call, mac))).toEqual([true, true, false]);
-    expect(during.holds({ ...call, callIndex: 1 }, mac)).toBe(false);
+    expect([old, during, after].map(({ isValid }) => isValid(call, mac))).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(during.isValid({ ...call, callIndex: 1 }, mac)).toBe(false);
     expect(during.urlFor(call)).toBe(after.urlFor(call));
   });
 });

@@ -86,7 +86,9 @@ describe('encrypted payloads', () => {
     for (const at of [0, 11, 12, 20, bytes.length - 17, bytes.length - 1]) {
       const changed = Buffer.from(bytes);
       changed[at] = (changed[at] ?? 0) ^ 1;
-      await expect(codec.decode([{ ...sealed, data: changed }])).rejects.toThrow('cannot be decrypted');
+      await expect(codec.decode([{ ...sealed, data: changed }])).rejects.toThrow(
+        'cannot be decrypted',
+      );
     }
     for (const length of [0, 5, 12, 27, 28, bytes.length - 1]) {
       await expect(codec.decode([{ ...sealed, data: bytes.subarray(0, length) }])).rejects.toThrow(
