@@ -1,9 +1,9 @@
 /**
  * Models for speech, dialogue, music, sound effects and transcription, with limits and prices. The
- * prices are the provider's list prices of 2026 in USD; operators change them here.
+ * prices are the provider's 2026 list prices in USD; operators change them here.
  */
 
-/** Bounds of a number, or of the number of characters of a text; `preset` is the default value. */
+/** Limits of a number, or of the number of characters of a text; `preset` is the default value. */
 export interface Limit {
   min: number;
   max: number;
@@ -20,7 +20,7 @@ export interface AudioModel {
   per: 'character' | 'second' | 'request';
   /** Price of one unit in USD. */
   usd: number;
-  /** Bounds by request field. */
+  /** Limits by request field. */
   limits: Readonly<Record<string, Limit>>;
 }
 

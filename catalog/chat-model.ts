@@ -1,4 +1,4 @@
-/** Chat model: properties, and the schema of files that list models. */
+/** Chat model: its properties, and the schema of files that list models. */
 import { z } from 'zod';
 
 const usdPerMillion = z.number().min(0).max(100_000);
@@ -7,21 +7,21 @@ const tokenPrice = {
   inputUsdPerMillion: usdPerMillion,
   outputUsdPerMillion: usdPerMillion,
   /**
-   * Price of input tokens that the provider reads from its cache of prompts; absent: the price of
-   * other input.
+   * Price of input tokens read from the provider's prompt cache; defaults to the price of other
+   * input.
    */
   cachedInputUsdPerMillion: usdPerMillion.exactOptional(),
   /**
-   * Price of input tokens that the provider writes to its cache of prompts; absent: the price of
-   * other input.
+   * Price of input tokens written to the provider's prompt cache; defaults to the price of other
+   * input.
    */
   cacheWriteUsdPerMillion: usdPerMillion.exactOptional(),
 };
 const present = z.literal(true);
 
 /**
- * Price of a request in USD per million tokens; a long input may have a higher price for the
- * complete request.
+ * Price of a request in USD per million tokens. A request with long input may have a higher price
+ * for all its tokens.
  */
 const chatCost = z.strictObject({
   ...tokenPrice,
@@ -56,9 +56,9 @@ export const chatModelSchema = z.strictObject({
   limit: z.strictObject({ context: tokens, output: tokens }),
   reasoning: present.exactOptional(),
   /**
-   * Reasoning of a model with Anthropic's protocol: `budget` takes a number of tokens; `adaptive`
-   * decides by itself and takes an effort; `always` is adaptive, cannot be turned off, and cannot
-   * be forced to call a tool. Absent: `budget`.
+   * Reasoning of a model with Anthropic's protocol; defaults to `budget`. `budget` takes a number
+   * of tokens. `adaptive` takes an effort, and the model decides how much to reason. `always` is
+   * adaptive, cannot be turned off, and the model cannot be forced to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
   supportsImages: present.exactOptional(),

@@ -8,8 +8,8 @@ export type ChatProtocol = ChatModel['protocol'];
 /** Provider that serves chat models. */
 export interface ChatProvider {
   /**
-   * Name in `ChatModel.provider`. Upper-cased, it is the prefix of the provider's environment
-   * variables (`XAI_API_KEY`).
+   * Name used in `ChatModel.provider`. In upper case, it is the prefix of the provider's
+   * environment variables (`XAI_API_KEY`).
    */
   name: string;
   displayName: string;
@@ -17,8 +17,8 @@ export interface ChatProvider {
   /** Base URL of the provider's API; requests append `/chat/completions` or `/v1/messages`. */
   baseUrl: string;
   /**
-   * True if the provider serves models of other makers; their public ids start with the provider's
-   * name.
+   * Whether the provider serves models of other makers; their public ids then start with the
+   * provider's name.
    */
   hosts?: true;
 }

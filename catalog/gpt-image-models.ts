@@ -20,7 +20,7 @@ import {
   type SizeRule,
 } from './model-parameters.ts';
 
-/** Bounds of a custom size; both providers have the same bounds. */
+/** Limits of a custom size, which are the same for both providers. */
 const freeSize: SizeRule = {
   multipleOf: 16,
   edgeMax: 3840,
@@ -47,8 +47,8 @@ const edit: ParameterRules = {
 };
 
 /**
- * OpenAI's sizes for the named sizes. OpenAI supports no size below 655,360 pixels, so a smaller
- * named size is replaced by the next larger size.
+ * OpenAI's sizes for the named sizes. OpenAI supports no size below 655,360 pixels, so smaller
+ * named sizes become the next larger size.
  */
 const openaiSizes = {
   square_hd: '1024x1024',
@@ -70,7 +70,7 @@ function falRoute(operations: { generate: string; edit: string }, perCall: numbe
 }
 
 /**
- * Makes the route to OpenAI's Images API. The provider's adapter fetches `image_urls` and
+ * Creates the route to OpenAI's Images API. The provider's adapter downloads `image_urls` and
  * `mask_url` and sends them as files.
  */
 function openaiRoute(model: string): ImageRoute {
@@ -88,14 +88,14 @@ function openaiRoute(model: string): ImageRoute {
   };
 }
 
-interface GptImage extends CatalogRow {
+interface GptImageModel extends CatalogRow {
   upstream: string;
   fal: { generate: string; edit: string };
   perCall: number;
   usdByQuality: { low: number; medium: number; high: number };
 }
 
-function rowOf({ upstream, fal, perCall, usdByQuality, ...row }: GptImage): ImageModel {
+function createRow({ upstream, fal, perCall, usdByQuality, ...row }: GptImageModel): ImageModel {
   const price: ImagePrice = {
     // With `auto`, the provider chooses the quality and may choose the most expensive one.
     usd: usdByQuality.high,
@@ -113,7 +113,7 @@ function rowOf({ upstream, fal, perCall, usdByQuality, ...row }: GptImage): Imag
 
 /** GPT Image models, in the order of the spec. */
 export const gptImageModels: readonly ImageModel[] = [
-  rowOf({
+  createRow({
     id: 'alpha-image-2',
     displayName: 'Alpha Image 2',
     servedBy: 'GPT Image 2',
@@ -123,7 +123,7 @@ export const gptImageModels: readonly ImageModel[] = [
     perCall: 4,
     usdByQuality: { low: 0.01, medium: 0.06, high: 0.22 },
   }),
-  rowOf({
+  createRow({
     id: 'alpha-image-2.5-flare',
     displayName: 'Alpha Image 2.5 Flare',
     servedBy: 'GPT Image 2.5 Flare',
@@ -136,7 +136,7 @@ export const gptImageModels: readonly ImageModel[] = [
     perCall: 10,
     usdByQuality: { low: 0.008, medium: 0.04, high: 0.15 },
   }),
-  rowOf({
+  createRow({
     id: 'alpha-image-2.5-sunburst',
     displayName: 'Alpha Image 2.5 Sunburst',
     servedBy: 'GPT Image 2.5 Sunburst',

@@ -11,25 +11,28 @@ export interface ImageRoute extends FieldMap {
   edit?: string;
   imagesPerCallMax: number;
   /**
-   * Formats that the provider can generate; for other formats, the image is converted when it is
+   * Formats that the provider can generate. For other formats, the image is converted when it is
    * stored.
    */
   nativeFormats: readonly string[];
-  /** `sentence`: the negative prompt is added to the prompt as a sentence. */
+  /** If `sentence`, the negative prompt is appended to the prompt as a sentence. */
   negativePrompt?: 'sentence';
 }
 
 /** Price of one image in USD. */
 export interface ImagePrice {
   usd: number;
-  /** Prices by the value of one request field; they override `usd`. */
+  /** Prices by the value of one request field, which override `usd`. */
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /**
-   * Number of pixels that the price includes; the price of a larger picture is proportional to its
+   * Number of pixels included in the price; the price of a larger picture is proportional to its
    * pixels.
    */
   includedPixels?: number;
-  /** Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, for any request. */
+  /**
+   * Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, whatever was
+   * requested.
+   */
   smaller?: { pixelsBelow: number; usd: number };
 }
 
@@ -37,7 +40,7 @@ export interface ImagePrice {
 export interface ImageModel extends CatalogRow {
   /** Parameters of image/generate. */
   generate: ParameterRules;
-  /** Parameters of image/edit; absent if the model does not support edits. */
+  /** Parameters of image/edit; omit if the model does not support edits. */
   edit?: ParameterRules;
   /** Routes in the order of preference. */
   routes: readonly ImageRoute[];

@@ -11,7 +11,7 @@ interface ToolRoute extends FieldMap {
   providerEndpoint: string;
 }
 
-/** Price of a picture by its pixels: `usd` for every started step of `stepPixels`. */
+/** Price of a picture by its pixels: `usd` for each step of `stepPixels`, rounded up. */
 export interface PixelPrice {
   usd: number;
   stepPixels: number;
@@ -22,27 +22,24 @@ export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /**
-   * Factors of the successive calls, by the requested scale factor; several if the provider does
-   * not support it in one call.
+   * Scale factors of the successive calls, by the requested scale factor. There are several if the
+   * provider does not support the factor in one call.
    */
   steps: Readonly<Record<number, readonly number[]>>;
-  /** Price of each step, by the pixels of its result. */
+  /** Price of each step, by the number of pixels of its result. */
   price: PixelPrice;
 }
 
 /**
- * Returns the edge lengths of each step's result as multiples of those of the input: 3 and 6 for
- * the steps 3 and 2.
+ * Returns the edge lengths of each step's result as multiples of the input's: 3 and 6 for the steps
+ * 3 and 2.
  */
 export function enlargementsOf({ steps }: Upscaler, scaleFactor: number): number[] {
   let enlargement = 1;
   return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
 }
 
-/**
- * Maximum number of pixels of an upscaled picture, which is the maximum for stored and decoded
- * pictures.
- */
+/** Maximum number of pixels of an upscaled picture: the maximum for stored and decoded pictures. */
 export const upscaledPixelsMax = 64_000_000;
 
 /** Services of image/upscale, with the ids of the spec; the first is the default. */
@@ -126,8 +123,8 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
 }));
 
 /**
- * Largest resolution, and the only provider model that supports it; this model replaces the
- * requested one.
+ * Largest resolution, and the only provider model that supports it, which replaces the requested
+ * model.
  */
 export const largestResolution = {
   operatingResolution: '2304x2304',

@@ -1,34 +1,39 @@
 /**
- * Parameters of models: the supported fields with their limits, as data. Requests are checked with
- * these rules before credits are reserved (design §7), and GET /studio/models publishes them, so
- * the check and the publication agree.
+ * Parameters of models as data: the supported fields with their limits. Requests are checked
+ * against these rules before credits are reserved (design §7), and GET /studio/models publishes the
+ * same rules.
  */
 import { charactersOf, notOneOf, received } from '../domain/field-messages.ts';
-import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
+import {
+  fieldError,
+  GatewayError,
+  invalidFieldsError,
+  type ErrorDetail,
+} from '../domain/errors.ts';
 
-/** Rule for the values of one request field; all bounds are inclusive. */
+/** Rule for the values of one request field; all limits are inclusive. */
 interface ParameterRule {
   /** Allowed values. */
   oneOf?: readonly (string | number | boolean)[];
-  /** Bounds of a number. */
+  /** Limits of a number. */
   min?: number;
   max?: number;
-  /** Maximum number of items of a list; the minimum is one. */
+  /** Maximum length of a list; the minimum is one. */
   itemsMax?: number;
   charactersMax?: number;
-  /** Bounds of a custom size `{width, height}`. */
+  /** Limits of a custom size `{width, height}`. */
   size?: SizeRule;
-  /** Value if the request does not contain the field. */
+  /** Value used if the request does not contain the field. */
   default?: string | number | boolean;
 }
 
-/** Bounds of a size in pixels. */
+/** Limits of a size in pixels. */
 export interface SizeRule {
   multipleOf: number;
   edgeMax: number;
   pixelsMin: number;
   pixelsMax: number;
-  /** Maximum of the longer edge divided by the shorter one. */
+  /** Maximum ratio of the longer edge to the shorter one. */
   ratioMax: number;
 }
 
@@ -40,10 +45,11 @@ export interface CatalogRow {
   /** Public id, as in the spec. */
   id: string;
   displayName: string;
-  /** Name of the provider's model behind the public id, shown to callers. */
+  /** Name of the provider's model behind the public id; callers see it. */
   servedBy: string;
   /**
-   * Typical duration of a call in seconds; the first status check is at three times this duration.
+   * Typical duration of a call in seconds. The first status check is made after three times this
+   * duration.
    */
   typicalSeconds: number;
 }
@@ -86,22 +92,22 @@ export const gatewayFields = new Set([
   'async',
   'persistToStorage',
 ]);
-/** Fields that are allowed without a rule of the model; a rule may still limit their values. */
+/** Fields that need no rule of the model, although a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
 interface Checked {
   /** Public id of the model. */
   id: string;
   parameters: ParameterRules;
-  /** Fields of `commonFields` that are nevertheless rejected without a rule of the model. */
+  /** Fields of `commonFields` that do need a rule of the model. */
   modelled?: readonly string[];
 }
 
 /**
- * Rejects parameters and values that the model does not support.
- * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details name each field
+ * Throws if the model does not support a parameter or its value.
+ * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details contain each field
  */
-export function refuseUnsupported(
+export function requireSupported(
   { id, parameters, modelled = [] }: Checked,
   body: Readonly<Record<string, unknown>>,
 ): void {
@@ -125,7 +131,7 @@ export function refuseUnsupported(
     const value = received(body[path], rule.oneOf?.map(String));
     return requirement === undefined ? [] : [{ path, message: `${requirement} for ${id}${value}` }];
   });
-  if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);
+  if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
 }
 
 /**
@@ -177,10 +183,10 @@ function violatedSizeRequirement(
 }
 
 /**
- * Rejects a request that contains both of two fields.
+ * Throws if a request contains both of two fields.
  * @throws GatewayError CONFLICTING_FIELDS
  */
-export function refuseTogether(
+export function throwIfBoth(
   body: Readonly<Record<string, unknown>>,
   fields: readonly [string, string],
   reason: string,

@@ -1,5 +1,5 @@
 /**
- * Price rules of the Studio models: `priceOf` applies them to requests, and GET /pricing publishes
+ * Price rules of the Studio models. `priceOf` applies them to requests, and GET /pricing publishes
  * them. A price is the sum of its rules; a rule without a matching row adds nothing.
  */
 import type { AudioModel } from './audio-models.ts';
@@ -13,28 +13,32 @@ import type { VideoTool } from './video-tools.ts';
 
 type Value = string | number | boolean;
 
-/** Price of a unit in USD, for requests that (with their defaults) have all values of `when`. */
+/**
+ * Price of a unit in USD, for requests whose fields (including defaults) have all values in `when`.
+ */
 export interface PriceRow {
   when: Readonly<Record<string, Value>>;
-  /** Maximum number of pixels of the result, as a further condition. */
+  /** Additional condition: maximum number of pixels of the result. */
   pixelsMax?: number;
   usd: number;
-  /** Value with the same price, if the value in `when` (e.g. `auto`) lets the model choose. */
+  /** Value whose price is charged, if the value in `when` (e.g. `auto`) lets the model choose. */
   chargedAs?: string;
 }
 
-/** Pixels on which a price depends. */
+/** Pixels that a price depends on. */
 export interface PricedPixels {
-  /** Source of the pixels: the request field with the size, or `input` for the measured input. */
+  /**
+   * Source of the pixel count: the request field with the size, or `input` for the measured input.
+   */
   of: string;
-  /** Factor by which the edges are multiplied: a number, or the request field that contains it. */
+  /** Factor that multiplies the edges: a number, or the request field that contains it. */
   edgesTimes: number | string;
   /**
-   * Pixels per step: the price of the row is multiplied by the number of steps, at least 1. Null:
-   * the pixels select the row.
+   * Pixels per step: the row's price is multiplied by the number of steps, at least 1. Null if the
+   * number of pixels only selects the row.
    */
   each: number | null;
-  /** `up`: the number of steps is rounded up to an integer. */
+  /** If `up`, the number of steps is rounded up to an integer. */
   rounding: 'up' | 'none';
 }
 
@@ -42,9 +46,9 @@ export interface PricedPixels {
 export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**
-   * Number of units. `of` is the request field that decides it: a number (rounded up), the
-   * characters of a text or the length of a list; `input` means the started seconds of the measured
-   * input. `default` applies if `of` gives no number.
+   * Number of units. `of` is the request field that determines it: a number (rounded up), the
+   * characters of a text, or the length of a list; `input` means the measured seconds of the input,
+   * rounded up. `default` applies if `of` gives no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;
@@ -55,7 +59,7 @@ export interface PriceRule {
 /** Price of a unit of a request in USD. */
 export interface UnitPrice {
   usd: number;
-  /** Value with the same price, if the request lets the model choose. */
+  /** Value whose price is charged, if the request lets the model choose. */
   chargedAs?: string;
   /** Prices of results with fewer pixels, which the provider may deliver instead. */
   smaller: { pixelsBelow: number; unitPriceUsd: number }[];
@@ -72,7 +76,7 @@ export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice 
       pixels <= pixelsMax &&
       Object.entries(when).every(([field, value]) => fields[field] === value),
   );
-  assert(row, 'every request matches a row of the price rule');
+  assert(row, 'the request matches no row of the price rule');
   const { usd, chargedAs } = row;
   const each = rule.pixels?.each ?? null;
   if (each === null) {
@@ -97,7 +101,7 @@ export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice 
 
 const oneUnit = { of: null, default: 1 };
 
-/** Returns the price rule of images; `quantity` is `numImages` if absent. */
+/** Returns the price rule of images. `quantity` defaults to `numImages`. */
 export function imagePriceRules(
   price: ImagePrice,
   parameters: ParameterRules,
@@ -176,7 +180,7 @@ export function removalPriceRules(
       unit: 'image',
       quantity: quantity ?? oneUnit,
       pixels: null,
-      // A request with several pictures cannot contain a resolution, so the default resolution
+      // A request for several pictures cannot contain a resolution, so the default resolution
       // applies.
       rows: quantity && preset ? [{ when: {}, usd: preset.usd }] : rows,
     },

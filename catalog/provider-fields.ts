@@ -1,34 +1,34 @@
-/** Fields of a provider: maps from the fields of a request, as data, and their application. */
+/**
+ * Maps request fields to a provider's fields: the maps as data, and the function that applies them.
+ */
 import type { Json, JsonObject } from '../domain/json.ts';
 import { gatewayFields, isSize } from './model-parameters.ts';
 
 /** Fields of a request, with or without the defaults of a model. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/**
- * Maps from request fields to the fields of a provider; every map is keyed by the request field.
- */
+/** Maps from request fields to the fields of a provider, all keyed by the request field. */
 export interface FieldMap {
-  /** Provider's field names; a field without an entry has the same name in snake_case. */
+  /** Provider's field names. A field without an entry keeps its name, in snake_case. */
   rename?: Readonly<Record<string, string>>;
   /** Provider's values, by request value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Values for which the field is not sent to the provider. */
+  /** Values for which the field is omitted. */
   omit?: Readonly<Record<string, readonly string[]>>;
   /**
-   * Fields that the spec allows and the provider does not support, e.g. `seed`; they are not sent.
+   * Fields that the spec allows but the provider does not support, e.g. `seed`; they are not sent.
    */
   drop?: readonly string[];
-  /** Numbers that are sent as text, with the suffix after the digits: `s` for `'8s'`. */
+  /** Suffixes of numbers that are sent as text: `s` for `'8s'`. */
   asText?: Readonly<Record<string, string>>;
-  /** True if `{width, height}` is sent as text, e.g. `'1536x1024'`. */
+  /** Whether `{width, height}` is sent as text, e.g. `'1536x1024'`. */
   sizeAsText?: true;
-  /** Provider's fields that every request contains. */
+  /** Constant fields that are sent with every request. */
   fixed?: Readonly<Record<string, string | number | boolean>>;
 }
 
 /**
- * Returns the provider's input: request fields with the provider's names and values, without
+ * Builds the provider's input: the request fields with the provider's names and values, without
  * undefined fields.
  */
 export function providerInput(map: FieldMap, fields: Fields): JsonObject {

@@ -1,7 +1,7 @@
 /**
- * Names that makers use for their models, with our public ids. Endpoints for clients of a maker's
- * own API accept these names. A name is listed only if the public id serves that model, or the
- * model by which its maker replaced it.
+ * Model names used by their makers, mapped to public ids. Endpoints for clients of a maker's own
+ * API accept these names. A name is listed only if its public id serves that model, or the model
+ * with which its maker replaced it.
  */
 import { GatewayError } from '../domain/errors.ts';
 import { createNearest } from '../domain/field-messages.ts';

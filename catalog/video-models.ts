@@ -8,8 +8,8 @@ import type { FieldMap } from './provider-fields.ts';
 import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
 
 /**
- * Route of a video model: the provider endpoints for requests with a prompt, a first frame or
- * references.
+ * Route of a video model, with a provider endpoint each for requests with a prompt, a first frame
+ * or references.
  */
 export interface VideoRoute extends FieldMap {
   provider: string;
@@ -21,13 +21,10 @@ export interface VideoRoute extends FieldMap {
 /** Row of the table of video models. */
 export interface VideoModel extends CatalogRow {
   parameters: ParameterRules;
-  /**
-   * Fields that a request with `imageUrl` must not contain, because the picture decides their
-   * values.
-   */
-  decidedByImage?: readonly string[];
+  /** Fields not allowed together with `imageUrl`, because the picture determines their values. */
+  determinedByImage?: readonly string[];
   routes: readonly VideoRoute[];
-  /** Prices per second; the first one whose values all match the request applies. */
+  /** Prices per second; the first whose values all match the request applies. */
   usdPerSecond: readonly FilmPrice[];
 }
 
@@ -36,10 +33,7 @@ export interface FilmPrice {
   when: Readonly<Record<string, string | boolean>>;
   /** Price in USD. */
   usd: number;
-  /**
-   * Number of pixels below which a delivered video has this price, even if the request had other
-   * values.
-   */
+  /** A delivered video with fewer pixels has this price, even if the request had other values. */
   pixelsBelow?: number;
 }
 
@@ -134,7 +128,7 @@ export const videoModels: readonly VideoModel[] = [
       generateAudio,
       negativePrompt,
     },
-    decidedByImage: ['aspectRatio'],
+    determinedByImage: ['aspectRatio'],
     routes: [
       {
         provider: 'fal',

@@ -8,14 +8,14 @@ import type { FieldMap } from './provider-fields.ts';
 /** Tool that processes a video; its price depends on the duration of the input. */
 export interface VideoTool extends CatalogRow {
   route: FieldMap & { provider: string; providerEndpoint: string };
-  /** Factor by which the edges of the input are multiplied. */
+  /** Factor that multiplies the edges of the input. */
   scale: number;
   inputSecondsMax: number;
-  /** Maximum length of the longer edge of the result in pixels. */
+  /** Maximum length of the result's longer edge, in pixels. */
   outputEdgeMax: number;
   /**
-   * Prices per input second in USD, by pixels of a result frame; the first sufficient `pixelsMax`
-   * applies.
+   * Prices per second of input in USD, by the pixels of a result frame. The first row with a
+   * sufficient `pixelsMax` applies.
    */
   usdPerSecond: readonly { pixelsMax: number; usd: number }[];
 }

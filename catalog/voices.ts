@@ -1,6 +1,6 @@
 /**
- * The 23 voices (spec §4.8): lowercase first names for ElevenLabs' premade voices. The ids are from
- * several public code bases, which have the same ids (docs/providers.md).
+ * Voices (spec §4.8): lowercase first names for 23 premade voices of ElevenLabs. The ids come from
+ * several public code bases, which agree (docs/providers.md).
  */
 import { assert } from '../domain/errors.ts';
 
@@ -45,6 +45,6 @@ export const defaultVoiceName = 'rachel';
 /** Returns the provider's id of a voice. */
 export function providerVoiceIdOf(name: string): string {
   const voice = voices.find((each) => each.name === name);
-  assert(voice, 'the request schema allows only listed voices');
+  assert(voice, 'the voice is not in the list');
   return voice.providerVoiceId;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the images: sh deploy/build-image.sh [name]; default studio-gateway:local. With labels of the Open Container
-# Initiative and, beside it, a list of all packages (CycloneDX). CONTAINER_ENGINE=podman uses another engine;
-# BUILD_FLAGS are passed on.
+# Builds the images: sh deploy/build-image.sh [name]; the name defaults to studio-gateway:local. Adds labels of the Open
+# Container Initiative, and writes a list of all packages (CycloneDX) to .cache. CONTAINER_ENGINE=podman selects another
+# engine; BUILD_FLAGS are passed to it.
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:-studio-gateway:local}
@@ -9,7 +9,7 @@ engine=${CONTAINER_ENGINE:-docker}
 version=$(node -p "require('./package.json').version")
 revision=$(git rev-parse HEAD)$(git diff --quiet HEAD || echo -dirty)
 
-# From the lockfile: the packages of production, with versions, licenses and checksums.
+# Lists the production packages from the lockfile, with versions, licenses and checksums.
 mkdir -p .cache
 npm sbom --sbom-format cyclonedx --sbom-type application --package-lock-only --omit dev --workspaces=false >.cache/sbom.cdx.json
 
@@ -17,7 +17,7 @@ label() { printf -- '--label org.opencontainers.image.%s=%s ' "$1" "$2"; }
 labels="$(label version "$version")$(label revision "$revision")$(label licenses MIT)\
 $(label created "$(git log -1 --format=%cI)")"
 build() {
-  # Lists of flags without spaces in them.
+  # Split into words on purpose: no flag contains a space.
   # shellcheck disable=SC2086
   $engine build ${BUILD_FLAGS:-} $labels --label org.opencontainers.image.title="$1" \
     --file deploy/Dockerfile --target "$2" --tag "$3" .

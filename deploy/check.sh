@@ -1,6 +1,6 @@
 #!/bin/sh
-# `sh deploy/check.sh`: checks the deployment files with the tools of their formats, without an engine. The tools come from
-# PyPI, promtool from Debian. `npm run dev -- check-chart` checks the chart, `check-compose` the settings of Compose.
+# Checks the deployment files with the linters of their formats; needs no container engine: sh deploy/check.sh. The tools
+# come from PyPI, promtool from Debian. `npm run dev -- check-chart` checks the chart, `check-compose` the Compose settings.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check
@@ -25,7 +25,7 @@ def value(match):
 text, inner = open('docker-compose.yml').read(), True
 while inner:
     text, inner = re.subn(r'\$\{(\w+)(:-|:\?|:\+)?([^${}]*)\}', value, text)
-# The validator does not resolve merges of merges.
+# The validator does not resolve nested YAML merges.
 compose_spec.PyOptions().from_yaml(json.dumps(yaml.safe_load(text))).validate()
 PYTHON
 echo 'scripts (shellcheck)'

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the first organization, with credits and a key, unless the file of the argument says that it exists, and prints
-# the addresses of the gateway. The key is printed once and not kept. Runs in the gateway's image as a service of
-# docker-compose.yml, with ADMIN_API_KEY and PUBLIC_BASE_URL.
+# Creates the first organization, with credits and an API key, unless the state file (the argument) records that it
+# exists, and prints the addresses of the gateway. The key is printed only once and not stored. Runs in the gateway's
+# image as a service of docker-compose.yml, with ADMIN_API_KEY and PUBLIC_BASE_URL.
 set -eu
 file=$1
 export STUDIO_API_URL="${STUDIO_API_URL:-http://api-1:4000}"
@@ -10,7 +10,7 @@ admin() {
 }
 field() { node -p "JSON.parse(fs.readFileSync(0, 'utf8')).data.$1"; }
 key="printed at the first start; another: docker compose exec api-1 studio admin key create"
-# If a step fails, the next start continues after the last one that succeeded.
+# If a step fails, the next start resumes after the last successful step.
 if [ ! -s "$file" ]; then
   admin org create First >"$file.new"
   mv "$file.new" "$file"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints where promtool is: on the PATH, else out of Debian's package prometheus, unpacked into .cache once.
+# Prints the path of promtool: from the PATH, or else from Debian's package prometheus, unpacked into .cache once.
 set -eu
 cd "$(dirname "$0")/.."
 if command -v promtool; then exit; fi
@@ -9,7 +9,7 @@ if [ ! -x $kept/usr/bin/promtool ]; then
   new=$(mktemp -d .cache/promtool-XXXXXX)
   trap 'rm -rf "$new"' EXIT
   if ! (cd "$new" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .) >&2; then
-    echo 'promtool is not on the PATH, and Debian has no package prometheus for it here' >&2
+    echo 'promtool is not on the PATH, and the Debian package prometheus is not available' >&2
     exit 1
   fi
   rm -rf $kept

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the secrets that docker-compose.yml requires, in .env or in the file of the argument. Existing lines stay as they
-# are, because a new KEY_PEPPER would invalidate every API key. With --sandbox, the providers that have no line are those
-# of the bundled sandbox (deploy/sandbox.env).
+# Generates the secrets that docker-compose.yml requires, in .env or in the file given as argument. Existing lines do not
+# change, because a new KEY_PEPPER would invalidate every API key. With --sandbox, providers without a line are
+# served by the bundled sandbox (deploy/sandbox.env).
 set -eu
 sandbox=
 [ "${1:-}" != --sandbox ] || { sandbox=1; shift; }
@@ -11,7 +11,7 @@ touch "$file"
 # Adds a line NAME=value unless there is one.
 add() {
   ! grep -q "^$1=" "$file" || return 0
-  # Without a newline at its end, the last line would be joined with the new one.
+  # If the file does not end with a newline, the new line would be joined to the last one.
   [ -z "$(tail -c 1 "$file")" ] || echo >>"$file"
   echo "$1=$2" >>"$file"
   echo "made $1"
@@ -20,7 +20,7 @@ for name in POSTGRES_PASSWORD S3_ACCESS_KEY_ID S3_SECRET_ACCESS_KEY STORAGE_SECR
   WEBHOOK_SECRET WEBHOOK_SIGNING_SECRET ADMIN_API_KEY GRAFANA_PASSWORD; do
   add "$name" "$(openssl rand -hex 32)"
 done
-# Encrypts prompts in Temporal. The word is part of the address at which the Temporal UI decrypts them
+# Encrypts prompts in Temporal. TEMPORAL_CODEC_WORD is part of the URL at which the Temporal UI decrypts them
 # (docs/payload-encryption.md).
 add PAYLOAD_KEYS "$(date +%Y-%m-%d):$(openssl rand -base64 32)"
 admin=$(sed -n 's/^ADMIN_API_KEY=//p' "$file")

@@ -1,4 +1,6 @@
-/** Credits arithmetic: money is integer micro-credits, and credits in JSON (design §5). */
+/**
+ * Conversion of credits: code calculates in integer micro-credits, JSON shows credits (design §5).
+ */
 import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */
@@ -9,16 +11,16 @@ const microPerCredit = 1_000_000;
  * @throws AssertionError if the amount is negative, not finite, or larger than the safe integers
  */
 export function microFromCredits(credits: number): number {
-  assert(Number.isFinite(credits) && credits >= 0, 'credits are a finite, non-negative number');
+  assert(Number.isFinite(credits) && credits >= 0, 'credits must be a finite, non-negative number');
   // Rounded to 15 digits first, because the binary sum of 0.1 and 0.2 is larger than 0.3.
   const micro = Math.ceil(Number((credits * microPerCredit).toPrecision(15)));
-  assert(Number.isSafeInteger(micro), 'micro-credits are a safe integer');
+  assert(Number.isSafeInteger(micro), 'micro-credits must be a safe integer');
   return micro;
 }
 
-/** Converts an integer number of micro-credits to credits, as a JSON number. */
+/** Converts integer micro-credits to credits, as a JSON number. */
 export function creditsFromMicro(micro: number): number {
-  assert(Number.isSafeInteger(micro), 'micro-credits are a safe integer');
+  assert(Number.isSafeInteger(micro), 'micro-credits must be a safe integer');
   return micro / microPerCredit;
 }
 

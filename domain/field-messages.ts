@@ -1,11 +1,14 @@
-/** Parts of error messages: received value, allowed values, most similar allowed value. */
+/**
+ * Formats parts of error messages: the received value, the allowed values, and the most similar
+ * allowed value.
+ */
 
 const shownMax = 40;
-/** Prefixes of keys and secrets, of this and other services. */
+/** Prefixes of API keys and secrets, of this gateway and of other services. */
 const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const url = /^[a-z][\w+.-]*:/i;
 
-/** Formats a received value, shortened and without secrets; a URL has no query and no password. */
+/** Formats a received value: shortened and without secrets; URLs lose their query and password. */
 function formatValue(value: unknown): string {
   if (typeof value === 'string') return formatText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
@@ -21,39 +24,39 @@ function formatText(text: string): string {
   return JSON.stringify(isShort ? open : `${characters.slice(0, shownMax).join('')}…`);
 }
 
-/** Makes the end of an error message: ` (received "hihg"; did you mean high?)`. */
+/** Formats the end of an error message: ` (received "hihg"; did you mean high?)`. */
 export function received(value: unknown, names: readonly string[] = []): string {
   const [near] = typeof value === 'string' ? createNearest(names)(value) : [];
   return ` (received ${formatValue(value)}${near === undefined ? '' : `; did you mean ${near}?`})`;
 }
 
-/** Makes the message `must be one of low, high (received "hihg"; did you mean high?)`. */
+/** Formats the message `must be one of low, high (received "hihg"; did you mean high?)`. */
 export function notOneOf(allowed: readonly (string | number)[], value: unknown): string {
   const names = allowed.map(String);
   return `must be one of ${names.join(', ')}${received(value, names)}`;
 }
 
 const nearestMax = 3;
-/** Minimum similarity of a suggested name, 0 to 1. */
-const likenessMin = 0.4;
-/** Maximum number of characters that are compared, so that a long name takes little time. */
+/** Minimum similarity (0 to 1) of a suggested name. */
+const similarityMin = 0.4;
+/** Maximum number of characters to compare, so that very long names stay cheap. */
 const lengthMax = 128;
 
-/** Makes a function that returns up to three names similar to a text (Sørensen–Dice). */
+/** Creates a function that returns up to three names similar to a text (Sørensen–Dice). */
 export function createNearest(names: readonly string[]): (text: string) => string[] {
   const known = names.map((name) => ({ name, pairs: splitPairs(name) }));
   return (text) => {
     const pairs = splitPairs(text);
     return known
-      .map(({ name, pairs: other }) => ({ name, likeness: rateLikeness(pairs, other) }))
-      .filter((match) => match.likeness >= likenessMin)
-      .toSorted((a, b) => b.likeness - a.likeness || a.name.length - b.name.length)
+      .map(({ name, pairs: other }) => ({ name, similarity: calculateSimilarity(pairs, other) }))
+      .filter((match) => match.similarity >= similarityMin)
+      .toSorted((a, b) => b.similarity - a.similarity || a.name.length - b.name.length)
       .slice(0, nearestMax)
       .map(({ name }) => name);
   };
 }
 
-/** Splits a text into letter pairs with markers for its start and end. */
+/** Splits a text into pairs of adjacent letters, with markers for its start and end. */
 function splitPairs(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
@@ -65,13 +68,13 @@ function splitPairs(text: string): Set<string> {
   );
 }
 
-function rateLikeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+function calculateSimilarity(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   let shared = 0;
   for (const pair of a) if (b.has(pair)) shared += 1;
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
 }
 
-/** Counts the characters of a text; an emoji is one, not two UTF-16 units. */
+/** Counts the characters of a text; an emoji counts as one, not as two UTF-16 units. */
 export function charactersOf(text: string): number {
   return Array.from(text).length;
 }

@@ -1,24 +1,23 @@
-/** JSON values, and rows as JSON responses show them. */
+/** JSON values, and conversion of rows to JSON responses. */
 import { creditsFromMicro } from './credits.ts';
 
 /** Value that JSON represents without loss. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** A JSON object. */
 export type JsonObject = { [key: string]: Json };
 
-/** Checks whether a value is an object and not an array. */
+/** Returns whether a value is an object and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Types a record as JSON; all records of the gateway contain only JSON values. */
+/** Casts a record to the JSON type; all records of the gateway contain only JSON values. */
 export function jsonOf(value: object | null): Json {
   // oxlint-disable-next-line no-unsafe-type-assertion -- the only difference is that interfaces have no index signature
   return value as Json;
 }
 
-/** Lists the keys of a literal object, with their type. */
+/** Returns the keys of a literal object, with their type. */
 export function keysOf<Name extends string>(
   record: Readonly<Record<Name, unknown>>,
 ): [Name, ...Name[]] {
@@ -33,13 +32,15 @@ export function isoTime(timeMs: number | null): string | null {
   return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
-/** A row in the units of responses. */
+/** Row in the units of responses. */
 type Response<Row> = {
   [Name in keyof Row as ResponseName<Name>]: Name extends `${string}AtMs`
     ? string | Extract<Row[Name], null>
     : Row[Name];
 };
-/** Name of a row's field in responses: `seenAt` for `seenAtMs`, `charged` for `chargedMicro`. */
+/**
+ * Name of a field in responses: `seenAt` for the column `seenAtMs`, `charged` for `chargedMicro`.
+ */
 export type ResponseName<Name> = Name extends `${infer Noun}AtMs`
   ? `${Noun}At`
   : Name extends `${infer Noun}Micro`
@@ -60,17 +61,17 @@ export function toResponse<Row extends object>(row: Row): Response<Row> {
   return Object.fromEntries(fields) as Response<Row>;
 }
 
-/** Returns the name of a row's field in responses. */
+/** Returns the name of a field in responses. */
 export function responseName(name: string): string {
   return name.replace(/(?<=At)Ms$|Micro$/, '');
 }
 
-/** Returns a record unchanged; an empty record for every other value. */
+/** Returns a record unchanged, and an empty record for any other value. */
 export function fieldsOf(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {};
 }
 
-/** Returns a string unchanged; an empty string for every other value. */
+/** Returns a string unchanged, and an empty string for any other value. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

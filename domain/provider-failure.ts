@@ -1,14 +1,15 @@
-/** Failures of provider calls. */
-
-/** Reason for which a provider call has no result. */
+/** Reason why a provider call has no result. */
 export type FailureKind =
   /** The provider rejected the input; the same input fails again. */
   | 'rejected'
-  /** The input is against the provider's content policy. */
+  /** The input violates the provider's content policy. */
   | 'content_policy'
-  /** The provider certainly did not accept the call: it may be sent again. */
+  /** The provider certainly did not accept the call, so it may be sent again. */
   | 'not_accepted'
-  /** The provider never accepts the call, because of our key or the provider endpoint. */
+  /**
+   * The provider will never accept the call, because of the gateway's API key or the provider
+   * endpoint.
+   */
   | 'refused'
   /** The provider may have accepted the call, so it must not be sent again. */
   | 'unknown'
@@ -16,12 +17,13 @@ export type FailureKind =
   | 'failed'
   /** The provider accepted the call, and it ended because it was canceled. */
   | 'canceled'
+  /** The provider is still working on the call. */
   | 'unfinished'
   /** The provider sent no usable response; the call is checked again later. */
   | 'unreachable';
 
 interface FailureExtras {
-  /** Milliseconds after which the provider may be called again. */
+  /** Milliseconds to wait before the provider may be called again. */
   retryAfterMs?: number | undefined;
   providerRequestId?: string | null;
   cause?: unknown;

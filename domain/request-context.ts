@@ -1,15 +1,15 @@
-/** Context of a request in a Temporal header for the job's workflow and its activities. */
+/** Context of a request, passed to the job's workflow and its activities in a Temporal header. */
 
-/** Name of the Temporal header with the context. */
+/** Name of the Temporal header with the request context. */
 export const requestContextHeader = 'request-context';
 
-/** Name of the header of a signal with the W3C trace context of its sender. */
+/** Name of the Temporal header with the W3C trace context of a signal's sender. */
 export const signalContextHeader = 'signal-context';
 
-/** Content of the header with the context, as JSON. */
+/** Request context: the content of the header, as JSON. */
 export interface RequestContext {
   /** Id of the request that started the job. */
   requestId?: string;
-  /** W3C trace context of the span that started the workflow; absent without tracing. */
+  /** W3C trace context of the span that started the workflow; absent if tracing is off. */
   traceparent?: string;
 }

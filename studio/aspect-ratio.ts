@@ -1,7 +1,7 @@
-/** Names of aspect ratios. */
+/** Names aspect ratios, e.g. `16:9`. */
 
-/** Usual names of aspect ratios; the pixels of a picture only approximate them. */
-const usualRatios = [
+/** Common aspect ratios; pictures match them only approximately. */
+const commonRatios = [
   '1:1',
   '4:3',
   '3:4',
@@ -17,13 +17,14 @@ const usualRatios = [
   '5:8',
 ];
 /**
- * Maximum relative difference between the ratio of a picture and the usual ratio that is its name.
+ * Maximum relative difference between the ratio of a picture and the common ratio that it is named
+ * after.
  */
 const differenceMax = 0.02;
 
 /**
- * Returns the name of a size's aspect ratio: `16:9` for 1360×768, or the reduced ratio if none of
- * the usual names fits.
+ * Returns the aspect ratio of a size: `16:9` for 1360×768, or the reduced ratio if no common ratio
+ * is close enough.
  */
 export function aspectRatioOf({
   width,
@@ -33,7 +34,7 @@ export function aspectRatioOf({
   height: number | null;
 }): string | null {
   if (width === null || height === null) return null;
-  const match = usualRatios.find((name) => {
+  const match = commonRatios.find((name) => {
     const [wide = 0, high = 1] = name.split(':').map(Number);
     return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
   });

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';
-import { idForm } from '../domain/ids.ts';
+import { idPattern } from '../domain/ids.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
@@ -17,16 +17,16 @@ const request = z.strictObject({
   fileId: z
     .string()
     .max(37)
-    .regex(idForm('upload'), 'must be the id of an uploaded file')
+    .regex(idPattern('upload'), 'must be the id of an uploaded file')
     .optional()
-    .meta({ description: 'Of an uploaded file.' }),
+    .meta({ description: 'Id of an uploaded file.' }),
   audioUrl: mediaUrl.optional(),
   language: z
     .string()
     .max(35)
     .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language code, e.g. en or deu')
     .optional()
-    .meta({ description: 'Language of the speech; recognized when absent.' }),
+    .meta({ description: 'Language of the speech; detected if not set.' }),
   fileName: z.string().min(1).max(255).optional(),
   async: asyncFlag,
 });
@@ -47,7 +47,7 @@ const transcript = z.object({
   words: z.array(word),
 });
 /**
- * Transcript with word times. It is long, so it is stored as a document and never sent through
+ * Transcript with word timestamps. It is long, so it is stored as a document and never sent through
  * Temporal.
  */
 export type Transcript = z.infer<typeof transcript>;
@@ -72,7 +72,7 @@ export const audioTranscribe = defineCapability({
   recording(body) {
     const { fileId, audioUrl } = body;
     if (fileId !== undefined && audioUrl !== undefined) {
-      const message = 'name one source: fileId or audioUrl';
+      const message = 'send only one of fileId and audioUrl';
       throw fieldsError('CONFLICTING_FIELDS', ['fileId', 'audioUrl'], message);
     }
     if (fileId !== undefined) return { field: 'fileId', source: fileId };
@@ -87,7 +87,7 @@ export const audioTranscribe = defineCapability({
         required: true,
         output: { medium: 'json', format: null },
         meter: 'second',
-        quantity: secondsOf(recording, body),
+        quantity: secondsToReserve(recording, body),
         unitPriceUsd: model.usd,
         priceNote:
           recording.kind === 'url'
@@ -113,11 +113,11 @@ export const audioTranscribe = defineCapability({
 });
 
 /**
- * Returns the number of seconds to reserve: the duration of the recording, or the maximum if only
- * the provider can measure it.
+ * Returns the seconds to reserve: the duration of the recording, or the maximum if only the
+ * provider can measure it.
  * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
  */
-function secondsOf(recording: Recording, body: TranscribeRequest): number {
+function secondsToReserve(recording: Recording, body: TranscribeRequest): number {
   if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
   const { min, max } = limits.durationSeconds;
   const seconds = recording.durationSeconds;
@@ -129,8 +129,8 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
 }
 
 /**
- * Returns the fields of the provider's input that name the recording. A stored file is sent with
- * the request, because the provider may be unable to reach this gateway.
+ * Returns the provider's input fields for the recording. A stored file is sent with the request,
+ * because the provider may be unable to reach this gateway.
  */
 function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
@@ -140,7 +140,7 @@ function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
 }
 
 /**
- * Removes the region from a language code (`en-US` becomes `en`), because the provider does not
+ * Strips the region from a language code (`en-US` becomes `en`), because the provider does not
  * support regions.
  */
 function languageCode(language: string): string {
@@ -148,8 +148,8 @@ function languageCode(language: string): string {
 }
 
 /**
- * Makes the `data` of the response: the stored transcript. A list of jobs does not read the stored
- * document, so its `data` contains only the fields of the call's result, without the list of words.
+ * Builds the `data` of the response: the stored transcript. A list of jobs does not read the stored
+ * document, so there `data` has only the fields of the call's result, without the words.
  */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];

@@ -1,6 +1,7 @@
 /**
- * Interface of a Studio capability: path, request schema, plan and presentation, in one file per
- * capability. API, workflows, ledger and storage use capabilities only through this interface.
+ * Interface of a Studio capability: path, request schema, plan and presentation, all in one file
+ * per capability. API, workflows, ledger and storage access capabilities only through this
+ * interface.
  */
 import type { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -8,22 +9,22 @@ import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { DraftPlan } from './draft-plan.ts';
 import type { PublishedModel } from './published-models.ts';
 
-/** Finished job, as `present` receives it. */
+/** Finished job, as passed to `present`. */
 export interface FinishedJob {
   request: JsonObject;
   model: string | null;
   outputs: CallOutputs[];
-  /** Returns a URL of a stored artifact, signed for this response. */
+  /** Returns the URL of a stored artifact, signed for this response. */
   urlOf: (artifact: StoredArtifact) => string;
   /** Time at which the URLs of this response expire, in ISO 8601. */
   urlsEndAt: string;
-  /** True if the result was not persisted and has expired, so that it has no URLs. */
+  /** True if the result was not persisted and has expired; it then has no URLs. */
   urlsHaveEnded: boolean;
   /** Returns the content of a JSON artifact; null in a list of jobs. */
   documentOf: (artifact: StoredArtifact) => Json;
 }
 
-/** Recording that a request names by URL or file id. */
+/** Recording that a request refers to by URL or file id. */
 export interface RecordingSource {
   /** Path of the request field, for error messages. */
   field: string;
@@ -31,12 +32,10 @@ export interface RecordingSource {
   source: string;
 }
 
-/**
- * Recording that was checked and, if it is a stored file, measured before its request is priced.
- */
+/** Checked recording. A stored file is also measured before its request is priced. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
-  /** URL that only the provider reads; the duration is known when the call is complete. */
+  /** URL that only the provider reads; its duration is known once the call is complete. */
   | { kind: 'url'; url: string };
 
 /** Studio endpoint; `Request` is the type of the parsed body. */
@@ -45,25 +44,25 @@ interface Definition<Request> {
   type: string;
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
   path: `/studio/${string}`;
-  /** Medium of the output; the scope that a key needs follows from it. */
+  /** Medium of the output, which determines the scope that an API key needs. */
   medium: 'image' | 'video' | 'audio';
   /** Summary in the API reference. */
   summary: string;
-  /** `bare`: the response is the data without the envelope, with the credits in headers. */
+  /** If `bare`, the response is the data without the envelope, and the credits are in headers. */
   envelope?: 'bare';
   request: z.ZodType<Request>;
   /**
-   * File part that a multipart/form-data request may contain; the request receives its id as
-   * `fileId`.
+   * File part allowed in a multipart/form-data request. The request then receives the id of the
+   * file as `fileId`.
    */
   upload?: { field: string; bytesMax: number };
-  /** Returns the recording that a request names; its duration decides the price. */
+  /** Returns the recording that a request refers to; its duration determines the price. */
   recording?: (request: Request) => RecordingSource;
   /** Valid request for the API reference. */
   example: Record<string, unknown>;
   /** Schema of the `data` that `present` returns. */
   data: z.ZodType;
-  /** Models or services that a request may name, the default first. */
+  /** Models or services that a request may choose, the default first. */
   models?: readonly PublishedModel[];
   /**
    * Plans the calls of a request, with providers and prices.
@@ -71,27 +70,30 @@ interface Definition<Request> {
    */
   plan: (request: Request, recording?: Recording) => DraftPlan;
   /**
-   * Returns whether the result is persisted; always true if absent. A result that is not persisted
+   * Returns whether the result is persisted. Omit if it always is. A result that is not persisted
    * can be read for an hour.
    */
   keeps?: (request: JsonObject) => boolean;
-  /** Makes the `data` of the response (spec §4.6). */
+  /** Builds the `data` of the response (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }
 
-/** Capability without its request type, which only the file of the capability uses. */
+/** Capability without its request type, which is known only in the capability's own file. */
 export type Capability = Definition<JsonObject>;
 
-/** Returns the scope that a caller's key needs. */
+/** Returns the scope that the caller's API key needs. */
 export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
   return `studio:${medium}`;
 }
 
 /**
- * Returns whether the 202 response is sent immediately: for `async` requests, and for videos, which
+ * Returns whether the response is an immediate 202: for `async` requests, and for videos, which
  * take minutes.
  */
-export function answersLater({ medium }: Pick<Capability, 'medium'>, request: JsonObject): boolean {
+export function respondsWith202(
+  { medium }: Pick<Capability, 'medium'>,
+  request: JsonObject,
+): boolean {
   return medium === 'video' || request['async'] === true;
 }
 

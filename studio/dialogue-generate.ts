@@ -18,7 +18,7 @@ const inputs = z
   .array(z.strictObject({ text: textOf(limits.lineText), voiceId: voiceName }))
   .min(limits.inputs.min)
   .max(limits.inputs.max)
-  .refine((lines) => lengthOf(lines) <= limits.totalText.max, {
+  .refine((lines) => countCharacters(lines) <= limits.totalText.max, {
     error: `must have at most ${limits.totalText.max} characters in all`,
     abort: true,
   })
@@ -59,12 +59,14 @@ export const dialogueGenerate = defineCapability({
     metadata: z.object({
       stability: z.number(),
       similarityBoost: z.number(),
-      chunks: z.int().meta({ description: 'Requests to the provider that the dialogue took.' }),
+      chunks: z.int().meta({ description: 'Number of requests to the provider.' }),
     }),
   }),
   models: [publishAudioModel(model, { of: 'inputs.text', default: null })],
   plan(body) {
-    const calls = chunksOf(body.inputs.map(spokenLine)).map((lines) => callOf(lines, body));
+    const calls = splitIntoChunks(body.inputs.map(spokenLine)).map((lines) =>
+      planChunk(lines, body),
+    );
     return {
       model: model.id,
       calls,
@@ -85,24 +87,23 @@ export const dialogueGenerate = defineCapability({
       })),
       voicesUsed: [...new Set(body.inputs.map((line) => line.voiceId))],
       totalLines: body.inputs.length,
-      totalTextLength: lengthOf(body.inputs),
+      totalTextLength: countCharacters(body.inputs),
       metadata: {
         stability,
         similarityBoost,
-        chunks: chunksOf(body.inputs.map(spokenLine)).length,
+        chunks: splitIntoChunks(body.inputs.map(spokenLine)).length,
       },
     };
   },
 });
 
-function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
+function planChunk(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   return {
-    // If one part fails, the job fails, because a dialogue with missing lines is useless to the
-    // caller.
+    // If one part fails, the job fails, because a dialogue with missing lines is useless.
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
-    quantity: lengthOf(lines),
+    quantity: countCharacters(lines),
     unitPriceUsd: model.usd,
     routes: [
       {
@@ -122,7 +123,7 @@ function spokenLine({ text, voiceId }: DialogueRequest['inputs'][number]): Spoke
   return { text, voice_id: providerVoiceIdOf(voiceId) };
 }
 
-function lengthOf(lines: readonly { text: string }[]): number {
+function countCharacters(lines: readonly { text: string }[]): number {
   return lines.reduce((sum, { text }) => sum + charactersOf(text), 0);
 }
 
@@ -137,10 +138,10 @@ const chunkCharactersMax = 2000;
 const chunkVoicesMax = 10;
 
 /**
- * Splits the lines into chunks in their order. A chunk ends between lines; a line that is longer
- * than a chunk is split after a sentence, or between words, and continues in the same voice.
+ * Splits the lines into chunks, in order. A chunk ends between lines. A line that is longer than a
+ * chunk is split after a sentence or between words, and continues in the same voice.
  */
-export function chunksOf(lines: readonly SpokenLine[]): SpokenLine[][] {
+export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];
   let chunk: SpokenLine[] = [];
   for (const line of lines.flatMap(cutLine)) {
@@ -163,11 +164,11 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
     pieces.push({ text: rest.slice(0, end), voice_id });
     rest = rest.slice(end);
   }
-  // A piece of white space only has nothing to speak.
+  // A piece that is only white space contains nothing to speak.
   return [...pieces, { text: rest, voice_id }].filter((piece) => /\S/u.test(piece.text));
 }
 
-/** Returns the index at which a long text is split; never inside a surrogate pair. */
+/** Returns the index at which to split a long text; never inside a surrogate pair. */
 function cutPoint(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(

@@ -1,5 +1,5 @@
 /**
- * Draft plan of a request, with its calls and inputs: made by a capability, completed by the API.
+ * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
  */
 import type { JsonObject } from '../domain/json.ts';
 import type {
@@ -21,14 +21,14 @@ export interface DraftRoute {
 export interface PlanInput {
   /** Path of the request field, e.g. `imageUrls.0`. */
   field: string;
-  /** URL or file id, as the inputs of the calls contain it. */
+  /** URL or file id, exactly as it appears in the inputs of the calls. */
   url: string;
-  /** Medium that the field accepts; absent if it accepts several. */
+  /** Medium that the field accepts; omit if it accepts several. */
   medium?: 'image' | 'audio' | 'video';
 }
 
 /** Measured properties of an input. */
-export interface InputFacts {
+export interface InputMeasurements {
   /** Width in pixels. */
   width: number;
   /** Height in pixels. */
@@ -37,34 +37,34 @@ export interface InputFacts {
   durationSeconds: number | null;
 }
 
-/** Output that is cheaper than the requested one, with its unit price in USD. */
+/** Output cheaper than the requested one, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
-/** Properties of an output that follow from a measured input. */
+/** Properties of an output that depend on a measured input. */
 export interface MeasuredOutput {
-  /** Quantity in units of the call's meter; if absent, `DraftCall.quantity` applies. */
+  /** Quantity in units of the call's meter; defaults to `DraftCall.quantity`. */
   quantity?: number;
   expected: ExpectedOutput;
   variants: DraftVariant[];
 }
 
-/** Price that depends on an input, which is measured before the reservation. */
+/** Price that depends on an input, which is measured before credits are reserved. */
 export interface MeasuredPrice {
   input: PlanInput & { medium: 'image' | 'video' };
   /**
    * Calculates the price of one delivered unit, in USD.
    * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
    */
-  usdOf: (facts: InputFacts) => number;
+  usdOf: (facts: InputMeasurements) => number;
   /** Returns the properties of the output for a measured input. */
-  outputOf: (facts: InputFacts) => MeasuredOutput;
+  outputOf: (facts: InputMeasurements) => MeasuredOutput;
 }
 
 /** Planned call, before the API calculates its price in micro-credits. */
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
-  /** Unit of `quantity`; `artifact` if absent. */
+  /** Unit of `quantity`; defaults to `artifact`. */
   meter?: Meter;
   quantity: number;
   /** Price of one delivered unit in USD, from the catalog. */
@@ -75,30 +75,27 @@ export interface DraftCall {
   priceNote?: string | undefined;
   /** Cheaper outputs that the provider may deliver instead of the requested one. */
   variants?: DraftVariant[];
-  /** True if the failure of this call fails the job. */
+  /** Whether a failure of this call fails the job. */
   required: boolean;
   /**
-   * Index of the earlier call whose result is the input of this call, and the field of each route's
-   * input that receives it.
+   * Index of the earlier call whose result is the input of this call, and the input field of each
+   * route that receives it.
    */
   inputFrom?: { callIndex: number; field: string };
 }
 
-/**
- * Errors of rejected items of a request, by the field of their input; stored with the job's
- * request.
- */
+/** Errors of rejected items, keyed by the field of their input; stored with the job's request. */
 export type RefusedItems = Record<string, { code: string; message: string }>;
 
-/** Draft plan of a request: made by the capability, completed by the API. */
+/** Draft plan of a request. */
 export interface DraftPlan {
   model: string | null;
   calls: DraftCall[];
-  /** All inputs, which are checked before the reservation. */
+  /** All inputs; each is checked before credits are reserved. */
   inputs?: PlanInput[];
   /**
-   * True if each input is an item with the same number of calls, and the rejection of an item does
-   * not reject the others.
+   * Set if each input is an item with the same number of calls, and rejecting one item does not
+   * reject the others.
    */
   itemized?: true;
   /** Rejected items, whose calls were removed. */

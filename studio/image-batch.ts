@@ -1,10 +1,10 @@
 /**
- * POST /studio/image/batch (spec §4.7): each picture has its own calls and is charged separately.
+ * POST /studio/image/batch (spec §4.7). Each picture has its own calls and is charged separately.
  */
 import { z } from 'zod';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
-import { fieldError, fieldsError, refusedFields, assert } from '../domain/errors.ts';
+import { fieldError, fieldsError, invalidFieldsError, assert } from '../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import type { DraftPlan, RefusedItems } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
@@ -12,7 +12,7 @@ import { urlsEnd } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, requireSupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 
 const everyUrl = { of: 'imageUrls', default: null };
@@ -21,7 +21,7 @@ const upscaleOnly = ['scaleFactor', 'service'] as const;
 const fields = z.strictObject({
   operation: z.enum(['remove-background', 'upscale']),
   imageUrls: mediaUrls.optional(),
-  /** Older name of `imageUrls`, accepted if every item is a URL (design §7). */
+  /** Former name of `imageUrls`, accepted if every item is a URL (design §7). */
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
   scaleFactor: scaleChoice.optional(),
   service: z.string().max(64).optional(),
@@ -30,7 +30,7 @@ const fields = z.strictObject({
 
 type BatchRequest = z.infer<typeof fields>;
 
-/** Schema of the response's `data`; `results` has the order of the pictures in the request. */
+/** Schema of the response's `data`; `results` is in the order of the request's pictures. */
 const batchData = z.object({
   total: z.int(),
   successful: z.int(),
@@ -82,8 +82,8 @@ export const imageBatch = defineCapability({
 function planUpscales(body: BatchRequest): DraftPlan {
   const { service: id = 'service_a', scaleFactor } = body;
   const service = findModel(upscalers, id, 'service');
-  refuseUnsupported(service, { scaleFactor });
-  const inputs = pictureInputs(...urlsOf(body));
+  requireSupported(service, { scaleFactor });
+  const inputs = pictureInputs(...findImageUrls(body));
   // No call is required, because a failed step of one picture must not fail the job.
   const calls = inputs.flatMap((source, index) => {
     const options = { fields: { scaleFactor }, source };
@@ -100,14 +100,14 @@ function planRemovals(body: BatchRequest): DraftPlan {
   const foreign = upscaleOnly.filter((field) => body[field] !== undefined);
   if (foreign.length > 0) {
     const message = 'only supported with operation "upscale"';
-    throw refusedFields(
+    throw invalidFieldsError(
       'UNSUPPORTED_PARAMETER',
       foreign.map((path) => ({ path, message })),
     );
   }
   const [model] = backgroundRemovers;
-  assert(model, 'there is a default background remover');
-  const inputs = pictureInputs(...urlsOf(body));
+  assert(model, 'there is no default background remover');
+  const inputs = pictureInputs(...findImageUrls(body));
   return {
     model: model.id,
     calls: inputs.map((source) => planRemoval(model, {}, source)),
@@ -117,10 +117,10 @@ function planRemovals(body: BatchRequest): DraftPlan {
 }
 
 /**
- * Returns the picture URLs, and the field that contains them.
+ * Returns the field that contains the picture URLs, and the URLs.
  * @throws GatewayError CONFLICTING_FIELDS, INVALID_REQUEST
  */
-function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
+function findImageUrls({ imageUrls, prompts }: BatchRequest): [field: string, urls: string[]] {
   if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
     const message =
       'prompts is another name of imageUrls; send only one of them, or the same list in both';

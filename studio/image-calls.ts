@@ -1,5 +1,6 @@
 /**
- * Calls of image generate and edit: the split of a request into calls, and the providers' inputs.
+ * Plans the calls of image generate and edit: splits a request into calls and builds the providers'
+ * inputs.
  */
 import {
   type ImageModel,
@@ -20,7 +21,7 @@ import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './draft-plan.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 
-/** Request fields that decide the number of calls. */
+/** Request fields that image calls depend on. */
 export interface ImageRequest {
   prompt: string;
   numImages?: number | undefined;
@@ -35,7 +36,7 @@ export interface ImageRequest {
   [field: string]: Json | undefined;
 }
 
-/** Picture that a request names. */
+/** Picture that a request refers to. */
 export type PictureInput = PlanInput & { medium: 'image' };
 
 /** Splits the requested images into calls that every route supports, with distinct seeds. */
@@ -61,7 +62,7 @@ export function planImageCalls(
   const calls: DraftCall[] = [];
   for (let first = 0; first < imageCount; first += perCall) {
     const quantity = Math.min(perCall, imageCount - first);
-    // Each call has its own seed, so that its images differ; a repeated request has the same seeds.
+    // Each call has its own seed, so that its images differ. A repeated request has the same seeds.
     const seed = body.seed === undefined ? undefined : (body.seed + first) % 2_147_483_648;
     const callFields = { ...fields, numImages: quantity, seed };
     calls.push({
@@ -86,8 +87,8 @@ export function planImageCalls(
 }
 
 /**
- * Makes a note about the charged value of a field if the model chooses its value; undefined
- * otherwise.
+ * Returns a note about the charged value of a field if the model chooses the value; otherwise
+ * undefined.
  */
 function noteOf([rule]: [PriceRule], fields: Fields, { chargedAs }: UnitPrice): string | undefined {
   if (chargedAs === undefined) return undefined;
@@ -124,10 +125,10 @@ function imageInput(route: ImageRoute, fields: Fields) {
 }
 
 /**
- * Rejects a transparent background with output format JPEG, which does not support it.
+ * Throws if a transparent background is requested as JPEG, which does not support it.
  * @throws GatewayError CONFLICTING_FIELDS
  */
-export function refuseTransparentJpeg(body: ImageRequest): void {
+export function requireAlphaFormat(body: ImageRequest): void {
   if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
   throw new GatewayError('CONFLICTING_FIELDS', 'JPEG does not support a transparent background', {
     details: [
@@ -137,7 +138,7 @@ export function refuseTransparentJpeg(body: ImageRequest): void {
   });
 }
 
-/** Makes the inputs of a list of pictures, each with its index in the field name. */
+/** Builds the inputs for a list of pictures; the field name of each contains its index. */
 export function pictureInputs(field: string, urls: readonly string[] | undefined): PictureInput[] {
   return (urls ?? []).map((url, index) => ({ field: `${field}.${index}`, url, medium: 'image' }));
 }

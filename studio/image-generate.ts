@@ -18,8 +18,8 @@ import {
   seedNumber,
   textOf,
 } from './request-fields.ts';
-import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
-import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
+import { pictureInputs, planImageCalls, requireAlphaFormat } from './image-calls.ts';
+import { findModel, requireSupported } from '../catalog/model-parameters.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });
@@ -67,8 +67,8 @@ export const imageGenerate = defineCapability({
   plan(body) {
     const model = findModel(imageModels, body.model);
     const { id, generate: parameters } = model;
-    refuseUnsupported({ id, parameters, modelled: ['imageUrls'] }, body);
-    refuseTransparentJpeg(body);
+    requireSupported({ id, parameters, modelled: ['imageUrls'] }, body);
+    requireAlphaFormat(body);
     return {
       model: id,
       calls: planImageCalls(model, parameters, body),

@@ -1,4 +1,4 @@
-/** Representations of jobs: the job resource (design §4) and the Studio envelope (spec §4.6). */
+/** Renders jobs as the job resource (design §4) and the Studio envelope (spec §4.6). */
 import type { z } from 'zod';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable, assert } from '../domain/errors.ts';
@@ -13,14 +13,13 @@ import { findCapability } from './registry.ts';
 export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
-const keptUrlTtlMs = 24 * 3_600_000;
+const persistedUrlTtlMs = 24 * 3_600_000;
 /**
- * Time after the end of a job during which a result that is not persisted can be read, in
- * milliseconds.
+ * How long after the end of its job a result that is not persisted can be read, in milliseconds.
  */
-const passingUrlTtlMs = 3_600_000;
+const temporaryUrlTtlMs = 3_600_000;
 
-/** Makes the representations of jobs; `urlOf` signs the URL of an artifact. */
+/** Creates the functions that render jobs. `urlOf` signs the URL of an artifact. */
 export function createJobView(deps: {
   publicBaseUrl: string;
   urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
@@ -31,20 +30,20 @@ export function createJobView(deps: {
   };
 
   /**
-   * Makes the `data` of the synchronous response; null if the job is not completed or its media
-   * were deleted.
+   * Builds the `data` of the synchronous response. Returns null if the job is not completed or its
+   * media were deleted.
    */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     if (job.media_deleted_at !== null) return null;
-    const { urlTtlMs, ...ends } = urlEndsOf(job, capability);
+    const { urlTtlMs, ...ends } = calculateUrlExpiry(job, capability);
     return capability.present({
       request: job.request,
       model: job.model,
       outputs: job.outputs,
       ...ends,
-      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, (artifact) =>
+      urlOf: await signUrls(ends.urlsHaveEnded ? [] : job.outputs, (artifact) =>
         deps.urlOf(artifact, urlTtlMs),
       ),
       documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
@@ -53,7 +52,7 @@ export function createJobView(deps: {
 
   return {
     result,
-    /** Makes the `data` of the 202 response. */
+    /** Builds the `data` of the 202 response. */
     ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
       jobId: job.id,
       status: statusOf(job),
@@ -61,7 +60,7 @@ export function createJobView(deps: {
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
     }),
-    /** Makes the `data` of the job resource. */
+    /** Builds the `data` of the job resource. */
     resource: async (job: JobRecord): Promise<JobResource> => ({
       jobId: job.id,
       keyId: job.key_id,
@@ -89,7 +88,7 @@ export function createJobView(deps: {
   };
 }
 
-/** Makes the `credits` block. */
+/** Builds the `credits` block. */
 function creditsBlockOf(job: JobRecord): CreditsBlock {
   return {
     used: creditsFromMicro((job.charged ?? 0) - job.refunded),
@@ -98,8 +97,8 @@ function creditsBlockOf(job: JobRecord): CreditsBlock {
   };
 }
 
-/** Signs all URLs of a job before it is presented, because `present` is synchronous. */
-async function signedUrls(
+/** Signs all URLs of a job in advance, because `present` is synchronous. */
+async function signUrls(
   outputs: CallOutputs[],
   sign: (artifact: StoredArtifact) => Promise<string>,
 ): Promise<(artifact: StoredArtifact) => string> {
@@ -108,7 +107,7 @@ async function signedUrls(
   const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
   return ({ storageKey }) => {
     const url = byKey.get(storageKey);
-    assert(url, 'every presented artifact belongs to the job');
+    assert(url, 'a presented artifact does not belong to the job');
     return url;
   };
 }
@@ -116,8 +115,8 @@ async function signedUrls(
 const promptLineMax = 140;
 
 /**
- * Returns the first line of a request's text, as a title of the job for people; null if the request
- * has no text.
+ * Returns the first line of a request's text, as a human-readable title of the job; null if the
+ * request has no text.
  */
 export function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
   const [first] = Array.isArray(inputs) ? inputs : [];
@@ -142,10 +141,12 @@ export function billingOf(job: JobRecord): JobResource['billing'] {
  * Returns the time at which the URLs of a job's result expire, and their remaining lifetime in
  * milliseconds.
  */
-function urlEndsOf(job: JobRecord, capability: Capability) {
+function calculateUrlExpiry(job: JobRecord, capability: Capability) {
   const nowMs = Date.now();
-  const isKept = capability.keeps?.(job.request) ?? true;
-  const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
+  const isPersisted = capability.keeps?.(job.request) ?? true;
+  const urlsEndAtMs = isPersisted
+    ? nowMs + persistedUrlTtlMs
+    : (job.completed_at ?? nowMs) + temporaryUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
   // Signatures expire at whole seconds, so a URL may be valid slightly longer than `expiresAt`.
   const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);

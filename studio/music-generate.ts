@@ -1,4 +1,4 @@
-/** POST /studio/music/generate (spec §4.9): a song, in full mode with cover art and lyrics. */
+/** POST /studio/music/generate (spec §4.9): a song; in full mode also cover art and lyrics. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
@@ -19,10 +19,11 @@ const { limits } = model;
 const fields = z.strictObject({
   prompt: textOf(limits.prompt).optional(),
   composition_plan: compositionPlan.optional(),
-  plan: compositionPlan.optional().meta({ description: 'Another name of `composition_plan`.' }),
-  durationSeconds: numberOf(limits.durationSeconds)
-    .optional()
-    .meta({ description: 'Of a song from a prompt; 30 when absent. A plan has its own length.' }),
+  plan: compositionPlan.optional().meta({ description: 'Alias of `composition_plan`.' }),
+  durationSeconds: numberOf(limits.durationSeconds).optional().meta({
+    description:
+      'Duration of a song from a prompt; defaults to 30. A composition plan has its own duration.',
+  }),
   coverPrompt: textOf(limits.coverPrompt).optional(),
   force_instrumental: z.boolean().default(false),
   model_id: musicModelId,
@@ -68,7 +69,7 @@ export const musicGenerate = defineCapability({
     coverError: z
       .object({ code: z.string(), message: z.string() })
       .optional()
-      .meta({ description: 'The reason for a missing cover, which is not charged.' }),
+      .meta({ description: 'Reason why the cover is missing; it is not charged.' }),
     lyrics: z.string().nullable().optional(),
   }),
   models: [
@@ -93,7 +94,7 @@ export const musicGenerate = defineCapability({
   ],
   plan(body) {
     findModel([model], body.model_id, 'model_id');
-    refuseConflicts(body);
+    throwIfConflicting(body);
     return {
       model: body.model_id,
       calls: [songCall(body), ...(body.mode === 'full' ? [coverCall(body)] : [])],
@@ -119,11 +120,11 @@ export const musicGenerate = defineCapability({
 });
 
 /**
- * Rejects combinations of fields that contradict each other.
- * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details name
- * the fields
+ * Throws if fields contradict each other.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details
+ * contain the fields
  */
-function refuseConflicts(body: MusicRequest): void {
+function throwIfConflicting(body: MusicRequest): void {
   const plan = body.composition_plan;
   if (!plan && body.prompt === undefined) {
     const message = 'is required unless composition_plan is present';
@@ -175,13 +176,13 @@ function songCall(body: MusicRequest): DraftCall {
 }
 
 /**
- * Plans the call that generates the cover with the default image model; its failure does not fail
+ * Plans the call that generates the cover with the default image model. Its failure does not fail
  * the job.
  */
 function coverCall(body: MusicRequest): DraftCall {
   const imageModel = findModel(imageModels, 'nano-banana');
   const [route] = imageModel.routes;
-  assert(route, 'the default image model has a route');
+  assert(route, 'the default image model has no route');
   return {
     required: false,
     output: { medium: 'image', format: 'jpeg' },

@@ -1,6 +1,6 @@
 /**
- * POST /studio/music/plan (spec §4.9), whose response has no envelope; also fields that
- * music/generate shares.
+ * POST /studio/music/plan (spec §4.9), whose response has no envelope. Also defines the fields that
+ * it shares with music/generate.
  */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
@@ -33,7 +33,6 @@ export const compositionPlan = z
   })
   .meta({ id: 'CompositionPlan' });
 
-/** Composition plan. */
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
 /** Returns the total duration of the sections in milliseconds. */
@@ -41,7 +40,7 @@ export function durationMsOf(plan: { sections: readonly { duration_ms: number }[
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
-/** Schema of the field that names the only music model. */
+/** Schema of the model field; there is only one music model. */
 export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 
 const model = audioModels.musicPlan;

@@ -1,4 +1,4 @@
-/** Calls of the tools that process one picture; image/batch plans them for each item. */
+/** Plans the calls of the tools that process one picture; image/batch plans them for each item. */
 import {
   enlargementsOf,
   largestResolution,
@@ -16,7 +16,7 @@ import {
 } from '../catalog/price-rules.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import type { DraftCall, InputFacts } from './draft-plan.ts';
+import type { DraftCall, InputMeasurements } from './draft-plan.ts';
 import type { PictureInput } from './image-calls.ts';
 
 const picture = { medium: 'image', format: 'png' } as const;
@@ -24,17 +24,17 @@ const picture = { medium: 'image', format: 'png' } as const;
 interface UpscaleOptions {
   fields: Fields;
   source: PictureInput;
-  /** Index in the job of the first planned call. */
+  /** Index of the first planned call within the job. */
   firstCall?: number;
 }
 
 /**
- * Plans the calls of one upscale: one call, or one call per step if the service needs several
+ * Plans the calls of one upscale: a single call, or one per step if the service needs several
  * steps.
  */
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
-  // Defaults come last, because an undefined field must not override its default.
+  // Defaults are spread last, because an undefined field must not override its default.
   const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
   const scaleFactor = Number(fields['scaleFactor']);
   const steps = service.steps[scaleFactor] ?? [scaleFactor];
@@ -42,7 +42,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   const [rule] = upscalePriceRules(service);
   return steps.map((factor, index): DraftCall => {
     const enlargement = enlargements[index] ?? factor;
-    const priced = ({ width, height }: InputFacts): UnitPrice =>
+    const priced = ({ width, height }: InputMeasurements): UnitPrice =>
       priceOf(rule, fields, width * height * enlargement ** 2);
     return {
       quantity: 1,
@@ -52,7 +52,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       unitPriceUsd: {
         input: source,
         usdOf(facts) {
-          refuseLarger(facts, source, scaleFactor);
+          throwIfTooLarge(facts, source, scaleFactor);
           return priced(facts).usd;
         },
         outputOf: (facts) => ({
@@ -75,20 +75,17 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   });
 }
 
-/**
- * Returns the provider's input field `model` if the request contains the name of a provider's
- * model.
- */
+/** Returns the provider's input field `model` if the request chooses a model of the provider. */
 function modelOf({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
 /**
- * Rejects an upscale whose result exceeds the maximum number of pixels.
+ * Throws if the upscaled picture would exceed the maximum number of pixels.
  * @throws GatewayError INVALID_REQUEST
  */
-function refuseLarger(
-  { width, height }: InputFacts,
+function throwIfTooLarge(
+  { width, height }: InputMeasurements,
   source: PictureInput,
   scaleFactor: number,
 ): void {
@@ -103,20 +100,21 @@ export function planRemoval(
   fields: Fields,
   source: PictureInput,
 ): DraftCall {
-  const filledFields: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
+  const fieldsWithDefaults: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
   const [rule] = removalPriceRules(model);
-  const isLargest = filledFields['operatingResolution'] === largestResolution.operatingResolution;
+  const isLargest =
+    fieldsWithDefaults['operatingResolution'] === largestResolution.operatingResolution;
   return {
     quantity: 1,
     required: false,
     output: picture,
     typicalSeconds: model.typicalSeconds,
-    unitPriceUsd: priceOf(rule, filledFields).usd,
+    unitPriceUsd: priceOf(rule, fieldsWithDefaults).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,
       providerEndpoint: route.providerEndpoint,
       input: {
-        ...providerInput(route, { ...filledFields, imageUrl: source.url }),
+        ...providerInput(route, { ...fieldsWithDefaults, imageUrl: source.url }),
         model: isLargest ? largestResolution.model : model.id,
       },
     })),

@@ -1,5 +1,5 @@
 /**
- * Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with
+ * Presents finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with
  * measured sizes and durations.
  */
 import { z } from 'zod';
@@ -9,7 +9,7 @@ import type { StoredArtifact } from '../jobs/job-plan.ts';
 import { aspectRatioOf } from './aspect-ratio.ts';
 import type { FinishedJob } from './capability.ts';
 
-/** Schema of the field with the expiry of a result's URLs. */
+/** Schema of the expiry of a result's URLs. */
 export const urlsEnd = z.iso
   .datetime()
   .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
@@ -22,7 +22,7 @@ export const storedFileData = {
   format: z.string().meta({ example: 'mp3' }),
 };
 
-/** Presents a stored video or recording: its URL with expiry, its storage path and its format. */
+/** Presents a stored video or recording: its URL, expiry, storage path and format. */
 export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   const { storageKey } = artifact;
   return {
@@ -33,12 +33,10 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/**
- * Returns the recording of a finished audio job: that of `output`, or of the last output if absent.
- */
+/** Returns the recording of a finished audio job, from `output` or else from the last output. */
 export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
-  assert(recording, 'a completed audio job has a recording');
+  assert(recording, 'a completed audio job has no recording');
   return recording;
 }
 
@@ -55,7 +53,7 @@ export const videoData = z.object({
   metadata: z.record(z.string(), z.unknown()),
 });
 
-/** Makes the `data` of every video endpoint; `metadata` contains the request's parameters. */
+/** Builds the `data` of every video endpoint. `metadata` contains the request's parameters. */
 export function presentVideo(
   job: FinishedJob,
   metadata: Record<string, unknown>,
@@ -95,11 +93,11 @@ export const imagesData = z.object({
     aspectRatio: z
       .string()
       .nullable()
-      .meta({ description: 'The one that was requested, else that of the first picture.' }),
+      .meta({ description: 'The requested aspect ratio, or that of the first image.' }),
   }),
 });
 
-/** Makes the `data` of image generate and edit. */
+/** Builds the `data` of image generate and edit. */
 export function presentImages(job: FinishedJob): Record<string, unknown> {
   const images = job.outputs
     .flatMap((call) => call.artifacts)
@@ -122,9 +120,12 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
   };
 }
 
-/** Schema of a picture tool's result, with the model that made it. */
+/** Schema of a picture tool's result, with the model that produced it. */
 export const shownPictureData = z.object({
-  url: z.url().nullable().meta({ description: 'null once a result that was not kept has expired' }),
+  url: z
+    .url()
+    .nullable()
+    .meta({ description: 'null once a result that was not persisted has expired' }),
   imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
   contentType: z.string(),
   width: z.int().nullable(),
@@ -143,7 +144,7 @@ export function isPersisted(request: JsonObject): boolean {
 }
 
 /**
- * Presents the picture of a tool's last step: its URL with expiry (a persisted picture gets a new
+ * Presents the picture from a tool's last step: its URL with expiry (a persisted picture gets a new
  * URL in every response), and its storage path if it is persisted.
  */
 export function showPicture(job: FinishedJob) {

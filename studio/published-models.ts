@@ -1,14 +1,16 @@
-/** Models and services in the response of GET /studio/models, from the rows of the catalog. */
+/**
+ * Models and services in the response of GET /studio/models, built from the rows of the catalog.
+ */
 import type { AudioModel } from '../catalog/audio-models.ts';
 import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
 import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
 
 /**
- * Model or service in the response of GET /studio/models, with the rules by which requests are
- * validated and priced.
+ * Model or service in the response of GET /studio/models, with the rules that validate and price
+ * requests.
  */
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
-  /** Typical duration of a call in seconds; null if it is not known. */
+  /** Typical duration of a call in seconds; null if unknown. */
   typicalSeconds: number | null;
   /** Request fields that select the model; empty if the capability has only one. */
   selectedBy: Readonly<Record<string, string>>;
@@ -17,21 +19,24 @@ export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   price: readonly PriceRule[];
 }
 
-interface Publishing<Row> {
-  /** Returns the request fields that select a row; `model` if absent. */
+interface PublishOptions<Row> {
+  /** Returns the request fields that select a row; by default `model`. */
   selectedBy?: (row: Row) => PublishedModel['selectedBy'];
-  /** Returns the parameters of a row; none if absent. */
+  /** Returns the parameters of a row; by default none. */
   parameters?: (row: Row) => ParameterRules;
   /** Returns the price rules of a row. */
   price: (row: Row) => readonly PriceRule[];
 }
 
-/** Publishes the rows of a model table with the parameters and prices of one capability. */
+/**
+ * Builds the published models from the rows of a model table, with the parameters and prices of one
+ * capability.
+ */
 export function publishModels<
   Row extends Omit<CatalogRow, 'typicalSeconds'> & { typicalSeconds?: number },
 >(
   rows: readonly Row[],
-  { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: Publishing<Row>,
+  { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: PublishOptions<Row>,
 ): PublishedModel[] {
   return rows.map((row) => ({
     id: row.id,
@@ -44,7 +49,10 @@ export function publishModels<
   }));
 }
 
-/** Publishes the only model of an audio capability; `quantity` is the priced part of a request. */
+/**
+ * Builds the published model of an audio capability, which has only one. `quantity` is the priced
+ * part of a request.
+ */
 export function publishAudioModel(
   model: AudioModel,
   quantity?: PriceRule['quantity'],

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Limit } from '../catalog/audio-models.ts';
 import { voices } from '../catalog/voices.ts';
-import { idForm } from '../domain/ids.ts';
+import { idPattern } from '../domain/ids.ts';
 
 /** Output formats that a caller may request. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
@@ -14,11 +14,11 @@ export const scaleChoice = z.literal([2, 4, 6]);
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
 /**
- * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces a `data:` URL
- * by such an id before it parses the request.
+ * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces `data:` URLs
+ * with such ids before it parses the request.
  */
 export const mediaUrl = z.union(
-  [z.url({ protocol: /^https?$/ }).max(4096), z.string().max(37).regex(idForm('upload'))],
+  [z.url({ protocol: /^https?$/ }).max(4096), z.string().max(37).regex(idPattern('upload'))],
   { error: 'must be an http(s) URL, the id of an uploaded file, or a data URL of up to 1 MB' },
 );
 
@@ -29,7 +29,7 @@ export const mediaUrls = z.array(mediaUrl).min(1).max(10);
 export const imageCount = z.int().min(1).max(10);
 
 /**
- * Makes the schema of a public model id. The plan, not the schema, rejects an unknown id and lists
+ * Creates the schema of a public model id. An unknown id is rejected by the plan, whose error lists
  * the known ids.
  */
 export function modelId(models: readonly { id: string }[], defaultId: string) {
@@ -38,14 +38,13 @@ export function modelId(models: readonly { id: string }[], defaultId: string) {
     .max(100)
     .default(defaultId)
     .meta({
-      // The list of ids is only documentation here, because an unknown model has its own error
-      // code.
+      // Only documentation: an unknown model is rejected later, with its own error code.
       enum: models.map((model) => model.id),
       example: defaultId,
     });
 }
 
-/** Makes the schema of a text with a length limit that is not only white space. */
+/** Creates the schema of a text with a length limit that is not only white space. */
 export function textOf({ min, max }: Limit) {
   return z.string().min(min).max(max).regex(/\S/u, 'must not be blank');
 }
@@ -53,12 +52,12 @@ export function textOf({ min, max }: Limit) {
 /** Schema of a prompt of 3–2000 characters. */
 export const promptText = textOf({ min: 3, max: 2000 });
 
-/** Makes the schema of a number with limits. */
+/** Creates the schema of a number with limits. */
 export function numberOf({ min, max }: Limit) {
   return z.number().min(min).max(max);
 }
 
-/** Makes the schema of a number with limits and a default. */
+/** Creates the schema of a number with limits and a default. */
 export function presetNumberOf(limit: Limit & { preset: number }) {
   return numberOf(limit).default(limit.preset);
 }
@@ -73,8 +72,7 @@ export const asyncFlag = z.boolean().optional();
 
 /**
  * Maximum size of one part of a request, in bytes of JSON. A job plan contains it twice (in the
- * request and in a provider's input) and must stay below the 64 KB that may enter a workflow's
- * history.
+ * request and in a provider's input) and must stay below 64 KB, the limit for a workflow's history.
  */
 const planBytesMax = 28_000;
 

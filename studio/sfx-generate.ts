@@ -13,7 +13,7 @@ const request = z.strictObject({
   prompt: textOf(limits.prompt),
   durationSeconds: numberOf(limits.durationSeconds)
     .optional()
-    .meta({ description: 'If absent, the model chooses.' }),
+    .meta({ description: 'If not set, the model chooses the duration.' }),
   promptInfluence: presetNumberOf(limits.promptInfluence),
   loop: z.boolean().optional(),
   async: asyncFlag,
@@ -49,8 +49,8 @@ export const sfxGenerate = defineCapability({
           }),
         },
         meter: 'second',
-        // If the model chooses the duration, the maximum is reserved and the delivered seconds are
-        // charged.
+        // If the model chooses the duration, the maximum is reserved, and only the delivered
+        // seconds are charged.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
         priceNote:

@@ -6,8 +6,8 @@ import { z } from 'zod';
 import {
   findModel,
   defaultsFor,
-  refuseTogether,
-  refuseUnsupported,
+  throwIfBoth,
+  requireSupported,
 } from '../catalog/model-parameters.ts';
 import { providerInput, type Fields } from '../catalog/provider-fields.ts';
 import { filmPriceRules, priceOf } from '../catalog/price-rules.ts';
@@ -52,11 +52,11 @@ export const videoGenerate = defineCapability({
   }),
   plan(body) {
     const model = findModel(videoModels, body.model);
-    const { id, parameters, decidedByImage = [] } = model;
-    refuseUnsupported({ id, parameters, modelled: ['imageUrl'] }, body);
-    refuseTogether(body, ['imageUrl', 'referenceUrls'], 'send only one of them');
-    for (const field of decidedByImage) {
-      refuseTogether(body, ['imageUrl', field], `the picture decides the ${field}`);
+    const { id, parameters, determinedByImage = [] } = model;
+    requireSupported({ id, parameters, modelled: ['imageUrl'] }, body);
+    throwIfBoth(body, ['imageUrl', 'referenceUrls'], 'send only one of them');
+    for (const field of determinedByImage) {
+      throwIfBoth(body, ['imageUrl', field], `the picture determines ${field}`);
     }
     const image =
       body.imageUrl === undefined
@@ -76,7 +76,7 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
   const [rule] = filmPriceRules(model);
   const { usd } = priceOf(rule, fields);
   const { durationSeconds, generateAudio: hasAudio } = fields;
-  assert(typeof durationSeconds === 'number', 'the length of a film has a default');
+  assert(typeof durationSeconds === 'number', 'the video model has no default duration');
   return {
     typicalSeconds: model.typicalSeconds,
     meter: 'second',
@@ -100,7 +100,7 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
 function endpointOf(route: VideoRoute, body: VideoRequest): string {
   if (body.imageUrl !== undefined) return route.fromImage;
   if (!body.referenceUrls) return route.fromText;
-  assert(route.fromReferences, 'a model that accepts references has a route for them');
+  assert(route.fromReferences, 'a model that accepts references has no route for them');
   return route.fromReferences;
 }
 

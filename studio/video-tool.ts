@@ -4,7 +4,7 @@ import { priceOf, videoToolPriceRules, type UnitPrice } from '../catalog/price-r
 import type { VideoTool } from '../catalog/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
 import { defineCapability, type Capability } from './capability.ts';
-import type { InputFacts, MeasuredOutput } from './draft-plan.ts';
+import type { InputMeasurements, MeasuredOutput } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
@@ -65,8 +65,11 @@ export function defineVideoTool(
   });
 }
 
-function priceFilm(tool: VideoTool, { width, height, durationSeconds }: InputFacts): UnitPrice {
-  assert(durationSeconds !== null, 'a video has a length');
+function priceFilm(
+  tool: VideoTool,
+  { width, height, durationSeconds }: InputMeasurements,
+): UnitPrice {
+  assert(durationSeconds !== null, 'a measured video has no duration');
   const longerOutputEdge = Math.max(width, height) * tool.scale;
   if (durationSeconds > tool.inputSecondsMax) {
     throw videoError(
@@ -82,9 +85,9 @@ function priceFilm(tool: VideoTool, { width, height, durationSeconds }: InputFac
   return priceOf(rule, {}, width * height * tool.scale ** 2);
 }
 
-function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
+function toolOutput(tool: VideoTool, facts: InputMeasurements): MeasuredOutput {
   const { durationSeconds } = facts;
-  assert(durationSeconds !== null, 'a video has a length');
+  assert(durationSeconds !== null, 'a measured video has no duration');
   return {
     // Every started second is charged.
     quantity: Math.max(1, Math.ceil(durationSeconds)),

@@ -1,6 +1,6 @@
 /** Schemas of fields that the chat endpoints share. */
 import { z } from 'zod';
-import { idForm } from '../../domain/ids.ts';
+import { idPattern } from '../../domain/ids.ts';
 
 /** Text, limited to more characters than the context of every model. */
 export const text = z.string().max(10_000_000);
@@ -31,7 +31,10 @@ export const fileSource = z
 export const fileId = z
   .string()
   .max(256)
-  .regex(idForm('upload'), 'must be the id of an uploaded file (POST /api/v1/storage/upload-url)');
+  .regex(
+    idPattern('upload'),
+    'must be the id of an uploaded file (POST /api/v1/storage/upload-url)',
+  );
 
 /** Mark at the end of a cached prompt. A longer time in the cache has no price here. */
 export const cacheControl = z

@@ -1,7 +1,7 @@
 /** Parts of requests and responses that several endpoints share. */
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
-import { idForm, type IdKind } from '../../domain/ids.ts';
+import { idPattern, type IdKind } from '../../domain/ids.ts';
 import { responseName, type ResponseName } from '../../domain/json.ts';
 import { plainText } from '../identity/key-fields.ts';
 import { metadataFilter } from '../http/metadata.ts';
@@ -10,11 +10,11 @@ const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' 
 
 /** Makes the schema of an id in a path. */
 export const pathId = (kind: IdKind) =>
-  z.string().regex(idForm(kind), `No such ${nouns[kind] ?? kind}.`);
+  z.string().regex(idPattern(kind), `No such ${nouns[kind] ?? kind}.`);
 
 /** Makes the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
-  z.string().regex(idForm(kind), `must be the id of a ${kind}`);
+  z.string().regex(idPattern(kind), `must be the id of a ${kind}`);
 
 /** Name of a person: the name of an operator, and `actor`. */
 export const operatorName = plainText(100);

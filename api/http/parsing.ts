@@ -1,6 +1,6 @@
 /** Parses parts of requests with their schemas; an error names each invalid field. */
 import { z } from 'zod';
-import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
+import { invalidFieldsError, type ErrorDetail } from '../../domain/errors.ts';
 import { describeIssue, describeUnknownName, type Issue, type Place } from './issue-messages.ts';
 import { findNodes, type Node } from './schema-nodes.ts';
 
@@ -32,7 +32,7 @@ export function parseWith<Value>(
   const isLarge = hasMoreValues(value, thoroughPartsMax);
   const { success, data, error } = schema.safeParse(value, isLarge ? firstIssue : allIssues);
   if (success) return data;
-  throw refusedFields('INVALID_REQUEST', listDetails(error.issues, { schema, value, place }));
+  throw invalidFieldsError('INVALID_REQUEST', listDetails(error.issues, { schema, value, place }));
 }
 
 function hasMoreValues(value: unknown, countMax: number): boolean {

@@ -14,7 +14,7 @@ import {
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
-import { idForm } from '../../domain/ids.ts';
+import { idPattern } from '../../domain/ids.ts';
 import {
   followJob,
   parseJobUri,
@@ -78,7 +78,7 @@ const latestJobs = ({ caller, services }: Conversation): Promise<readonly JobRec
   services.reads.list(caller.organizationId, { status: 'completed', limit: listedJobs });
 
 const findJob = async ({ caller, services }: Conversation, id: string): Promise<JobRecord | null> =>
-  idForm('job').test(id) ? services.reads.read(caller.organizationId, id) : null;
+  idPattern('job').test(id) ? services.reads.read(caller.organizationId, id) : null;
 
 async function callTool(
   conversation: Conversation,

@@ -5,7 +5,7 @@
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { answersLater, type Capability } from '../../studio/capability.ts';
+import { respondsWith202, type Capability } from '../../studio/capability.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { preferredWaitMs } from '../http/prefer.ts';
@@ -120,7 +120,7 @@ async function start(
     const read = await readBody(ctx, capability, { ...services, ...files });
     authorizeRequest(ctx, capability, read);
     const { request, webhook, metadata } = read;
-    const waitMs = answersLater(capability, request)
+    const waitMs = respondsWith202(capability, request)
       ? 0
       : preferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
     const options = {

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../../studio/capability.ts';
-import type { DraftCall, InputFacts } from '../../studio/draft-plan.ts';
+import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
 import type { PublishedModel } from '../../studio/published-models.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { microFromUsd, priceCalls, type Currency } from './planner.ts';
@@ -105,7 +105,7 @@ export interface PricedCapability {
 }
 
 /** Input that examples assume if the price depends on the input. */
-const exampleInput: InputFacts & { durationSeconds: number } = {
+const exampleInput: InputMeasurements & { durationSeconds: number } = {
   width: 1024,
   height: 1024,
   durationSeconds: 10,

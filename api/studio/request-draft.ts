@@ -7,10 +7,15 @@ import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import { referencedKey, substituteInputs } from '../../storage/inputs/storage-references.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { GatewayError, refusedFields, fieldError, assert } from '../../domain/errors.ts';
+import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Capability } from '../../studio/capability.ts';
-import type { DraftPlan, RefusedItems, DraftCall, InputFacts } from '../../studio/draft-plan.ts';
+import type {
+  DraftPlan,
+  RefusedItems,
+  DraftCall,
+  InputMeasurements,
+} from '../../studio/draft-plan.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ReadRequest } from './request-reading.ts';
@@ -67,7 +72,7 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   if (!draft.itemized || !inputs.some(isRefused)) throw error;
   if (inputs.every(isRefused)) {
     const all = Object.entries(refused).map(([path, { message }]) => ({ path, message }));
-    throw refusedFields('INVALID_INPUT_URL', all);
+    throw invalidFieldsError('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
   const calls = [...draft.calls.entries()].filter(([index]) => {
@@ -106,11 +111,11 @@ export async function measurePrices(
   { storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
-  const measures = new Map<string, Promise<InputFacts>>();
+  const measures = new Map<string, Promise<InputMeasurements>>();
   /** Measured objects by input URL, which the provider receives instead of the URL. */
   const references = new Map<string, string>();
 
-  async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {
+  async function measure(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
     const reference = referencedKey(url) === null ? await copies.add(url, medium) : url;
     const storageKey = referencedKey(reference);
     assert(storageKey !== null, 'a copied input is in the storage');

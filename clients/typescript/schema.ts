@@ -3391,7 +3391,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description The one that was requested, else that of the first picture. */
+                /** @description The requested aspect ratio, or that of the first image. */
                 aspectRatio: string | null;
             };
         };
@@ -3454,7 +3454,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description The one that was requested, else that of the first picture. */
+                /** @description The requested aspect ratio, or that of the first image. */
                 aspectRatio: string | null;
             };
         };
@@ -3509,7 +3509,7 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageUpscaleResult: {
-            /** @description null once a result that was not kept has expired */
+            /** @description null once a result that was not persisted has expired */
             url: string | null;
             /** @description the same as `url` */
             imageUrl: string | null;
@@ -3580,7 +3580,7 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageRemoveBackgroundResult: {
-            /** @description null once a result that was not kept has expired */
+            /** @description null once a result that was not persisted has expired */
             url: string | null;
             /** @description the same as `url` */
             imageUrl: string | null;
@@ -3993,7 +3993,7 @@ export interface components {
             metadata: {
                 stability: number;
                 similarityBoost: number;
-                /** @description Requests to the provider that the dialogue took. */
+                /** @description Number of requests to the provider. */
                 chunks: number;
             };
         };
@@ -4044,9 +4044,9 @@ export interface components {
         MusicGenerateRequest: {
             prompt?: string;
             composition_plan?: components["schemas"]["CompositionPlan"];
-            /** @description Another name of `composition_plan`. */
+            /** @description Alias of `composition_plan`. */
             plan?: components["schemas"]["CompositionPlan"];
-            /** @description Of a song from a prompt; 30 when absent. A plan has its own length. */
+            /** @description Duration of a song from a prompt; defaults to 30. A composition plan has its own duration. */
             durationSeconds?: number;
             coverPrompt?: string;
             /** @default false */
@@ -4108,7 +4108,7 @@ export interface components {
             title: string | null;
             model: string;
             coverUrl?: string | null;
-            /** @description The reason for a missing cover, which is not charged. */
+            /** @description Reason why the cover is missing; it is not charged. */
             coverError?: {
                 code: string;
                 message: string;
@@ -4122,7 +4122,7 @@ export interface components {
         };
         SfxGenerateRequest: {
             prompt: string;
-            /** @description If absent, the model chooses. */
+            /** @description If not set, the model chooses the duration. */
             durationSeconds?: number;
             /** @default 0.3 */
             promptInfluence?: number;
@@ -4178,10 +4178,10 @@ export interface components {
             data: components["schemas"]["StudioEstimate"];
         };
         AudioTranscribeRequest: {
-            /** @description Of an uploaded file. */
+            /** @description Id of an uploaded file. */
             fileId?: string;
             audioUrl?: string;
-            /** @description Language of the speech; recognized when absent. */
+            /** @description Language of the speech; detected if not set. */
             language?: string;
             fileName?: string;
             async?: boolean;

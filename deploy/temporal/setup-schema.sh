@@ -8,8 +8,8 @@ for pair in temporal:temporal temporal_visibility:visibility; do
       --db "$database" "$@"
   }
   sql create
-  # A database that has a schema refuses this one; the update below then starts from what is there.
+  # Fails if the database already has a schema; the update below then continues from that version.
   sql setup-schema -v 0.0 || true
-  # The tool has the schemas of its version.
+  # The schemas are part of the tool, so they match its version.
   sql update-schema --schema-name "postgresql/v12/${pair##*:}"
 done

@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { GatewayError, refusedFields, type ErrorDetail } from '../../domain/errors.ts';
+import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -152,7 +152,7 @@ export function createInputs(deps: InputsDeps) {
         details.push({ path: field, message: result.reason.message });
       } else throw result?.reason;
     }
-    if (details.length > 0) throw refusedFields('INVALID_INPUT_URL', details);
+    if (details.length > 0) throw invalidFieldsError('INVALID_INPUT_URL', details);
     return resolved;
   }
 

@@ -1,7 +1,7 @@
 /** Measures the stored pictures and videos that prices depend on. */
 import { buffer } from 'node:stream/consumers';
 import sharp from 'sharp';
-import type { InputFacts } from '../../studio/draft-plan.ts';
+import type { InputMeasurements } from '../../studio/draft-plan.ts';
 import { storedSource } from '../byte-source.ts';
 import { readContainer } from '../container.ts';
 import { pixelsMax, sniff } from '../media-types.ts';
@@ -31,7 +31,7 @@ export async function measureInput(
   storage: Storage,
   storageKey: string,
   medium: 'image' | 'video',
-): Promise<InputFacts> {
+): Promise<InputMeasurements> {
   const sizeBytes = (await storage.size(storageKey)) ?? 0;
   if (sizeBytes === 0) throw new InputUnreadable('is empty or no longer exists');
   return medium === 'image'
@@ -43,7 +43,7 @@ async function measurePicture(
   storage: Storage,
   key: string,
   sizeBytes: number,
-): Promise<InputFacts> {
+): Promise<InputMeasurements> {
   const last = Math.min(headBytesMax, sizeBytes) - 1;
   const object = await storage.open(key, { first: 0, last });
   if (!object) throw new InputUnreadable('no longer exists');
@@ -61,7 +61,7 @@ async function measurePicture(
   }
 }
 
-async function measureVideo(storage: Storage, key: string): Promise<InputFacts> {
+async function measureVideo(storage: Storage, key: string): Promise<InputMeasurements> {
   const container = await readContainer(storedSource(storage, key));
   if (!container) throw new InputUnreadable('is not a readable video');
   if (!container.video) throw new InputUnreadable('has no video track');

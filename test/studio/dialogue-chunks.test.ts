@@ -1,15 +1,15 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chunksOf } from '../../studio/dialogue-generate.ts';
+import { splitIntoChunks } from '../../studio/dialogue-generate.ts';
 
 const line = (text: string, voice = 'a') => ({ text, voice_id: voice });
-const textsOf = (chunks: ReturnType<typeof chunksOf>) =>
+const textsOf = (chunks: ReturnType<typeof splitIntoChunks>) =>
   chunks.map((chunk) => chunk.map(({ text }) => text));
 
 describe('a dialogue request', () => {
   it('stays whole up to 2,000 characters and is split between lines above', () => {
-    expect(chunksOf([line('x'.repeat(1000)), line('y'.repeat(1000))])).toHaveLength(1);
-    expect(textsOf(chunksOf([line('x'.repeat(1000)), line('y'.repeat(1001))]))).toEqual([
+    expect(splitIntoChunks([line('x'.repeat(1000)), line('y'.repeat(1000))])).toHaveLength(1);
+    expect(textsOf(splitIntoChunks([line('x'.repeat(1000)), line('y'.repeat(1001))]))).toEqual([
       ['x'.repeat(1000)],
       ['y'.repeat(1001)],
     ]);
@@ -17,13 +17,15 @@ describe('a dialogue request', () => {
 
   it('is split inside a long line after a sentence, with the same voice', () => {
     const sentence = `${'word '.repeat(200).trim()}. `;
-    const chunks = chunksOf([line(sentence.repeat(3).trim(), 'b')]);
+    const chunks = splitIntoChunks([line(sentence.repeat(3).trim(), 'b')]);
     expect(textsOf(chunks)).toEqual([[sentence], [sentence], [sentence.trim()]]);
     expect(chunks.flat().every(({ voice_id }) => voice_id === 'b')).toBe(true);
   });
 
   it('contains at most ten voices in one call', () => {
-    const chunks = chunksOf(Array.from({ length: 23 }, (_, index) => line('hi', `v${index}`)));
+    const chunks = splitIntoChunks(
+      Array.from({ length: 23 }, (_, index) => line('hi', `v${index}`)),
+    );
     expect(chunks.map((chunk) => chunk.length)).toEqual([10, 10, 3]);
   });
 
@@ -35,7 +37,7 @@ describe('a dialogue request', () => {
     );
     fc.assert(
       fc.property(texts, (lines) => {
-        const chunks = chunksOf(lines.map((text) => line(text)));
+        const chunks = splitIntoChunks(lines.map((text) => line(text)));
         const spoken = chunks.flat().map(({ text }) => text);
         expect(spoken.join('').replaceAll(/\s/gu, '')).toBe(lines.join('').replaceAll(/\s/gu, ''));
         for (const text of spoken) expect(text.isWellFormed()).toBe(true);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DraftCall, InputFacts } from '../../studio/draft-plan.ts';
+import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
 import { imageBatch } from '../../studio/image-batch.ts';
 import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
@@ -8,12 +8,12 @@ import { planOf, refusalOf, takes } from '../harness/capability.ts';
 const imageUrl = 'https://example.com/a.png';
 const urls = (count: number) =>
   Array.from({ length: count }, (_, index) => `https://example.com/${index}.png`);
-const facts = (width: number, height: number): InputFacts => ({
+const facts = (width: number, height: number): InputMeasurements => ({
   width,
   height,
   durationSeconds: null,
 });
-const usdOf = (call: DraftCall | undefined, measured: InputFacts): number => {
+const usdOf = (call: DraftCall | undefined, measured: InputMeasurements): number => {
   const price = call?.unitPriceUsd;
   if (typeof price !== 'object') throw new Error('the price does not depend on the input');
   return price.usdOf(measured);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { videoModels } from '../../catalog/video-models.ts';
-import { answersLater } from '../../studio/capability.ts';
+import { respondsWith202 } from '../../studio/capability.ts';
 import { videoGenerate } from '../../studio/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
 import { videoUpscale } from '../../studio/video-upscale.ts';
@@ -82,7 +82,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   });
 
   it('always responds before the job ends', () => {
-    expect(answersLater(videoGenerate, { prompt, async: false })).toBe(true);
+    expect(respondsWith202(videoGenerate, { prompt, async: false })).toBe(true);
   });
 
   it('sends each provider model its own fields: durations as text, images by field name', () => {

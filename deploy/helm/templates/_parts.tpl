@@ -38,7 +38,7 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
-{{/* Of all pods: the nodes that they run on. */}}
+{{/* Node selection of all pods. */}}
 {{- define "gateway.placement" -}}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{ toJson . }}
@@ -51,7 +51,7 @@ affinity: {{ toJson . }}
 {{- end }}
 {{- end }}
 
-{{/* Of all containers: variables whose values come from elsewhere. */}}
+{{/* Additional environment variables of all containers. */}}
 {{- define "gateway.env" -}}
 {{- with .Values.extraEnv }}
 env:
@@ -59,7 +59,7 @@ env:
 {{- end }}
 {{- end }}
 
-{{/* A hash of the Secrets in the cluster, so that `helm upgrade` replaces the pods when one has changed. */}}
+{{/* Hash of the Secrets in the cluster, so that `helm upgrade` replaces the pods when one has changed. */}}
 {{- define "gateway.secretsHash" -}}
 {{- $found := dict }}
 {{- range .Values.secretNames }}
@@ -122,7 +122,7 @@ spec:
         periodSeconds: 5
         timeoutSeconds: 4
         failureThreshold: 2
-      # Responds while the process works: an unavailable database is no reason to restart.
+      # Responds as long as the process itself works; an unavailable database does not cause a restart.
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 10
@@ -138,7 +138,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
   volumes:
-    # Files that are being stored.
+    # Spool: files before they are stored.
     - name: data
       emptyDir: { sizeLimit: 8Gi }
     - name: tmp
