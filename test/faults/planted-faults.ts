@@ -303,9 +303,9 @@ const providers: Fault[] = [
   {
     name: 'a notification that cannot be stored is acknowledged',
     file: 'providers/notification-relay.ts',
-    original: 'const { deliveries, state } = await inbox.keep(notification);',
+    original: 'const { deliveries, state } = await inbox.add(notification);',
     planted:
-      "const { deliveries, state } = await inbox.keep(notification).catch(() => ({ deliveries: 1, state: 'received' }));",
+      "const { deliveries, state } = await inbox.add(notification).catch(() => ({ deliveries: 1, state: 'received' }));",
     tests: ['test/api/webhook-durability.test.ts'],
   },
   {
