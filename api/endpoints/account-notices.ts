@@ -29,10 +29,10 @@ const targetSchema = z.object({
     .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
 });
 
-/** Access as for creating API keys, because notices contain what the organization spends. */
+/** Access rules as for creating API keys, because notices reveal what the organization spends. */
 const guardedTarget = {
   scope: 'keys:write',
-  refusesViewers: 'A viewer may not see or change the URL of notices.',
+  viewerError: 'A viewer may not see or change the URL of notices.',
   answer: targetSchema,
 } as const;
 
@@ -51,7 +51,7 @@ async function showTarget(
   };
 }
 
-/** Endpoints on the URL and the list of account notices. */
+/** Endpoints that get and set the URL of account notices, and list the notices. */
 export const noticeEndpoints = section('Webhooks', {
   getNotices: defineEndpoint({
     route: 'GET /api/v1/webhooks/notices',
@@ -65,16 +65,16 @@ export const noticeEndpoints = section('Webhooks', {
     ...guardedTarget,
     summary: 'Set the URL for notices of low balances and key limits',
     description:
-      'A notice is sent when the balance falls to `lowBalanceCredits` (the next one only after the balance was above it). ' +
+      'A notice is sent when the balance falls to `lowBalanceCredits`, and again only after the balance has risen above it. ' +
       'For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.',
     request: {
       body: z.strictObject({
         url: z.string().max(webhookUrlLengthMax).nullable().meta({
           format: 'uri',
-          description: 'https URL that receives the notices; null: no notices are sent.',
+          description: 'HTTPS URL that receives the notices; null stops all notices.',
         }),
         lowBalanceCredits: lowBalanceCredits.default(null).meta({
-          description: 'Balance at which a notice is sent; null: no notices of low balances.',
+          description: 'Balance at which a notice is sent; null stops notices of low balances.',
         }),
       }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },

@@ -10,46 +10,49 @@ import { pastExpiry } from '../identity/key-verdicts.ts';
 import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
-import { newKey, newKeyFields, shownOnce } from './new-key.ts';
+import { newKey, newKeyFields, showNewKey } from './new-key.ts';
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
 const dayMs = 86_400_000;
-/** Default time that a rotated key still works, in milliseconds. */
-const overlapPresetMs = dayMs;
+/** How long a rotated key keeps working by default, in milliseconds. */
+const overlapDefaultMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
-const refusesViewers = 'A viewer may not create keys.';
+const viewerError = 'A viewer may not create keys.';
 
 const rotation = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
   expiresAt: keyExpiry.nullish(),
 });
 
-/** Checks an expiry by the clock of the database. @throws GatewayError INVALID_REQUEST */
+/**
+ * Requires an expiry in the future, by the database's clock.
+ * @throws GatewayError INVALID_REQUEST
+ */
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
 
-/** Endpoints on API keys. */
+/** Endpoints that manage the caller's API keys. */
 export const apiKeys = section('API keys', {
   listApiKeys: defineEndpoint({
     route: `GET ${path}`,
     scope: 'keys:read',
     summary: 'List your API keys, newest first',
     answer: z.object({ keys: z.array(listedKey) }),
-    answers: { 200: 'The keys that are not revoked.' },
+    answers: { 200: 'The keys that have not been revoked.' },
     handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.memberId) }),
   }),
 
   createApiKey: defineEndpoint({
     route: `POST ${path}`,
     scope: 'keys:write',
-    refusesViewers,
+    viewerError,
     summary: 'Create an API key',
     description:
       'A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and ' +
       'expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with ' +
-      'the same Idempotency-Key creates no second key: it fails with the id of the first key.',
+      'the same Idempotency-Key creates no second key, but fails with the id of the first.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject(newKeyFields),
@@ -64,7 +67,8 @@ export const apiKeys = section('API keys', {
       requireFuture(caller, expiresAt);
       const keyId = newId('key');
       const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
-      // The secret is not stored, so a repeated request fails with the id of the key.
+      // The key's secret is not stored, so a repeated request cannot return it, and fails with the
+      // key's id.
       const identity = { memberId, ...body };
       const request = { organizationId, path: '/api-keys', body: identity, subjectId: keyId };
       const createdKey = await pool.transaction(async (connection) => {
@@ -74,17 +78,17 @@ export const apiKeys = section('API keys', {
         }
         return createKeys(connection, config.KEY_PEPPER).create(requested);
       });
-      return shownOnce(ctx, createdKey);
+      return showNewKey(ctx, createdKey);
     },
   }),
 
   rotateApiKey: defineEndpoint({
     route: `POST ${path}/:keyId/rotate`,
     scope: 'keys:write',
-    refusesViewers,
+    viewerError,
     summary: 'Rotate an API key',
     description:
-      'Creates a key with the same name and rights. The old key works until the end of the overlap (default: one day).',
+      'Creates a key with the same name and rights. The old key keeps working for `overlapSeconds` (default: one day).',
     request: {
       params,
       body: rotation,
@@ -101,11 +105,11 @@ export const apiKeys = section('API keys', {
         memberId: caller.memberId,
         makerKeyId: caller.keyId,
         keyId,
-        overlapMs: overlapSeconds === undefined ? overlapPresetMs : overlapSeconds * 1000,
+        overlapMs: overlapSeconds === undefined ? overlapDefaultMs : overlapSeconds * 1000,
         expiresAtMs: expiresAt,
       });
       return {
-        ...shownOnce(ctx, createdKey),
+        ...showNewKey(ctx, createdKey),
         replaced: { keyId, expiresAt: createdKey.oldExpiresAt },
       };
     },
@@ -114,7 +118,7 @@ export const apiKeys = section('API keys', {
   setApiKeyLimit: defineEndpoint({
     route: `PUT ${path}/:keyId/limit`,
     scope: 'keys:write',
-    refusesViewers,
+    viewerError,
     summary: 'Set the credit limit of an API key',
     description:
       'Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent ' +

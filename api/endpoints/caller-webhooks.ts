@@ -1,4 +1,6 @@
-/** Caller webhooks: state and attempts, redelivery, and the list (docs/webhooks.md). */
+/**
+ * Endpoints for webhooks of jobs: state and attempts, redelivery, and the list (docs/webhooks.md).
+ */
 import { z } from 'zod';
 import {
   webhookAttempt,
@@ -59,7 +61,7 @@ export async function findWebhook(
   return webhook;
 }
 
-/** Starts a new delivery of a webhook, and returns the webhook with its latest attempts. */
+/** Starts a new delivery of a webhook. Returns the webhook with its latest attempts. */
 export async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
@@ -69,7 +71,7 @@ export async function redeliver(
   return showWebhook(webhooks, await findWebhook(webhooks, webhook));
 }
 
-/** Endpoints on caller webhooks. */
+/** Endpoints that get, redeliver and list webhooks of jobs. */
 export const callerWebhooks = section('Webhooks', {
   getJobWebhook: defineEndpoint({
     route: `GET ${path}/:jobId/webhook`,
@@ -91,7 +93,7 @@ export const callerWebhooks = section('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Send the webhook of a job again, now',
+    summary: 'Redeliver the webhook of a job now',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: dataSchema(webhookSchema),
@@ -120,7 +122,7 @@ export const callerWebhooks = section('Webhooks', {
           .optional()
           .meta({
             description:
-              'State of the delivery; `failing`: every webhook whose last attempt failed.',
+              'State of the delivery. `failing` matches every webhook whose last attempt failed.',
           }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: idField('job').optional(),

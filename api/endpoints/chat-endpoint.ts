@@ -1,4 +1,4 @@
-/** Declares the endpoints that answer chats: each is a request format and a presentation. */
+/** Declares chat endpoints. Each combines a request format with a presentation of the response. */
 import { z } from 'zod';
 import { answerChat } from '../chat/chat-answers.ts';
 import type { Presentation } from '../chat/chat-presentation.ts';
@@ -10,13 +10,12 @@ import { withRenamedFields } from './openai/field-names.ts';
 
 const chatHeaders = z.object({
   'X-Ignored-Fields': z.string().optional().meta({
-    description:
-      'Names of the fields of the request that were ignored, because they are not known here.',
+    description: 'Names of request fields that were ignored because the API does not know them.',
     example: 'plugins, provider.order',
   }),
 });
 
-/** Size limit of a chat request in bytes. It is large because images are part of the request. */
+/** Maximum size of a chat request in bytes. It is large because requests may contain images. */
 export const chatBodyBytesMax = 20 * 1024 * 1024;
 
 /** Example of a request. */
@@ -34,13 +33,13 @@ interface ChatEndpoint extends Pick<
   body: z.ZodType<ChatRequest>;
   example: object;
   response: { description: string; schema: z.ZodType; event: z.ZodType };
-  /** Makes the presentation of one chat. */
+  /** Creates the presentation of one chat. */
   presentation: () => Presentation;
-  /** Returns the endpoint's name of a field of the internal request, for errors. */
+  /** Converts a field name of the internal request to the endpoint's field name, for errors. */
   rename?: (path: string) => string;
 }
 
-/** Declares an endpoint that answers chats. */
+/** Declares a chat endpoint. */
 export function chatEndpoint({
   path,
   body,

@@ -1,4 +1,4 @@
-/** POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: prices of chats. */
+/** POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: the price of a chat. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';
@@ -11,17 +11,13 @@ const chatEstimate = z
   .object({
     model: z.string(),
     credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
-    least: z
-      .number()
-      .meta({ description: 'Smallest balance with which the chat is accepted, in credits.' }),
-    most: z
-      .number()
-      .meta({ description: 'Highest possible charge in credits: the sum of `items`.' }),
+    least: z.number().meta({ description: 'Minimum balance to accept the chat, in credits.' }),
+    most: z.number().meta({ description: 'Maximum charge in credits: the sum of `items`.' }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })
   .meta({ id: 'ChatEstimate' });
 
-/** Makes the endpoint that estimates the price of a chat. */
+/** Declares an endpoint that estimates the price of a chat. */
 export const estimateEndpoint = (parts: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
   defineEndpoint({
     route: `POST ${parts.path}/estimate`,

@@ -19,7 +19,7 @@ const tokenUsage = z
 const tried = z
   .array(z.object({ model: z.string(), error: z.string() }))
   .optional()
-  .meta({ description: 'Models that failed before the one that answered, with their errors.' });
+  .meta({ description: 'Models that failed before another model responded, with their errors.' });
 const chatAnswer = z.object({
   id: z.string(),
   model: z.string(),
@@ -29,7 +29,7 @@ const chatAnswer = z.object({
   creditsConsumed: z.number(),
   tried,
 });
-/** Response in OpenAI's envelope, with the service's own fields in addition. */
+/** Response in OpenAI's format, with additional fields of the gateway. */
 const completionAnswer = z.looseObject({
   id: z.string(),
   object: z.literal('chat.completion'),
@@ -54,18 +54,19 @@ const completionAnswer = z.looseObject({
 });
 
 const response = (schema: z.ZodType) => ({
-  description: 'The answer; with `stream: true`, as server-sent events that end with `[DONE]`.',
+  description:
+    'The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`.',
   schema,
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 
-/** Chat in the service's format and in OpenAI's, and their estimates. */
+/** Chat endpoints in the gateway's format and in OpenAI's, and their price estimates. */
 export const chat = section('Chat', {
   chat: chatEndpoint({
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'Reserves credits for the input and for an answer of the expected length, then charges the tokens used.',
+      'Reserves credits for the input and for output of the expected length, then charges the tokens used.',
     body: chatRequest,
     example: chatExample,
     response: response(chatAnswer),

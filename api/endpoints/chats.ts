@@ -1,4 +1,4 @@
-/** GET /api/v1/chats/{id}: the tokens and the charge of one chat. */
+/** GET /api/v1/chats/{id}: the tokens used by one chat, and its charge. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, section } from './endpoint.ts';
@@ -12,7 +12,7 @@ export const chats = section('Chat', {
     scope: 'usage:read',
     summary: 'Get the tokens and the price of a chat',
     description:
-      'The id is the `id` of the answer, on each of the chat endpoints and in each event of a stream.',
+      'The chat id is the `id` in the response of every chat endpoint, and in every event of a stream.',
     request: { params: z.object({ chatId: pathId('chat') }) },
     answer: dataSchema(usageRecord),
     errors: ['NOT_FOUND'],

@@ -1,4 +1,4 @@
-/** /console: the pages of console/, built into console/dist; `/` redirects browsers to it. */
+/** /console: serves the console, built into console/dist. `/` redirects browsers to it. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
@@ -23,8 +23,11 @@ const links = (base: string) => ({
   summary: `${base}/llms.txt`,
 });
 
-/** Returns the policy of the pages: no inline code; media also from the store. */
-function makePolicy(config: Config): string {
+/**
+ * Returns the Content-Security-Policy of the pages. It forbids inline code, and allows media from
+ * the file store.
+ */
+function buildPolicy(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
   const own = [
     "'self'",
@@ -45,10 +48,13 @@ function makePolicy(config: Config): string {
   ].join('; ');
 }
 
-/** Endings of the files that the build has compressed, by encoding. */
+/** File name endings of the compressed build files, keyed by encoding. */
 const compressed = { br: '.br', gzip: '.gz' };
 
-/** Sends a built file in the best accepted encoding. @throws GatewayError NOT_FOUND */
+/**
+ * Sends a build file in the best encoding that the client accepts.
+ * @throws GatewayError NOT_FOUND
+ */
 async function sendFile(ctx: Context, name: string, type: string): Promise<void> {
   const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
   const isCompressed = encoding === 'br' || encoding === 'gzip';
@@ -71,13 +77,13 @@ const page = (path: `/${string}`) =>
     answer: ownAnswer,
     async handle({ ctx }, { config }) {
       await sendFile(ctx, 'index.html', 'html');
-      ctx.set('Content-Security-Policy', makePolicy(config));
-      // The page links to the scripts of one build, so a cached copy must be revalidated.
+      ctx.set('Content-Security-Policy', buildPolicy(config));
+      // The page links to the scripts of one build, so browsers must revalidate a cached copy.
       ctx.set('Cache-Control', 'no-cache');
     },
   });
 
-/** Endpoints that serve the pages of the console. */
+/** Endpoints that serve the console. */
 export const consolePages = [
   defineEndpoint({
     route: 'GET /',
@@ -106,6 +112,6 @@ export const consolePages = [
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),
-  // The application reads the page from the URL.
+  // The console application chooses the page by the URL.
   page('/console/*page'),
 ];

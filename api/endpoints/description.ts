@@ -1,47 +1,50 @@
-/** Description of an endpoint, from which the OpenAPI documents are made. */
+/** Description of an endpoint. The OpenAPI documents are generated from it. */
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { ErrorShape } from '../http/error-bodies.ts';
 import type { RateBucket, Scope } from '../identity/access.ts';
 
-/** Schemas that parse and describe the parts of a request. */
+/** Schemas that parse the parts of a request and describe them in OpenAPI. */
 export interface RequestParts {
   params?: z.ZodObject;
   query?: z.ZodObject;
-  /** Headers, only for the description: `handle` parses them itself. */
+  /** Schema of the headers, used only for OpenAPI; `handle` parses them itself. */
   headers?: z.ZodObject;
   body?: z.ZodType;
-  /** Set if the request may have no body; then `{}` is parsed. */
+  /** Set if the body may be omitted; a missing body is parsed as `{}`. */
   bodyIsOptional?: true;
-  /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
+  /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
   example?: object;
-  /** Bodies by media type, only for the description: `handle` reads them itself. */
+  /** Bodies by media type, used only for OpenAPI; `handle` reads them itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
 }
 
 /** Description of the responses with one status. */
 export interface AnswerParts {
   description: string;
-  /** Schema of the body; if absent, the endpoint's `answer`. */
+  /** Schema of the body. Defaults to the endpoint's `answer`. */
   schema?: z.ZodType;
-  /** Media type; if absent, application/json. */
+  /** Media type. Defaults to application/json. */
   type?: string;
   /** Schema of one server-sent event, if the response can be a stream. */
   event?: z.ZodType;
   headers?: z.ZodObject;
 }
 
-/** Access to an endpoint: a scope, `any` key, an operator's key (`admin`), or no key (`open`). */
+/**
+ * Required access: a key with this scope, `any` key, an operator's key (`admin`), or no key
+ * (`open`).
+ */
 export type EndpointScope = Scope | 'admin' | 'open' | 'any';
 
 /** Description of an endpoint. */
 export interface EndpointDescription {
-  /** Error message for viewers, if they may not use the endpoint. */
-  refusesViewers?: string;
-  /** Rate limit of the key in which the request counts; if absent, `requests`. */
+  /** Error message for callers with the role `viewer`. Set if they may not use the endpoint. */
+  viewerError?: string;
+  /** Rate limit of the key that the request counts against. Defaults to `requests`. */
   bucket?: RateBucket;
-  /** Format of error responses; if absent, the service's own. */
+  /** Format of error responses. Defaults to the gateway's own format. */
   errorShape?: ErrorShape;
   /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
   takesXApiKey?: true;
@@ -49,7 +52,7 @@ export interface EndpointDescription {
   description?: string;
   method: string;
   path: string;
-  /** `operationId` and tag in the OpenAPI description. */
+  /** `operationId` of the OpenAPI description. */
   id?: string;
   tag?: string;
   scope: EndpointScope;
@@ -57,11 +60,11 @@ export interface EndpointDescription {
   /** Schema of the body of a 2xx response. */
   answer: z.ZodType;
   answers: Record<number, AnswerParts>;
-  /** All error codes of the endpoint. */
+  /** All error codes that the endpoint can return. */
   errors: readonly ErrorCode[];
 }
 
 /** Returns the path of an endpoint in OpenAPI's format: `/api/v1/studio/jobs/{jobId}`. */
-export function describedPath({ path }: Pick<EndpointDescription, 'path'>): string {
+export function toOpenapiPath({ path }: Pick<EndpointDescription, 'path'>): string {
   return path.replaceAll(/[:*](\w+)/g, '{$1}');
 }

@@ -1,4 +1,7 @@
-/** Descriptions of the API: OpenAPI as JSON and YAML, a reference page, and llms.txt. */
+/**
+ * Endpoints that serve the API's documentation: OpenAPI as JSON and YAML, a reference page, and
+ * llms.txt.
+ */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -57,7 +60,7 @@ const text = (
     },
   });
 
-/** Endpoints that serve the descriptions of the callers' API, and the reference page. */
+/** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
   text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
   text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
@@ -82,7 +85,7 @@ export const docs = [
   }),
 ];
 
-/** Endpoint that serves the description of the operators' API. */
+/** Endpoint that serves the OpenAPI description of the operators' API. */
 export const operatorsDocs = section('Description', {
   getDescription: defineEndpoint({
     route: 'GET /api/admin/v1/openapi.json',

@@ -1,6 +1,6 @@
 /**
- * Declaration of an API endpoint as one object. The router, the access checks and the parsing
- * (runner.ts), and the OpenAPI documents are derived from it.
+ * Declares an API endpoint as one object. Routing, access checks, parsing (runner.ts) and the
+ * OpenAPI documents are derived from it.
  */
 import type { RouterContext } from '@koa/router';
 import { z } from 'zod';
@@ -16,18 +16,18 @@ import type {
   RequestParts,
 } from './description.ts';
 
-/** `answer` of an endpoint whose `handle` sets the response on the context itself. */
+/** Value of `answer` for an endpoint whose `handle` sets the response on the Koa context itself. */
 export const ownAnswer = z.void();
 
 type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
-/** Parsed request that has passed the access checks. */
+/** Request that has passed the access checks, with its parsed parts. */
 export interface Call<Parts extends RequestParts = RequestParts> {
-  /** Koa context, for what `handle` reads or sets itself. */
+  /** Koa context, for anything that `handle` reads or sets itself. */
   ctx: RouterContext<RequestState>;
-  /** Caller; only set if the endpoint requires an API key. */
+  /** Caller. Set only if the endpoint requires an API key. */
   caller: Caller;
-  /** Operator; only set if the scope is `admin`. */
+  /** Operator. Set only if the scope is `admin`. */
   operator: Operator;
   requestId: string;
   params: Parsed<Parts['params']>;
@@ -37,18 +37,18 @@ export interface Call<Parts extends RequestParts = RequestParts> {
 
 interface Definition<Parts extends RequestParts, Answer> extends Pick<
   EndpointDescription,
-  'refusesViewers' | 'bucket' | 'errorShape' | 'takesXApiKey' | 'summary' | 'description'
+  'viewerError' | 'bucket' | 'errorShape' | 'takesXApiKey' | 'summary' | 'description'
 > {
-  /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
+  /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /** Absent: `admin`. With `open`, `handle` may check the access itself. */
+  /** Required access. Defaults to `admin`. With `open`, `handle` may check the access itself. */
   scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
-  /** Descriptions by status. If there is only one, the runner sets that status. */
+  /** Response descriptions by status. If there is only one status, the runner sets it. */
   answers?: Record<number, string | AnswerParts>;
-  /** Error codes in addition to those that follow from the other fields. */
+  /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
   handle: (call: Call<Parts>, services: Composition) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
 }
@@ -58,7 +58,7 @@ export interface Endpoint extends EndpointDescription {
   handle: Definition<RequestParts, unknown>['handle'];
 }
 
-/** Adds the id and the tag of the OpenAPI description to endpoints. */
+/** Adds the OpenAPI tag to endpoints, and each endpoint's name as its `operationId`. */
 export function section(tag: string, endpoints: Record<string, Endpoint>): Endpoint[] {
   return Object.entries(endpoints).map(([id, endpoint]) => ({ ...endpoint, id, tag }));
 }
@@ -70,7 +70,9 @@ const keyErrors = [
 ] as const;
 const bodyErrors = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
 
-/** Returns all error codes of an endpoint: its own, and those of its access and request. */
+/**
+ * Lists all error codes of an endpoint: its own, and those implied by its access and its request.
+ */
 function listErrorCodes({
   scope,
   request = {},

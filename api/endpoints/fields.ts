@@ -8,25 +8,28 @@ import { metadataFilter } from '../http/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
 
-/** Makes the schema of an id in a path. */
+/** Creates the schema of an id in a path. */
 export const pathId = (kind: IdKind) =>
   z.string().regex(idPattern(kind), `No such ${nouns[kind] ?? kind}.`);
 
-/** Makes the schema of an id in a query. */
+/** Creates the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
   z.string().regex(idPattern(kind), `must be the id of a ${kind}`);
 
-/** Name of a person: the name of an operator, and `actor`. */
+/** Schema of an operator's name, also used for `actor`. */
 export const operatorName = plainText(100);
 
-/** Fields of every write of an operator; the runner sets `actor` by the operator's key. */
+/**
+ * Fields of every request with which an operator changes something. The runner sets `actor` if the
+ * key belongs to a named operator.
+ */
 export const authority = {
   actor: operatorName
     .optional()
     .transform((name) => name ?? '')
     .meta({
       description:
-        'Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead.',
+        'Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead.',
     }),
   reason: plainText(500),
 };
@@ -34,13 +37,13 @@ export const authority = {
 /** Example of `authority`. */
 export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };
 
-/** Body of a write without fields of its own. */
+/** Body of an operator request that takes only the actor and the reason. */
 export const bareWrite = z.strictObject(authority);
 
 /** Page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 
-/** Time in a response, ISO 8601. */
+/** Schema of a time in a response, in ISO 8601 format. */
 export const time = z.iso.datetime();
 
 type ResponseShape<Shape> = {
@@ -51,7 +54,10 @@ type ResponseShape<Shape> = {
     : Shape[Name];
 };
 
-/** Makes the schema of a response from the schema of a row that `toResponse` converts. */
+/**
+ * Converts the schema of a database row to the schema of the response that `toResponse` returns for
+ * it.
+ */
 export function responseSchema<Shape extends Record<string, z.ZodType>>(
   row: z.ZodObject<Shape>,
 ): z.ZodObject<ResponseShape<Shape>> {
@@ -63,18 +69,18 @@ export function responseSchema<Shape extends Record<string, z.ZodType>>(
   return z.object(Object.fromEntries(fields)) as z.ZodObject<ResponseShape<Shape>>;
 }
 
-/** Makes the schema of a response with one item. */
+/** Creates the schema of a response with one item. */
 export const dataSchema = <Data extends z.ZodType>(data: Data) =>
   z.object({ success: z.literal(true), data });
 
-/** Makes the schema of a response with a list. */
+/** Creates the schema of a response with a list. */
 export const listSchema = <Row extends z.ZodType>(row: Row) => dataSchema(z.array(row));
 
-/** Makes the schema of a response with a page of a list, and the `cursor` of the next page. */
+/** Creates the schema of a response with one page of a list, and the `cursor` of the next page. */
 export const pageSchema = <Row extends z.ZodType>(row: Row) =>
   listSchema(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
 
-/** Makes a response of the schemas `dataSchema` and `listSchema`. */
+/** Wraps data in a response with the schema `dataSchema` or `listSchema`. */
 export function toData<Data>(data: Data): { success: true; data: Data } {
   return { success: true, data };
 }
@@ -85,7 +91,10 @@ interface Paging<Row, Shown> {
   show: (row: Row) => Shown;
 }
 
-/** Makes a response of the schema `pageSchema` from one row more than the page has. */
+/**
+ * Builds a response with the schema `pageSchema`. `rows` must contain one row more than the page,
+ * if there are more, so that `hasMore` is known.
+ */
 export function toPage<Row, Shown>(
   rows: readonly Row[],
   { limit, cursor, show }: Paging<Row, Shown>,
@@ -100,7 +109,7 @@ export function toPage<Row, Shown>(
   };
 }
 
-/** Time without its zone. */
+/** Pattern of a date and time without a time zone. */
 const zoneless = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 const filterTime = z.iso
   .datetime({
@@ -114,8 +123,10 @@ const filterTime = z.iso
 
 /** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {
-  model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
-  keyId: idField('key').optional().meta({ description: 'Only requests of this key.' }),
+  model: z.string().min(1).max(256).optional().meta({ description: 'Return only this model.' }),
+  keyId: idField('key')
+    .optional()
+    .meta({ description: 'Return only requests made with this key.' }),
   after: filterTime.meta({ description: 'Only items created strictly after this time.' }),
   before: filterTime.meta({ description: 'Only items created strictly before this time.' }),
   metadata: metadataFilter,
@@ -126,7 +137,10 @@ export const jobType = z.string().regex(/^[A-Za-z]{1,64}$/, 'must be a type of j
 
 const filter = z.object(recordFilter);
 
-/** Converts parsed `recordFilter` parameters to the filter of a query; times in Unix ms. */
+/**
+ * Converts parsed `recordFilter` parameters to the filter of a database query. Times are in Unix
+ * milliseconds.
+ */
 export function toRecordFilter({
   model,
   keyId,

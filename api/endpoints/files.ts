@@ -1,6 +1,7 @@
 /**
- * GET /files/…: stored files by signed URLs; no API key is needed. The API sends the files of the
- * embedded storage, and redirects to an S3 store whose own URLs would expire too early.
+ * GET /files/…: serves stored files by signed URL, without an API key. Files in the embedded
+ * storage are sent. For an S3 store whose own URLs would expire too early, the endpoint redirects
+ * to a fresh URL.
  */
 import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
@@ -8,7 +9,7 @@ import { mediaTypeOf } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
-/** Error message for requests with a valid signed URL; others receive a plain NOT_FOUND. */
+/** Error message for requests with a valid signed URL. Other requests receive a plain NOT_FOUND. */
 const notThere = 'This file was deleted, or has not been uploaded.';
 const rangeForm = /^bytes=(\d*)-(\d*)$/;
 
@@ -21,12 +22,12 @@ export const files = defineEndpoint({
   answers: {
     200: 'The file.',
     206: 'The requested range of the file.',
-    302: 'The file is at the URL in Location, for a few minutes.',
+    302: 'The URL in Location serves the file for a few minutes.',
   },
   async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
-    // A store with its own URLs has no `signedUrls`, so every request is rejected here.
+    // Without `signedUrls`, the store serves its own URLs, so every request is rejected here.
     if (!signedUrls?.verifyRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
-    // Every page may embed the file.
+    // Allows pages of every origin to embed the file.
     ctx.set('Cross-Origin-Resource-Policy', 'cross-origin');
     if (redirectUrl) {
       ctx.set('Cache-Control', 'private, max-age=60');
@@ -44,7 +45,7 @@ export const files = defineEndpoint({
       'Accept-Ranges': 'bytes',
       'Cache-Control': 'private, max-age=300, immutable',
       'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
-      // Scripts in the file do not run.
+      // Prevents scripts in the file from running.
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
     if (range) {
@@ -56,7 +57,7 @@ export const files = defineEndpoint({
   },
 });
 
-/** Returns the range of a Range header; undefined if it is not a single valid range. */
+/** Returns the byte range of a Range header, or undefined if it is not a single valid range. */
 function parseRange(header: string, sizeBytes: number): ByteRange | undefined {
   const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
   if (from === '' && to === '') return undefined;

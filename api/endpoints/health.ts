@@ -1,4 +1,7 @@
-/** GET /healthz: the process runs. GET /readyz: it can serve requests. */
+/**
+ * GET /healthz: reports that the process is running. GET /readyz: reports whether it can serve
+ * requests.
+ */
 import { z } from 'zod';
 import { checkReadiness } from '../../platform/readiness.ts';
 import { defineEndpoint } from './endpoint.ts';

@@ -1,4 +1,3 @@
-/** List of all endpoints of the API, in the order of the reference. */
 import { operators } from './admin/operators.ts';
 import { credits } from './admin/credits.ts';
 import { docs, operatorsDocs } from './docs.ts';
@@ -30,7 +29,7 @@ import { openai } from './openai/index.ts';
 import { ownKey } from './own-key.ts';
 import type { Endpoint } from './endpoint.ts';
 import { pricing } from './pricing.ts';
-import { sessions } from './session.ts';
+import { sessionEndpoints } from './session.ts';
 import { storedFiles } from './stored-files.ts';
 import { uploadUrls } from './upload-urls.ts';
 import { jobEvents } from './job-events.ts';
@@ -43,7 +42,7 @@ import { usage } from './usage.ts';
 import { webhookSecret } from './webhook-secret.ts';
 import { webhookTest } from './webhook-test.ts';
 
-/** All endpoints of the API, in the order of the reference. */
+/** All endpoints of the API, in the order in which the API reference lists them. */
 export const endpoints: readonly Endpoint[] = [
   ...chat,
   ...chats,
@@ -63,7 +62,7 @@ export const endpoints: readonly Endpoint[] = [
   ...storedFiles,
   ...apiKeys,
   ...ownKey,
-  ...sessions,
+  ...sessionEndpoints,
   ...usage,
   ...usageSummary,
   ...organizations,

@@ -1,4 +1,4 @@
-/** Event streams of one job and of all jobs of an organization (design §4). */
+/** Endpoints that stream the events of one job, or of all jobs of an organization (design §4). */
 import { PassThrough } from 'node:stream';
 import { z } from 'zod';
 import type { Composition } from '../composition.ts';
@@ -7,7 +7,7 @@ import type { Caller } from '../identity/access.ts';
 import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
-/** Description of an event stream, of one job or of all jobs. */
+/** Description of the response with an event stream. */
 const eventsAnswer = {
   200: {
     description: 'The events.',
@@ -17,7 +17,7 @@ const eventsAnswer = {
 };
 
 /**
- * Opens an event stream of one job; with `jobId` null, of all jobs.
+ * Sends an event stream of one job, or of all jobs of the organization if `jobId` is null.
  * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
  */
 function follow(
@@ -40,8 +40,8 @@ function follow(
 }
 
 /**
- * Endpoints that stream events. Their routes precede those of one job, which would match `events`
- * as a job id.
+ * Endpoints that stream events. They must be registered before the endpoint of one job, whose route
+ * would match `events` as a job id.
  */
 export const jobEvents = section('Jobs', {
   streamJobs: defineEndpoint({
@@ -50,8 +50,8 @@ export const jobEvents = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow all jobs of the organization',
     description:
-      'Server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
-      'The stream ends if the key loses access, or if an event may have been lost. Then connect again and list the jobs.',
+      'Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
+      'The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.',
     answer: ownAnswer,
     answers: eventsAnswer,
     handle({ ctx, caller }, services) {
@@ -65,7 +65,7 @@ export const jobEvents = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow a job',
     description:
-      'Server-sent events named `job`, each with the job. The stream ends when the job has ended.',
+      'Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.',
     request,
     answer: ownAnswer,
     answers: eventsAnswer,

@@ -9,11 +9,11 @@ export const jobSearch = plainText(200)
   .optional()
   .meta({
     description:
-      'Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end ' +
-      `of the job id (6 or more characters) or this text in the prompt, among the newest ${searchedJobsMax} jobs.`,
+      'Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the ' +
+      `newest ${searchedJobsMax} jobs, also matches the end of the job id (6 or more characters) and text in the prompt.`,
   });
 
-/** Query parameters of the list and the number of jobs. */
+/** Query parameters of the endpoints that list and count jobs. */
 export const jobFilter = {
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
   type: jobType.optional(),
@@ -21,8 +21,8 @@ export const jobFilter = {
   ...recordFilter,
 };
 
-/** Converts parsed parameters to the filter of a query. */
-export function jobFilterOf(query: z.infer<z.ZodObject<typeof jobFilter>>) {
+/** Converts parsed `jobFilter` parameters to the filter of a database query. */
+export function toJobFilter(query: z.infer<z.ZodObject<typeof jobFilter>>) {
   const { status, type, search } = query;
   return { status, type, search, ...toRecordFilter(query) };
 }

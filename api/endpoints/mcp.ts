@@ -1,4 +1,4 @@
-/** POST /mcp: Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
+/** POST /mcp: offers Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { createOwnApi } from '../mcp/own-api.ts';
 import { createMcpServer } from '../mcp/server.ts';
@@ -6,10 +6,13 @@ import { readJson } from '../http/body.ts';
 import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
 import { defineEndpoint, ownAnswer } from './endpoint.ts';
 
-/** Time without an event after which a stream sends a comment, in milliseconds. */
+/**
+ * How long a stream may be idle before it sends a comment to keep the connection open, in
+ * milliseconds.
+ */
 const keepAliveMs = 10_000;
 
-/** MCP endpoint. It has no id, because its protocol describes it, not OpenAPI. */
+/** MCP endpoint. It has no id, because it is not part of the OpenAPI description. */
 export const mcp = defineEndpoint({
   route: 'POST /mcp',
   scope: 'studio:read',
@@ -17,18 +20,18 @@ export const mcp = defineEndpoint({
   answer: ownAnswer,
   answers: {
     200: 'The response as server-sent events.',
-    202: 'The notification is accepted.',
-    400: 'The body is not a message.',
+    202: 'The notification was accepted.',
+    400: 'The body is not an MCP message.',
     406: 'The client does not accept server-sent events.',
   },
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
-    // A batch of messages is rejected, because it would count as one request.
+    // The transport rejects a batch of messages, which would count as a single request.
     const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
     const server = createMcpServer({ caller, services, api: createOwnApi(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
     await server.connect(transport);
-    // If the client disconnects, the progress events end; the job continues.
+    // If the client disconnects, the progress events end, but the job continues.
     ctx.res.once('close', () => void server.close());
     const headers = Object.entries(ctx.req.headersDistinct).flatMap(([name, values = []]) =>
       values.map((value): [string, string] => [name, value]),

@@ -1,7 +1,7 @@
 /**
- * Chat models (spec §2.5, §4.2): one response with the fields of OpenAI's, Anthropic's and older
- * clients. Without query parameters it has all models, as OpenAI's clients expect; Anthropic's
- * clients request pages.
+ * Endpoints for chat models (spec §2.5, §4.2). The response has the fields that OpenAI's,
+ * Anthropic's and older clients expect. Without query parameters it lists all models, for OpenAI's
+ * clients; Anthropic's clients request pages.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ const unknownModel = z.object({
   error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
 });
 
-/** Endpoints on chat models. */
+/** Endpoints that list and get chat models. */
 export const models = section('Chat', {
   listModels: defineEndpoint({
     route: 'GET /api/v1/models',
@@ -77,7 +77,7 @@ export const models = section('Chat', {
 function prepare(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
   const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
-  // The ETag is weak, because the compressed response has other bytes.
+  // The ETag is weak, because the compressed response has different bytes.
   return { bytes, etag: `W/"${digest}"` };
 }
 

@@ -1,4 +1,4 @@
-/** Requests and responses that create an API key, for callers and operators. */
+/** Request and response of the endpoints that create an API key, for callers and for operators. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import {
@@ -11,7 +11,7 @@ import {
 } from '../identity/key-fields.ts';
 import type { NewKey } from '../identity/keys.ts';
 
-/** Schema of a new key, with its secret. */
+/** Schema of a new key including its secret. */
 export const newKey = keyMeta.extend({
   key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
 });
@@ -25,8 +25,8 @@ export const newKeyFields = {
   limit: keyLimit.optional(),
 };
 
-/** Returns the response for a new key, which caches must not store. */
-export function shownOnce(
+/** Returns the response with a new key, and forbids caches to store it. */
+export function showNewKey(
   ctx: ParameterizedContext,
   { key, meta }: NewKey,
 ): z.infer<typeof newKey> {

@@ -1,4 +1,4 @@
-/** GET /api/v1/key: the API key of the request. */
+/** GET /api/v1/key: describes the API key that the request was sent with. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
@@ -21,7 +21,7 @@ const ownKeySchema = keyMeta.extend({
   budget: budgetSchema,
 });
 
-/** Endpoint that returns the key of the request. */
+/** Endpoint that describes the API key of the request. */
 export const ownKey = section('API keys', {
   getKey: defineEndpoint({
     route: 'GET /api/v1/key',
@@ -34,7 +34,7 @@ export const ownKey = section('API keys', {
       const row = await pool.maybeOne(sql.type(ownRow)`
         SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
         FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
-      assert(row, 'an authenticated key exists');
+      assert(row, 'the authenticated key is missing from the database');
       const { meta, organization: organizationName, budget } = row;
       return {
         ...meta,

@@ -1,4 +1,4 @@
-/** GET /api/v1/pricing: all prices in credits; no API key is needed. */
+/** GET /api/v1/pricing: lists all prices in credits, without an API key. */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import {
@@ -40,7 +40,7 @@ type PriceList = z.infer<typeof priceList>;
 
 const round = (credits: number): number => Number(credits.toPrecision(12));
 
-function makePriceList(
+function buildPriceList(
   usdPerCredit: number,
   studio: readonly PricedCapability[],
   chat: readonly ChatModel[],
@@ -71,7 +71,7 @@ function makePriceList(
   };
 }
 
-/** Describes a price rule in one line: `3.9; 30 (resolution 4K) per image`. */
+/** Describes a price rule in one line, for example `3.9; 30 (resolution 4K) per image`. */
 function describeRule({ unit, quantity, pixels, rows }: PriceRuleView): string {
   const prices = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
     const conditions = [
@@ -88,7 +88,7 @@ function describeRule({ unit, quantity, pixels, rows }: PriceRuleView): string {
   return `${prices.join('; ')} per ${unit}${size}${count}`;
 }
 
-/** Returns the price lines of llms.txt. */
+/** Returns the lines of llms.txt that list prices. */
 export function listPriceLines(studio: readonly PricedCapability[]): string[] {
   return studio.flatMap(({ capability, models }) =>
     models.map(
@@ -105,6 +105,6 @@ export const pricing = section('Prices', {
     summary: 'Get the price list in credits',
     answer: priceList,
     handle: (_, { config, prices, chatCatalog }) =>
-      makePriceList(config.USD_PER_CREDIT, prices, chatCatalog.current()),
+      buildPriceList(config.USD_PER_CREDIT, prices, chatCatalog.current()),
   }),
 });

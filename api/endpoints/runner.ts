@@ -1,4 +1,4 @@
-/** Runs endpoints: checks the access, parses the request, calls `handle`, sends the response. */
+/** Runs endpoints: checks access, parses the request, calls `handle` and sends the response. */
 import { Stream } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -16,7 +16,7 @@ import type { Endpoint } from './endpoint.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
 
-/** Makes the router of all endpoints. Paths are matched exactly and case-sensitively. */
+/** Creates the router of all endpoints. Paths are matched exactly and case-sensitively. */
 export function createRouter(
   endpoints: readonly Endpoint[],
   services: Composition,
@@ -24,8 +24,8 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const endpoint of endpoints) {
     const { path, method } = endpoint;
-    const steps = [...makeAccessChecks(endpoint, services), run(endpoint, services)];
-    // Responses of chats are not compressed, so that each token is sent at once.
+    const steps = [...listAccessChecks(endpoint, services), run(endpoint, services)];
+    // Chat responses are not compressed, so that each token is sent immediately.
     if (endpoint.scope !== 'chat') steps.unshift(gzipResponses);
     steps.unshift(setErrorShape(endpoint));
     router.register(path, [method], steps);
@@ -33,7 +33,10 @@ export function createRouter(
   return router;
 }
 
-/** Sets the error format of the endpoint, before an access check rejects the request. */
+/**
+ * Sets the error format of the endpoint. Must run before the access checks, which may reject the
+ * request.
+ */
 function setErrorShape({ errorShape = 'service' }: Endpoint): Middleware {
   return (ctx, next) => {
     ctx.state.errorShape = errorShape;
@@ -41,9 +44,9 @@ function setErrorShape({ errorShape = 'service' }: Endpoint): Middleware {
   };
 }
 
-/** Returns the access checks of an endpoint, in the order of the design (§5): 401, 429, 403. */
-function makeAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
-  const { scope, refusesViewers } = endpoint;
+/** Returns the access checks of an endpoint. They fail in this order: 401, 429, 403 (design §5). */
+function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
+  const { scope, viewerError } = endpoint;
   if (scope === 'open') return [];
   if (scope === 'admin') {
     return [
@@ -57,13 +60,16 @@ function makeAccessChecks(endpoint: Endpoint, services: Composition): Middleware
   }
   const checkScope: Middleware = (ctx, next) => {
     authorize(ctx.state.caller, scope);
-    if (refusesViewers !== undefined) refuseViewer(ctx.state.caller, refusesViewers);
+    if (viewerError !== undefined) refuseViewer(ctx.state.caller, viewerError);
     return next();
   };
   return [authenticate(services, endpoint), checkScope];
 }
 
-/** Finds the operator of a request. A wrong key is not replaced by the session. */
+/**
+ * Finds the operator of a request, by its key or its session. If the key is wrong, the session is
+ * not tried.
+ */
 async function authenticateOperator(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
@@ -95,7 +101,7 @@ function run(endpoint: Endpoint, services: Composition): Middleware {
   };
 }
 
-/** Size limit of a body on a route without a key, in bytes. */
+/** Default maximum body size of endpoints that need no API key, in bytes. */
 const openBodyBytesMax = 1024;
 
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
@@ -103,8 +109,8 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
-  const presetBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
-  const json = await readJson(ctx, bodyBytesMax ?? presetBytesMax);
+  const defaultBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
+  const json = await readJson(ctx, bodyBytesMax ?? defaultBytesMax);
   const parsed = parseWith(body, json);
   const ignored = ignoredFields(body, json);
   if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
@@ -112,14 +118,14 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
 }
 
 /**
- * Sets `actor` in the body of a write to the name of the operator's key. With the admin key the
- * request must name the actor.
+ * Sets `actor` in the body of an operator's request to the name of the key's operator. With the
+ * admin key, the request must contain `actor`.
  * @throws GatewayError INVALID_REQUEST
  */
 function withActor(body: unknown, { name }: Operator): unknown {
   assert(
     typeof body === 'object' && body !== null && 'actor' in body,
-    'the body of a write has an actor',
+    'the body of an operator request has no actor',
   );
   if (name !== null) return { ...body, actor: name };
   if (body.actor === '') {
@@ -129,8 +135,8 @@ function withActor(body: unknown, { name }: Operator): unknown {
 }
 
 /**
- * Parses the path parameters. A malformed id is rejected like an unknown id, before a query to the
- * database.
+ * Parses the path parameters. A malformed id is rejected like an unknown id, without a database
+ * query.
  * @throws GatewayError the first 404 of `errors`
  */
 function parseParams(
@@ -144,11 +150,13 @@ function parseParams(
   throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
 }
 
-/** Shortest body that is compressed, in bytes: a shorter one fits into one packet uncompressed. */
+/**
+ * Minimum size of a body to compress, in bytes. A smaller body fits into one network packet anyway.
+ */
 const bytesMin = 1024;
 const compress = promisify(gzip);
 
-/** Compresses JSON responses off the event loop; streams and short bodies stay as they are. */
+/** Compresses JSON responses in the thread pool. Streams and short bodies are sent uncompressed. */
 const gzipResponses: Middleware = async (ctx, next) => {
   await next();
   const { body } = ctx;

@@ -1,4 +1,4 @@
-/** /api/v1/session: sign-in to the console with a key or a link, and sign-out. */
+/** /api/v1/session: signs in to the console with a key or a link, and signs out. */
 import { command } from '../../platform/database.ts';
 import { hash, randomBytes } from 'node:crypto';
 import { sql } from 'slonik';
@@ -23,20 +23,20 @@ const linkRow = z.object({ keyId: z.string() });
 
 const digest = (token: string): string => hash('sha256', token);
 
-/** Endpoints on console sessions and sign-in links. */
-export const sessions = section('Console', {
+/** Endpoints for console sessions and sign-in links. */
+export const sessionEndpoints = section('Console', {
   beginSession: defineEndpoint({
     route: `POST ${path}`,
     scope: 'any',
     summary: 'Sign in to the console with an API key',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
-      'works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.',
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and ' +
+      'works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.',
     answer: session,
     answers: { 201: 'The session has begun.' },
-    async handle({ ctx, caller: { keyId } }, { sessions: ofKeys }) {
+    async handle({ ctx, caller: { keyId } }, { sessions }) {
       if (bearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
-      const { expiresAtMs } = await ofKeys.begin(ctx, { keyId });
+      const { expiresAtMs } = await sessions.begin(ctx, { keyId });
       return { expiresAt: isoTime(expiresAtMs) };
     },
   }),
@@ -49,20 +49,20 @@ export const sessions = section('Console', {
       session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'The sessions; each is null if there is none.' },
-    async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
-      const ofKey = await ofKeys.find(ctx);
-      const caller = ofKey && (await access.admitMac(ofKey.mac, 'console'));
-      const ofOperator = await operatorSessions.find(ctx);
-      const operator = ofOperator && (await findOperator.bySession(ofOperator));
+    answers: { 200: 'The current sessions, each null if there is none.' },
+    async handle({ ctx }, { sessions, operatorSessions, access, findOperator }) {
+      const keySession = await sessions.find(ctx);
+      const caller = keySession && (await access.admitMac(keySession.mac, 'console'));
+      const operatorSession = await operatorSessions.find(ctx);
+      const operator = operatorSession && (await findOperator.bySession(operatorSession));
       return {
         session:
-          ofKey && caller
-            ? { sessionId: ofKey.sessionId, expiresAt: isoTime(ofKey.expiresAtMs) }
+          keySession && caller
+            ? { sessionId: keySession.sessionId, expiresAt: isoTime(keySession.expiresAtMs) }
             : null,
         operator:
-          ofOperator && operator
-            ? { expiresAt: isoTime(ofOperator.expiresAtMs), name: operator.name }
+          operatorSession && operator
+            ? { expiresAt: isoTime(operatorSession.expiresAtMs), name: operator.name }
             : null,
       };
     },
@@ -73,8 +73,8 @@ export const sessions = section('Console', {
     scope: 'open',
     summary: 'Sign out of the console',
     answer: z.object({ success: z.literal(true) }),
-    async handle({ ctx }, { sessions: ofKeys }) {
-      await ofKeys.end(ctx);
+    async handle({ ctx }, { sessions }) {
+      await sessions.end(ctx);
       return { success: true as const };
     },
   }),
@@ -103,8 +103,8 @@ export const sessions = section('Console', {
         INSERT INTO sign_in_link (token_hash, key_id, expires_at)
         VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
       ctx.set('Cache-Control', 'no-store');
-      // The token is in the fragment of the URL, which is in no server log and in no Referer
-      // header.
+      // The token is in the fragment of the URL, because browsers send a fragment neither to
+      // servers nor in the Referer header.
       return { url: `${publicBaseUrl(config)}/console/sign-in#link=${token}`, expiresAt };
     },
   }),
@@ -120,7 +120,7 @@ export const sessions = section('Console', {
     answer: session,
     answers: { 201: 'The session has begun.' },
     errors: ['NOT_FOUND'],
-    async handle({ ctx, body: { token } }, { pool, sessions: ofKeys }) {
+    async handle({ ctx, body: { token } }, { pool, sessions }) {
       const link = await pool.maybeOne(sql.type(linkRow)`
         DELETE FROM sign_in_link l USING api_key k
         WHERE l.token_hash = decode(${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
@@ -133,7 +133,7 @@ export const sessions = section('Console', {
           'This link was already used or has expired. Create another one.',
         );
       }
-      const { expiresAtMs } = await ofKeys.begin(ctx, link);
+      const { expiresAtMs } = await sessions.begin(ctx, link);
       return { expiresAt: isoTime(expiresAtMs) };
     },
   }),

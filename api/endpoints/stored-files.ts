@@ -1,4 +1,4 @@
-/** /api/v1/storage/files: artifacts and uploads; deletion of the media of a job. */
+/** /api/v1/storage/files: lists and deletes artifacts and uploads. */
 import { z } from 'zod';
 import type { StoredFile } from '../../storage/stored-files.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -7,9 +7,9 @@ import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import { toData, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
-/** Time for which the URLs of a list are valid, in milliseconds. */
+/** How long the URLs in a list are valid, in milliseconds. */
 const urlTtlMs = 24 * 3_600_000;
-const refusesViewers = 'A viewer may not delete files.';
+const viewerError = 'A viewer may not delete files.';
 
 const file = z
   .object({
@@ -22,7 +22,7 @@ const file = z
       .meta({ description: 'Id for deleting an upload; null for an artifact.' }),
     jobId: z.string().nullable().meta({
       description:
-        'Job of an artifact, which is deleted with the media of the job; null for an upload.',
+        'Job that created the artifact; delete the media of that job to delete it. Null for an upload.',
     }),
     storagePath: z.string(),
     contentType: z.string().nullable(),
@@ -47,7 +47,7 @@ const query = z.strictObject({
     .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
-/** Endpoints on stored files. */
+/** Endpoints that list and delete stored files. */
 export const storedFiles = section('Storage', {
   listFiles: defineEndpoint({
     route: 'GET /api/v1/storage/files',
@@ -66,10 +66,10 @@ export const storedFiles = section('Storage', {
   deleteFile: defineEndpoint({
     route: 'DELETE /api/v1/storage/files/:fileId',
     scope: 'files:delete',
-    refusesViewers,
+    viewerError,
     summary: 'Delete an uploaded file',
     description:
-      'The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.',
+      'The file no longer counts toward the quota, its URL returns 404, and jobs that have not yet read it fail. Deleting it again has no effect.',
     request: { params: z.object({ fileId: pathId('upload') }) },
     answer: dataSchema(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
@@ -83,10 +83,10 @@ export const storedFiles = section('Storage', {
   deleteJobMedia: defineEndpoint({
     route: 'DELETE /api/v1/studio/jobs/:jobId/media',
     scope: 'files:delete',
-    refusesViewers,
+    viewerError,
     summary: 'Delete the outputs of a job',
     description:
-      'The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.',
+      'The job, its request and its billing are kept. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again has no effect.',
     request: { params: z.object({ jobId: pathId('job') }) },
     answer: dataSchema(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],

@@ -1,4 +1,4 @@
-/** Description that the Studio endpoints and OpenAI's share: headers and error codes. */
+/** Headers and error codes that the Studio endpoints and the OpenAI-compatible endpoints share. */
 import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
@@ -27,10 +27,10 @@ export const studioErrors: readonly ErrorCode[] = [
 /** Error codes of requests with a file, in addition to those of JSON requests. */
 export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 
-/** Schema of the headers of a request that waits for its job. */
+/** Schema of the headers of a Studio request. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
-    description: '`wait=n` shortens the synchronous wait to n seconds.',
+    description: '`wait=n` limits the synchronous wait to n seconds.',
     example: 'wait=10',
   }),
 });
@@ -39,11 +39,15 @@ export const studioHeaders = idempotencyHeader.extend({
 export const jobHeader = z.object({
   'X-Job-Id': z.string().meta({ description: 'Id of the job.' }),
 });
-/** Schema of the headers of a response with a result. */
-export const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
-const credit = z.number().meta({ description: 'Same value as in `credits` of other responses.' });
-/** Schema of the headers of a response whose body has no `credits`. */
-export const bareHeaders = replayed.extend({
+/** Schema of the headers of a response with the result of a job. */
+export const resultHeaders = jobHeader.extend({
+  'Idempotent-Replayed': z.literal('true').optional(),
+});
+const credit = z
+  .number()
+  .meta({ description: 'Same value as in the `credits` block of other responses.' });
+/** Schema of the headers of a response whose body has no `credits` block. */
+export const creditHeaders = resultHeaders.extend({
   'X-Credits-Used': credit,
   'X-Credits-Cost': credit,
   'X-Credits-Remaining': credit,

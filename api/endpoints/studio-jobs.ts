@@ -1,6 +1,4 @@
-/**
- * /api/v1/studio/jobs: get a job (with long polling), list, timeline, cancel (design §4).
- */
+/** /api/v1/studio/jobs: gets (with long polling), lists, counts and cancels jobs (design §4). */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
@@ -15,14 +13,14 @@ import { preferredWaitMs } from '../http/prefer.ts';
 import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
-import { jobFilter, jobFilterOf } from './job-filter.ts';
+import { jobFilter, toJobFilter } from './job-filter.ts';
 import { defineEndpoint, section, type Call } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;
 
 /** Path of the list of jobs. */
 export const jobPath = '/api/v1/studio/jobs';
-/** Request that names a job in its path. */
+/** Path parameters with a job id. */
 export const jobRequest = { params: z.object({ jobId: pathId('job') }) };
 const listing = z.strictObject({
   ...jobFilter,
@@ -34,7 +32,7 @@ const listing = z.strictObject({
 });
 const countMax = 100_000;
 const count = z.object({
-  count: z.int().meta({ description: `Number of jobs; more than ${countMax} are not counted.` }),
+  count: z.int().meta({ description: `Number of jobs, at most ${countMax}.` }),
 });
 const timeline = z
   .object({
@@ -48,11 +46,11 @@ const timeline = z
   .meta({ id: 'JobTimeline' });
 const oneJob = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
-type NamesJob = Pick<Call<typeof jobRequest>, 'caller' | 'params'>;
+type JobPathCall = Pick<Call<typeof jobRequest>, 'caller' | 'params'>;
 
-/** Returns the job of the path. @throws GatewayError JOB_NOT_FOUND */
+/** Returns the job with the id in the path. @throws GatewayError JOB_NOT_FOUND */
 export async function findJob(
-  { caller, params: { jobId } }: NamesJob,
+  { caller, params: { jobId } }: JobPathCall,
   { reads }: Pick<Composition, 'reads'>,
 ): Promise<JobRecord> {
   const job = await reads.read(caller.organizationId, jobId);
@@ -70,9 +68,9 @@ async function show(
   return { ...toData(await view.resource(job)), credits: view.credits(job) };
 }
 
-/** Endpoints on jobs, without event streams and webhooks. */
+/** Job endpoints, except event streams and webhooks. */
 export const studioJobs = section('Jobs', {
-  // Precedes the route of one job, which would match `count` as a job id.
+  // Must precede the endpoint of one job, whose route would match `count` as a job id.
   countJobs: defineEndpoint({
     route: `GET ${jobPath}/count`,
     scope: 'studio:read',
@@ -81,7 +79,7 @@ export const studioJobs = section('Jobs', {
     request: { query: z.strictObject(jobFilter) },
     answer: dataSchema(count),
     handle: async ({ caller, query }, { reads }) =>
-      toData({ count: await reads.count(caller.organizationId, jobFilterOf(query), countMax) }),
+      toData({ count: await reads.count(caller.organizationId, toJobFilter(query), countMax) }),
   }),
 
   getJobTimeline: defineEndpoint({
@@ -110,7 +108,7 @@ export const studioJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Get a job',
     description:
-      'With `wait`, the server responds when the job has ended, or after that number of seconds.',
+      'With `wait`, the server responds when the job has ended, or at the latest after this number of seconds.',
     request: {
       ...jobRequest,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
@@ -141,7 +139,7 @@ export const studioJobs = section('Jobs', {
     answer: pageSchema(jobSchema),
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
-        ...jobFilterOf(query),
+        ...toJobFilter(query),
         beforeId: query.cursor,
         limit: query.limit + 1,
       });
@@ -157,10 +155,10 @@ export const studioJobs = section('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${jobPath}/:jobId/cancel`,
     scope: 'studio:read',
-    refusesViewers: 'A viewer may not cancel jobs.',
+    viewerError: 'A viewer may not cancel jobs.',
     summary: 'Cancel a job',
     description:
-      'If no provider was called yet, the job is canceled and its credits are released. Otherwise the cancel is sent to the provider, whose response decides.',
+      'If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.',
     request: jobRequest,
     answer: oneJob,
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },

@@ -1,6 +1,6 @@
 /**
- * GET /api/v1/studio/models and /studio/voices: the parameters, prices and voices of the Studio's
- * models, from the same data that validates requests (design §7).
+ * GET /api/v1/studio/models and /studio/voices: list the parameters, prices and voices of the
+ * Studio's models, using the same data that validates requests (design §7).
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
@@ -52,7 +52,7 @@ export const capabilitySchema = z.object({
         typicalSeconds: z
           .number()
           .nullable()
-          .meta({ description: 'Typical duration of a job in seconds; null if it is not known.' }),
+          .meta({ description: 'Typical duration of a job in seconds; null if unknown.' }),
         selectedBy: z
           .record(z.string(), z.string())
           .meta({ description: 'Fields of a request, with the values that select this model.' }),
@@ -66,7 +66,7 @@ export const capabilitySchema = z.object({
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
 
-// JSON Schemas by capability type. The schemas are constants, so they are converted once.
+// JSON Schemas of requests, keyed by capability type.
 const requests = new Map(
   capabilities.map(({ type, request }) => [
     type,
@@ -77,7 +77,10 @@ const requests = new Map(
 /**
  * Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models.
  */
-function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
+function toPublicEndpoint({
+  capability,
+  models,
+}: PricedCapability): z.infer<typeof capabilitySchema> {
   const { type, path, medium } = capability;
   return {
     type,
@@ -95,17 +98,21 @@ const modelQuery = z.strictObject({
     .enum(capabilities.map(({ type }) => type))
     .optional()
     .meta({
-      description: 'Only this endpoint, by the type of its jobs.',
+      description: 'Return only the endpoint with this job type.',
       example: 'imageGenerate',
     }),
-  model: z.string().max(100).optional().meta({ description: 'Only this model.', example: 'veo' }),
+  model: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ description: 'Return only this model.', example: 'veo' }),
 });
 
 /**
- * Returns the endpoints and models of a query; an endpoint without the model is left out.
+ * Filters endpoints by job type and model. Endpoints that do not offer the model are omitted.
  * @throws GatewayError INVALID_REQUEST if no endpoint of the type has the model
  */
-function chosen(
+function filterModels(
   prices: readonly PricedCapability[],
   { type, model }: z.infer<typeof modelQuery>,
 ): PricedCapability[] {
@@ -128,11 +135,11 @@ export const studioModels = section('Studio catalog', {
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
-    description: 'The list has the same data that validates requests.',
+    description: 'Requests are validated against exactly this data.',
     request: { query: modelQuery },
     answer: listSchema(capabilitySchema),
     answers: { 200: 'All endpoints, with the limits and prices of their models.' },
-    handle: ({ query }, { prices }) => toData(chosen(prices, query).map(publish)),
+    handle: ({ query }, { prices }) => toData(filterModels(prices, query).map(toPublicEndpoint)),
   }),
 
   listStudioVoices: defineEndpoint({

@@ -1,4 +1,4 @@
-/** Response to a Studio request: the result of the job, or 202 and its ticket. */
+/** Builds the response to a Studio request: the result of the job, or 202 and the job's ticket. */
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
@@ -11,7 +11,7 @@ import { toData, dataSchema } from './fields.ts';
 /** Schema of a 202 response. */
 export const ticketAnswer = dataSchema(ticketSchema).extend({ credits: creditsSchema });
 
-/** Sets the response headers with the credits of a job. */
+/** Sets the response headers that show the credits of a job. */
 export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlock): void {
   ctx.set({
     'X-Credits-Used': String(credits.used),
@@ -21,23 +21,23 @@ export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlo
 }
 
 /**
- * Returns the result of a job; null if it has none yet.
- * @throws GatewayError the failure of the job, or MEDIA_DELETED
+ * Returns the result of a job, or null if the job has not ended.
+ * @throws GatewayError the job's error, or MEDIA_DELETED
  */
-export function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
-  refuseFailed(job);
+export function readResult(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
+  throwIfFailed(job);
   if (job.media_deleted_at !== null) {
     throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
   }
   return view.result(job);
 }
 
-/** Throws the failure of a failed job. @throws GatewayError the failure of the job */
-export function refuseFailed({ id, error }: JobRecord): void {
+/** Throws the job's error if it failed or was canceled. @throws GatewayError the job's error */
+export function throwIfFailed({ id, error }: JobRecord): void {
   if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
-/** Sets status 202 and the Location of the job, and returns the job's ticket (design §4). */
+/** Sets status 202 and the headers for polling the job. Returns the job's ticket (design §4). */
 export function showTicket(
   ctx: ParameterizedContext,
   job: JobRecord,

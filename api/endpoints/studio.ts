@@ -13,16 +13,16 @@ import { toData, dataSchema } from './fields.ts';
 import type { AnswerParts } from './description.ts';
 import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
 import {
-  bareHeaders,
+  creditHeaders,
   fileErrors,
   jobHeader,
-  replayed,
+  resultHeaders,
   studioErrors,
   studioHeaders,
 } from './studio-description.ts';
-import { resultOf, setCreditsHeaders, showTicket, ticketAnswer } from './studio-results.ts';
+import { readResult, setCreditsHeaders, showTicket, ticketAnswer } from './studio-results.ts';
 
-/** Error codes of estimates: those of the request before it reserves credits. */
+/** Error codes of estimates: those that a request can return before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -34,21 +34,21 @@ const estimateErrors: readonly ErrorCode[] = [
 /** Fields that all Studio requests share. */
 const commonFields = { ...webhookFields, ...metadataFields };
 
-/** Two endpoints per capability: the request and its estimate. */
+/** Studio endpoints, two per capability: the request and its price estimate. */
 export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
   const done = doneAnswer(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
     scope: scopeOf(capability),
     summary: capability.summary,
-    // Query parameters are rejected, because otherwise a request with an ignored parameter would be
-    // charged.
+    // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
+    // and the request would be charged.
     request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
       202: {
-        description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
+        description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
         headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
         schema: ticketAnswer,
       },
@@ -58,7 +58,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       const { view } = services;
       const { job, waited } = await submitJob(ctx, { capability }, services);
       ctx.set('X-Job-Id', job.id);
-      const data = waited && (await resultOf(job, view));
+      const data = waited && (await readResult(job, view));
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
@@ -72,7 +72,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     scope: scopeOf(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
-      'Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, ' +
+      'Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, ' +
       'reserved or charged. An input whose size or length determines the price is measured.',
     request: { content: contentOf(capability) },
     answer: dataSchema(estimateSchema),
@@ -96,16 +96,24 @@ function contentOf(capability: Capability) {
   const form = z.looseObject({
     [upload.field]: file,
     webhookUrl: webhookFields.webhookUrl,
-    webhookEvents: z.string().optional().meta({ description: 'As in the JSON body, as JSON.' }),
-    metadata: z.string().optional().meta({ description: 'As in the JSON body, as JSON.' }),
+    webhookEvents: z
+      .string()
+      .optional()
+      .meta({ description: 'Same value as in the JSON body, encoded as JSON.' }),
+    metadata: z
+      .string()
+      .optional()
+      .meta({ description: 'Same value as in the JSON body, encoded as JSON.' }),
   });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }
 
-/** Returns the schema of a request before its transforms, with the common fields. */
+/**
+ * Returns the schema of a request as it is sent, before transforms, with the common fields added.
+ */
 function withCommonFields(request: z.ZodType): z.ZodType {
   const sent = request instanceof z.ZodPipe ? request.in : request;
-  assert(sent instanceof z.ZodObject, 'a request is an object');
+  assert(sent instanceof z.ZodObject, 'the schema of a request must be an object');
   return sent.safeExtend(commonFields);
 }
 
@@ -113,14 +121,14 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     return {
       description:
-        'The result of the charged job, without an envelope. After a 202, the same is the `result` of the job.',
-      headers: bareHeaders,
+        'The result of the charged job, without an envelope. After a 202, the job’s `result` contains the same object.',
+      headers: creditHeaders,
       schema: data,
     };
   }
   return {
     description: 'The result of the charged job.',
-    headers: replayed,
+    headers: resultHeaders,
     schema: dataSchema(data).extend({ credits: creditsSchema }),
   };
 }

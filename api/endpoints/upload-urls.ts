@@ -1,4 +1,4 @@
-/** POST /api/v1/storage/upload-url: signed URLs for uploads (spec §4.5, design §7). */
+/** POST /api/v1/storage/upload-url: creates signed URLs for uploads (spec §4.5, design §7). */
 import { z } from 'zod';
 import {
   mediaTypeOf,
@@ -42,9 +42,11 @@ const uploadUrl = z
     url: z.url().meta({ description: 'The same as `publicUrl`.' }),
     storagePath: z.string(),
     maxBytes: z.int(),
-    expiresAt: time.meta({ description: 'Time until which `uploadUrl` accepts the file, once.' }),
+    expiresAt: time.meta({
+      description: 'When `uploadUrl` expires. It accepts the file only once.',
+    }),
     publicUrlExpiresAt: time.meta({
-      description: 'Time until which the file can be read from `publicUrl`.',
+      description: 'When `publicUrl` expires.',
     }),
   })
   .meta({ id: 'UploadUrl' });
@@ -57,8 +59,8 @@ export const uploadUrls = section('Storage', {
     summary: 'Get a signed URL to upload a file',
     description:
       'The URL accepts a single PUT with exactly the requested size and type. ' +
-      'Images may have up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
-      'An organization has a storage quota (`storage` of /usage). A file that no request uses for 30 days ' +
+      'Images may be up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
+      'Files count toward the storage quota of the organization (`storage` of /usage). A file that no request uses for 30 days ' +
       '(configurable) is deleted.',
     request: {
       body: uploadRequest,
@@ -113,8 +115,8 @@ export const uploadUrls = section('Storage', {
 });
 
 /**
- * Returns the media type of a request, by its `contentType` or the extension of its `filename`;
- * undefined if it has neither.
+ * Returns the media type of a request by its `contentType`, otherwise by the extension of its
+ * `filename`. Returns undefined if it has neither.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
  */
 function findType({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {

@@ -1,4 +1,4 @@
-/** PUT /uploads/…: uploads to the embedded storage, by signed URLs; no API key is needed. */
+/** PUT /uploads/…: receives uploads to the embedded storage by signed URL, without an API key. */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import {
@@ -19,7 +19,9 @@ import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/** Time for a rejected client to finish sending before it reads, in milliseconds. */
+/**
+ * How long a rejected client may continue sending before the connection is closed, in milliseconds.
+ */
 const lingerMs = 5000;
 
 const receivedFile = z.object({
@@ -69,7 +71,7 @@ async function receive(
 interface Receiving extends ReceiverDeps {
   upload: Upload;
   bytesMax: number;
-  /** Exact size of the file in bytes; null if the URL has no size. */
+  /** Required size of the file in bytes; null if the URL allows any size. */
   sizeBytes: number | null;
 }
 
@@ -99,7 +101,7 @@ async function receiveFile(ctx: Context, deps: Receiving): Promise<z.infer<typeo
 }
 
 /**
- * Checks the headers of an upload, and returns its size limit in bytes.
+ * Checks the headers of an upload, and returns the maximum size of its file in bytes.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, FILE_TOO_LARGE
  */
 function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
@@ -122,12 +124,12 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
     throw new GatewayError('INVALID_REQUEST', `Send the Content-Length ${sizeBytes}.`);
   }
   const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
-  if ((length ?? 0) > bytesMax) throw makeSizeError(bytesMax);
+  if ((length ?? 0) > bytesMax) throw fileTooLarge(bytesMax);
   return bytesMax;
 }
 
-function makeSizeError(bytesMax: number): GatewayError {
-  return new GatewayError('FILE_TOO_LARGE', `The file has more than ${bytesMax} bytes.`);
+function fileTooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('FILE_TOO_LARGE', `The file is larger than ${bytesMax} bytes.`);
 }
 
 interface SpoolTerms {
@@ -137,7 +139,7 @@ interface SpoolTerms {
   agreedType: string | null;
 }
 
-/** Streams the body to a file. Only its first bytes are held in memory, to detect the type. */
+/** Streams the body to a file. Keeps only its first bytes in memory, to detect the media type. */
 async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   const head: Buffer[] = [];
   const detected: { type?: MediaType } = {};
@@ -158,16 +160,16 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
         head.push(bytes);
         if (sizeBytes >= headBytes) await decideType();
       }
-      if (sizeBytes > bytesMax) throw makeSizeError(bytesMax);
+      if (sizeBytes > bytesMax) throw fileTooLarge(bytesMax);
       yield bytes;
     }
     if (!detected.type) await decideType();
-    if (sizeBytes > bytesMax) throw makeSizeError(bytesMax);
+    if (sizeBytes > bytesMax) throw fileTooLarge(bytesMax);
   }
 
   try {
     const digest = await writeSpoolFile(terms.path, limited);
-    assert(detected.type, 'a file that was received has a type');
+    assert(detected.type, 'the media type of the received file was not detected');
     return { contentType: detected.type.contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
@@ -175,7 +177,10 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 }
 
-/** Reads the rest of a rejected upload, and closes the connection after 5 seconds. */
+/**
+ * Discards the rest of a rejected upload, because many clients read the response only when they
+ * have finished sending. Closes the connection after 5 seconds.
+ */
 function linger(ctx: Context): void {
   if (ctx.req.complete || ctx.req.destroyed) return;
   ctx.req.resume();

@@ -1,4 +1,4 @@
-/** GET /api/v1/usage/summary: sums of usage by day, model, key, type and tags, as JSON or CSV. */
+/** GET /api/v1/usage/summary: sums up usage by day, model, key, type and tags, as JSON or CSV. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
@@ -10,8 +10,8 @@ import { defineEndpoint, section } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
 
 const dayMs = 86_400_000;
-/** Length of the period in days: the default without `after`, and the limit. */
-const presetDays = 30;
+/** Default and maximum length of the period, in days. */
+const defaultDays = 30;
 const daysMax = 366;
 const rowsMax = 10_000;
 const groupsMax = 5;
@@ -44,7 +44,9 @@ const query = z.strictObject({
 });
 
 const sums = {
-  requests: z.int().meta({ description: 'Jobs and chats, including those that were not charged.' }),
+  requests: z
+    .int()
+    .meta({ description: 'Number of jobs and chats, including those that were not charged.' }),
   credits: z.number().meta({ description: 'Credits charged, less refunds.' }),
   inputTokens: z.int(),
   outputTokens: z.int(),
@@ -62,18 +64,18 @@ const summary = z
   .object({ after: time, before: time, rows: z.array(line), total: z.object(sums) })
   .meta({ id: 'UsageSummary' });
 
-/** Endpoint that returns the sums. */
+/** Endpoint that sums up usage. */
 export const usageSummary = section('Usage', {
   getUsageSummary: defineEndpoint({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
     summary: 'Sum up usage by day, model, key, type or tags',
     description:
-      `Covers the time from \`after\` (default: ${presetDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
+      `Covers the time from \`after\` (default: ${defaultDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
-    answers: { 200: { description: 'The sums; as text/csv only the rows.', schema: summary } },
+    answers: { 200: { description: 'The sums. As text/csv, only the rows.', schema: summary } },
     async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
       const { afterMs, beforeMs, ...filter } = readPeriod(toRecordFilter(selection));
       const sumsByGroup = await sumUsage(caller.organizationId, {
@@ -86,9 +88,9 @@ export const usageSummary = section('Usage', {
         limit: rowsMax + 1,
       });
       if (sumsByGroup.length > rowsMax) {
-        throw makeError(
+        throw invalidRequest(
           'groupBy',
-          `gives more than ${rowsMax} rows: use fewer names or a shorter period`,
+          `results in more than ${rowsMax} rows: use fewer names or a shorter period`,
         );
       }
       ctx.vary('Accept');
@@ -107,19 +109,22 @@ export const usageSummary = section('Usage', {
   }),
 });
 
-function makeError(path: string, message: string): GatewayError {
+function invalidRequest(path: string, message: string): GatewayError {
   return fieldError('INVALID_REQUEST', path, message);
 }
 
-/** Returns a filter with its period in Unix ms. @throws GatewayError INVALID_REQUEST */
+/**
+ * Completes and checks the period of a filter, in Unix milliseconds.
+ * @throws GatewayError INVALID_REQUEST
+ */
 function readPeriod<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
   filter: Filter,
 ): Filter & { afterMs: number; beforeMs: number } {
   const beforeMs = filter.beforeMs ?? Date.now();
-  const afterMs = filter.afterMs ?? beforeMs - presetDays * dayMs;
-  if (afterMs >= beforeMs) throw makeError('after', 'must be earlier than before');
+  const afterMs = filter.afterMs ?? beforeMs - defaultDays * dayMs;
+  if (afterMs >= beforeMs) throw invalidRequest('after', 'must be earlier than before');
   if (beforeMs - afterMs > daysMax * dayMs) {
-    throw makeError('after', `must be at most ${daysMax} days before the end`);
+    throw invalidRequest('after', `must be at most ${daysMax} days before the end`);
   }
   return { ...filter, afterMs, beforeMs };
 }
@@ -164,9 +169,9 @@ function formatCsv(by: readonly UsageGroup[], rows: readonly UsageSum[]): string
 }
 
 /**
- * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in
- * spreadsheets with another separator, and a text that looks like a formula begins with an
- * apostrophe.
+ * Formats a CSV cell. Text is always quoted, so that spreadsheets that use another separator, such
+ * as a semicolon, do not split it. Text that looks like a formula gets an apostrophe prefix, so
+ * that spreadsheets do not execute it.
  */
 function formatCell(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');

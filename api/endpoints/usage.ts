@@ -1,4 +1,4 @@
-/** GET /api/v1/usage: balance, six-hour window and usage records (spec §4.4, design §5). */
+/** GET /api/v1/usage: returns balance, six-hour window and usage records (spec §4.4, design §5). */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -11,7 +11,7 @@ export const usageFilter = {
   ...recordFilter,
   type: jobType
     .optional()
-    .meta({ description: 'Only this type: `chat`, or the type of a Studio job.' }),
+    .meta({ description: 'Return only this type: `chat`, or the type of a Studio job.' }),
   status: z.enum(['reserved', 'charged', 'released']).optional(),
 };
 const query = z.strictObject({
@@ -24,7 +24,7 @@ const query = z.strictObject({
     .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
-/** Schema of the record of a job or chat. */
+/** Schema of the usage record of a job or chat. */
 export const usageRecord = z
   .object({
     id: z.string(),
@@ -37,19 +37,18 @@ export const usageRecord = z
     refunded: z
       .number()
       .optional()
-      .meta({ description: 'Credits refunded; absent if there are none.' }),
+      .meta({ description: 'Credits refunded. Omitted if there are none.' }),
     inputTokens: z.int().optional(),
     outputTokens: z.int().optional(),
     cachedInputTokens: z.int().optional().meta({
-      description:
-        'Input tokens read from the provider’s cache of prompts; absent if there are none.',
+      description: 'Input tokens read from the provider’s prompt cache. Omitted if there are none.',
     }),
     cacheWriteTokens: z.int().optional(),
     reasoningTokens: z.int().optional(),
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()).meta({ description: 'The tags of the request.' }),
+    metadata: z.record(z.string(), z.string()).meta({ description: 'Tags of the request.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
@@ -71,7 +70,7 @@ export const accountSchema = z.object({
     }),
 });
 
-/** Endpoint that returns the balance and a page of records. */
+/** Endpoint that returns the balance and a page of usage records. */
 export const usage = section('Usage', {
   getUsage: defineEndpoint({
     route: 'GET /api/v1/usage',
@@ -133,7 +132,7 @@ export function showAccount(account: UsagePage['account']): z.infer<typeof accou
   };
 }
 
-/** Returns the record of a job or chat in credits. */
+/** Converts the usage record of a job or chat to its response, with amounts in credits. */
 export function showRecord(record: UsageRecord): z.infer<typeof usageRecord> {
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = record;
   return {

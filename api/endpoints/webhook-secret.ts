@@ -1,4 +1,6 @@
-/** /api/v1/webhooks/secret: the secret that signs webhooks (docs/webhooks.md). */
+/**
+ * /api/v1/webhooks/secret: returns and rotates the secret that signs webhooks (docs/webhooks.md).
+ */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
@@ -23,13 +25,13 @@ const secretSchema = z.object({
   generation: z.int(),
   replaced: z
     .array(z.object({ generation: z.int(), retiresAt: time }))
-    .meta({ description: 'Older secrets, which also sign until `retiresAt`.' }),
+    .meta({ description: 'Older secrets. Webhooks are also signed with them until `retiresAt`.' }),
 });
 
-/** Access as for creating API keys, because the secret allows forging webhooks. */
+/** Access rules as for creating API keys, because the secret allows forging webhooks. */
 const guardedSecret = {
   scope: 'keys:write',
-  refusesViewers: 'A viewer may not see or rotate the webhook secret.',
+  viewerError: 'A viewer may not see or rotate the webhook secret.',
   answer: secretSchema,
 } as const;
 
@@ -39,7 +41,7 @@ async function showSecret(
   organizationId: string,
 ): Promise<z.infer<typeof secretSchema>> {
   const [inUse, ...replaced] = await secrets.live(organizationId);
-  assert(inUse, 'an organization has a secret');
+  assert(inUse, 'the organization has no signing secret');
   // Caches must not store the secret.
   ctx.set('Cache-Control', 'no-store');
   return {
@@ -52,7 +54,7 @@ async function showSecret(
   };
 }
 
-/** Endpoints on the webhook secret. */
+/** Endpoints that return and rotate the webhook secret. */
 export const webhookSecret = section('Webhooks', {
   getWebhookSecret: defineEndpoint({
     route: 'GET /api/v1/webhooks/secret',
@@ -67,7 +69,7 @@ export const webhookSecret = section('Webhooks', {
     ...guardedSecret,
     summary: 'Rotate the secret that signs your webhooks',
     description:
-      'During the overlap (default: one day) webhooks have the signatures of both secrets. With `overlapSeconds` 0 the old secret stops at once.',
+      'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject({ overlapSeconds }),

@@ -1,4 +1,4 @@
-/** POST /api/v1/webhooks/test: sends a test webhook, and returns the response. */
+/** POST /api/v1/webhooks/test: sends a test webhook and returns the receiver's response. */
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';
@@ -22,15 +22,15 @@ export const webhookTest = section('Webhooks', {
   testWebhook: defineEndpoint({
     route: 'POST /api/v1/webhooks/test',
     scope: 'keys:write',
-    refusesViewers: 'A viewer may not send test webhooks.',
+    viewerError: 'A viewer may not send test webhooks.',
     summary: 'Send a test webhook, signed like the webhooks of jobs',
-    description: `Sends one event of type \`${testType}\` and waits for the response. It is not sent again and not recorded.`,
+    description: `Sends one event of type \`${testType}\` and waits for the response. The webhook is neither retried nor recorded.`,
     request: {
       body: z.strictObject({
         url: z
           .string()
           .max(webhookUrlLengthMax)
-          .meta({ format: 'uri', description: 'https URL that receives the webhook.' }),
+          .meta({ format: 'uri', description: 'HTTPS URL that receives the webhook.' }),
       }),
       example: { url: 'https://shop.example/hooks/studio' },
     },
@@ -41,7 +41,7 @@ export const webhookTest = section('Webhooks', {
       { config, outbound, signingSecrets },
     ) {
       const url = parseWebhookUrl(body.url, outbound, 'url');
-      assert(url !== null, 'a required URL is not null');
+      assert(url !== null, 'a required webhook URL is null');
       const data = { message: 'This is a test webhook.', organizationId };
       const event = { type: testType, timestamp: new Date().toISOString(), data };
       const id = `msg_${requestId.replace(/^req_/, '')}`;

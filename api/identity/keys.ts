@@ -1,6 +1,6 @@
 /**
- * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions while the row of the user is
- * locked, so that parallel requests cannot exceed them.
+ * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions
+ * while the row of the user is locked, so that parallel requests cannot exceed them.
  */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';

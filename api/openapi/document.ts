@@ -5,7 +5,7 @@ import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
 import { errorSchemas } from '../http/error-bodies.ts';
 import {
-  describedPath,
+  toOpenapiPath,
   type AnswerParts,
   type EndpointDescription,
 } from '../endpoints/description.ts';
@@ -63,7 +63,7 @@ function buildDocument(endpoints: readonly EndpointDescription[], frame: Frame):
   const { baseUrl, title, description, key, webhooks } = frame;
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of endpoints) {
-    const path = describedPath(endpoint);
+    const path = toOpenapiPath(endpoint);
     paths[path] = {
       ...paths[path],
       [endpoint.method.toLowerCase()]: describeEndpoint(endpoint),

@@ -1,5 +1,5 @@
 /** llms.txt: a description of the API for language models (llmstxt.org). */
-import { describedPath, type EndpointDescription } from '../endpoints/description.ts';
+import { toOpenapiPath, type EndpointDescription } from '../endpoints/description.ts';
 
 /** Returns llms.txt; `prices` are lines of a Markdown list. */
 export function makeLlmsText(
@@ -8,7 +8,7 @@ export function makeLlmsText(
   prices: readonly string[],
 ): string {
   const lines = endpoints.map(
-    (endpoint) => `- ${endpoint.method} ${describedPath(endpoint)}: ${endpoint.summary}`,
+    (endpoint) => `- ${endpoint.method} ${toOpenapiPath(endpoint)}: ${endpoint.summary}`,
   );
   return [
     '# Studio Gateway',

@@ -1,7 +1,7 @@
 /**
- * Starts jobs and waits for the verdict of the ledger. The workflow reserves the credits, so no reservation exists
- * without a workflow. The transaction that reserves the credits, or rejects the job, notifies every
- * API process (docs/decisions/0002).
+ * Starts jobs and waits for the verdict of the ledger. The workflow reserves the credits, so no
+ * reservation exists without a workflow. The transaction that reserves the credits, or rejects the
+ * job, notifies every API process (docs/decisions/0002).
  */
 import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';

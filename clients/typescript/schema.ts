@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model
-         * @description Reserves credits for the input and for an answer of the expected length, then charges the tokens used.
+         * @description Reserves credits for the input and for output of the expected length, then charges the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -101,7 +101,7 @@ export interface paths {
         };
         /**
          * Get the tokens and the price of a chat
-         * @description The id is the `id` of the answer, on each of the chat endpoints and in each event of a stream.
+         * @description The chat id is the `id` in the response of every chat endpoint, and in every event of a stream.
          *
          *     Scope: `usage:read`.
          */
@@ -147,7 +147,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the input tokens of a message (Anthropic-compatible)
-         * @description Accepts the body of a message and returns the estimate from which its reservation is made: a token per four characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.
+         * @description Accepts the body of a message and returns the estimate that its reservation is based on: one token per four characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.
          *
          *     Scope: `chat`.
          */
@@ -231,7 +231,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Generate images from a prompt
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -273,7 +273,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Edit images with a prompt
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -315,7 +315,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Upscale an image
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -357,7 +357,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Make the background of an image transparent
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -399,7 +399,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Upscale several images or remove their backgrounds, each charged on its own
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -441,7 +441,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Generate a video from a prompt, an image or references
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -483,7 +483,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Upscale a video
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -525,7 +525,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Remove the background of a video
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -567,7 +567,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Turn text into speech
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -609,7 +609,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Turn a dialogue into speech with several voices
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -651,7 +651,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Write a composition plan for a song
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -693,7 +693,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Generate a song from a prompt or a composition plan
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Generate a sound effect
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -777,7 +777,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate the price: Transcribe a recording with word timestamps
-         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -797,7 +797,7 @@ export interface paths {
         };
         /**
          * List the models of every Studio endpoint, with their parameters and prices
-         * @description The list has the same data that validates requests.
+         * @description Requests are validated against exactly this data.
          *
          *     Scope: `studio:read`.
          */
@@ -859,7 +859,7 @@ export interface paths {
         };
         /**
          * Follow all jobs of the organization
-         * @description Server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access, or if an event may have been lost. Then connect again and list the jobs.
+         * @description Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.
          *
          *     Scope: `studio:read`.
          */
@@ -881,7 +881,7 @@ export interface paths {
         };
         /**
          * Follow a job
-         * @description Server-sent events named `job`, each with the job. The stream ends when the job has ended.
+         * @description Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.
          *
          *     Scope: `studio:read`.
          */
@@ -943,7 +943,7 @@ export interface paths {
         };
         /**
          * Get a job
-         * @description With `wait`, the server responds when the job has ended, or after that number of seconds.
+         * @description With `wait`, the server responds when the job has ended, or at the latest after this number of seconds.
          *
          *     Scope: `studio:read`.
          */
@@ -987,7 +987,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a job
-         * @description If no provider was called yet, the job is canceled and its credits are released. Otherwise the cancel is sent to the provider, whose response decides.
+         * @description If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.
          *
          *     Scope: `studio:read`.
          */
@@ -1028,7 +1028,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the webhook of a job again, now
+         * Redeliver the webhook of a job now
          * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
@@ -1071,7 +1071,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test webhook, signed like the webhooks of jobs
-         * @description Sends one event of type `webhook.test` and waits for the response. It is not sent again and not recorded.
+         * @description Sends one event of type `webhook.test` and waits for the response. The webhook is neither retried nor recorded.
          *
          *     Scope: `keys:write`.
          */
@@ -1289,7 +1289,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret that signs your webhooks
-         * @description During the overlap (default: one day) webhooks have the signatures of both secrets. With `overlapSeconds` 0 the old secret stops at once.
+         * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.
          *
          *     Scope: `keys:write`.
          */
@@ -1314,7 +1314,7 @@ export interface paths {
         get: operations["getNotices"];
         /**
          * Set the URL for notices of low balances and key limits
-         * @description A notice is sent when the balance falls to `lowBalanceCredits` (the next one only after the balance was above it). For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.
+         * @description A notice is sent when the balance falls to `lowBalanceCredits`, and again only after the balance has risen above it. For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -1337,7 +1337,7 @@ export interface paths {
         put?: never;
         /**
          * Get a signed URL to upload a file
-         * @description The URL accepts a single PUT with exactly the requested size and type. Images may have up to 25 MB, audio up to 100 MB, video up to 200 MB. An organization has a storage quota (`storage` of /usage). A file that no request uses for 30 days (configurable) is deleted.
+         * @description The URL accepts a single PUT with exactly the requested size and type. Images may be up to 25 MB, audio up to 100 MB, video up to 200 MB. Files count toward the storage quota of the organization (`storage` of /usage). A file that no request uses for 30 days (configurable) is deleted.
          *
          *     Scope: `storage:write`.
          */
@@ -1380,7 +1380,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an uploaded file
-         * @description The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.
+         * @description The file no longer counts toward the quota, its URL returns 404, and jobs that have not yet read it fail. Deleting it again has no effect.
          *
          *     Scope: `files:delete`.
          */
@@ -1402,7 +1402,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the outputs of a job
-         * @description The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.
+         * @description The job, its request and its billing are kept. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again has no effect.
          *
          *     Scope: `files:delete`.
          */
@@ -1427,7 +1427,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key: it fails with the id of the first key.
+         * @description A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key, but fails with the id of the first.
          *
          *     Scope: `keys:write`.
          */
@@ -1449,7 +1449,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate an API key
-         * @description Creates a key with the same name and rights. The old key works until the end of the overlap (default: one day).
+         * @description Creates a key with the same name and rights. The old key keeps working for `overlapSeconds` (default: one day).
          *
          *     Scope: `keys:write`.
          */
@@ -1537,7 +1537,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console with an API key
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.
          *
          *     Any key may call this endpoint.
          */
@@ -1923,9 +1923,9 @@ export interface components {
             model: string;
             /** @description Credits that the chat would reserve now. */
             credits: number;
-            /** @description Smallest balance with which the chat is accepted, in credits. */
+            /** @description Minimum balance to accept the chat, in credits. */
             least: number;
-            /** @description Highest possible charge in credits: the sum of `items`. */
+            /** @description Maximum charge in credits: the sum of `items`. */
             most: number;
             items: {
                 unit: string;
@@ -1942,18 +1942,18 @@ export interface components {
             status: "reserved" | "charged" | "released";
             /** @description Credits charged, less refunds; 0 if the status is `reserved` or `released`. */
             credits: number;
-            /** @description Credits refunded; absent if there are none. */
+            /** @description Credits refunded. Omitted if there are none. */
             refunded?: number;
             inputTokens?: number;
             outputTokens?: number;
-            /** @description Input tokens read from the provider’s cache of prompts; absent if there are none. */
+            /** @description Input tokens read from the provider’s prompt cache. Omitted if there are none. */
             cachedInputTokens?: number;
             cacheWriteTokens?: number;
             reasoningTokens?: number;
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
-            /** @description The tags of the request. */
+            /** @description Tags of the request. */
             metadata: {
                 [key: string]: string;
             };
@@ -2213,12 +2213,12 @@ export interface components {
             maxBytes: number;
             /**
              * Format: date-time
-             * @description Time until which `uploadUrl` accepts the file, once.
+             * @description When `uploadUrl` expires. It accepts the file only once.
              */
             expiresAt: string;
             /**
              * Format: date-time
-             * @description Time until which the file can be read from `publicUrl`.
+             * @description When `publicUrl` expires.
              */
             publicUrlExpiresAt: string;
         };
@@ -2230,7 +2230,7 @@ export interface components {
             kind: "artifact" | "upload";
             /** @description Id for deleting an upload; null for an artifact. */
             fileId: string | null;
-            /** @description Job of an artifact, which is deleted with the media of the job; null for an upload. */
+            /** @description Job that created the artifact; delete the media of that job to delete it. Null for an upload. */
             jobId: string | null;
             storagePath: string;
             contentType: string | null;
@@ -2272,7 +2272,7 @@ export interface components {
                 metadata?: {
                     [key: string]: string | null;
                 };
-                /** @description Jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -2280,7 +2280,7 @@ export interface components {
                 outputTokens: number;
             }[];
             total: {
-                /** @description Jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -2497,7 +2497,7 @@ export interface components {
             finishReason: string | null;
             usage: components["schemas"]["TokenUsage"];
             creditsConsumed: number;
-            /** @description Models that failed before the one that answered, with their errors. */
+            /** @description Models that failed before another model responded, with their errors. */
             tried?: {
                 model: string;
                 error: string;
@@ -2783,7 +2783,7 @@ export interface components {
             };
             content: string;
             creditsConsumed: number;
-            /** @description Models that failed before the one that answered, with their errors. */
+            /** @description Models that failed before another model responded, with their errors. */
             tried?: {
                 model: string;
                 error: string;
@@ -4260,7 +4260,7 @@ export interface components {
                     id: string;
                     displayName: string;
                     servedBy: string;
-                    /** @description Typical duration of a job in seconds; null if it is not known. */
+                    /** @description Typical duration of a job in seconds; null if unknown. */
                     typicalSeconds: number | null;
                     /** @description Fields of a request, with the values that select this model. */
                     selectedBy: {
@@ -4337,7 +4337,7 @@ export interface components {
             /** @constant */
             success: true;
             data: {
-                /** @description Number of jobs; more than 100000 are not counted. */
+                /** @description Number of jobs, at most 100000. */
                 count: number;
             };
         };
@@ -4380,7 +4380,7 @@ export interface components {
         TestWebhookRequest: {
             /**
              * Format: uri
-             * @description https URL that receives the webhook.
+             * @description HTTPS URL that receives the webhook.
              */
             url: string;
         };
@@ -4610,7 +4610,7 @@ export interface components {
             quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
             background?: ("auto" | "transparent" | "opaque") | null;
             output_format?: ("png" | "jpeg" | "webp") | null;
-            /** @description If absent, the response has both: `b64_json`, and a `url` that is valid for one day. */
+            /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
             response_format?: ("url" | "b64_json") | null;
             stream?: (false | "false") | null;
         };
@@ -4655,7 +4655,7 @@ export interface components {
             /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets, which also sign until `retiresAt`. */
+            /** @description Older secrets. Webhooks are also signed with them until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -4670,7 +4670,7 @@ export interface components {
             /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets, which also sign until `retiresAt`. */
+            /** @description Older secrets. Webhooks are also signed with them until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -4714,11 +4714,11 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description https URL that receives the notices; null: no notices are sent.
+             * @description HTTPS URL that receives the notices; null stops all notices.
              */
             url: string | null;
             /**
-             * @description Balance at which a notice is sent; null: no notices of low balances.
+             * @description Balance at which a notice is sent; null stops notices of low balances.
              * @default null
              */
             lowBalanceCredits?: number | null;
@@ -5053,7 +5053,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer; with `stream: true`, as server-sent events that end with `[DONE]`. */
+            /** @description The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5096,7 +5096,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer; with `stream: true`, as server-sent events that end with `[DONE]`. */
+            /** @description The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5233,7 +5233,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The message; with `stream: true`, its server-sent events. */
+            /** @description The message. With `stream: true` it is sent as server-sent events. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5335,7 +5335,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5362,7 +5362,7 @@ export interface operations {
                     "application/json": components["schemas"]["ImageGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5414,7 +5414,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5443,7 +5443,7 @@ export interface operations {
                     "application/json": components["schemas"]["ImageEditAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5497,7 +5497,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5524,7 +5524,7 @@ export interface operations {
                     "application/json": components["schemas"]["ImageUpscaleAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5576,7 +5576,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5602,7 +5602,7 @@ export interface operations {
                     "application/json": components["schemas"]["ImageRemoveBackgroundAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5653,7 +5653,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5683,7 +5683,7 @@ export interface operations {
                     "application/json": components["schemas"]["ImageBatchAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5738,7 +5738,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5766,7 +5766,7 @@ export interface operations {
                     "application/json": components["schemas"]["VideoGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5819,7 +5819,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5845,7 +5845,7 @@ export interface operations {
                     "application/json": components["schemas"]["VideoUpscaleAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5896,7 +5896,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5922,7 +5922,7 @@ export interface operations {
                     "application/json": components["schemas"]["VideoRemoveBackgroundAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5973,7 +5973,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6001,7 +6001,7 @@ export interface operations {
                     "application/json": components["schemas"]["VoiceoverGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6054,7 +6054,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6090,7 +6090,7 @@ export interface operations {
                     "application/json": components["schemas"]["DialogueGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6151,7 +6151,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6169,7 +6169,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result of the charged job, without an envelope. After a 202, the same is the `result` of the job. */
+            /** @description The result of the charged job, without an envelope. After a 202, the job’s `result` contains the same object. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6178,7 +6178,7 @@ export interface operations {
                     "application/json": components["schemas"]["CompositionPlanOutput"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6230,7 +6230,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6257,7 +6257,7 @@ export interface operations {
                     "application/json": components["schemas"]["MusicGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6309,7 +6309,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6336,7 +6336,7 @@ export interface operations {
                     "application/json": components["schemas"]["SfxGenerateAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6388,7 +6388,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6414,9 +6414,9 @@ export interface operations {
                      * @description https URL that receives the events of the job: docs/webhooks.md.
                      */
                     webhookUrl?: string;
-                    /** @description As in the JSON body, as JSON. */
+                    /** @description Same value as in the JSON body, encoded as JSON. */
                     webhookEvents?: string;
-                    /** @description As in the JSON body, as JSON. */
+                    /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                 } & {
                     [key: string]: unknown;
@@ -6433,7 +6433,7 @@ export interface operations {
                     "application/json": components["schemas"]["AudioTranscribeAnswer"];
                 };
             };
-            /** @description Accepted; the credits are reserved. Poll `statusUrl`. */
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6476,9 +6476,9 @@ export interface operations {
                      * @description https URL that receives the events of the job: docs/webhooks.md.
                      */
                     webhookUrl?: string;
-                    /** @description As in the JSON body, as JSON. */
+                    /** @description Same value as in the JSON body, encoded as JSON. */
                     webhookEvents?: string;
-                    /** @description As in the JSON body, as JSON. */
+                    /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                 } & {
                     [key: string]: unknown;
@@ -6500,9 +6500,9 @@ export interface operations {
     listStudioModels: {
         parameters: {
             query?: {
-                /** @description Only this endpoint, by the type of its jobs. */
+                /** @description Return only the endpoint with this job type. */
                 type?: "imageGenerate" | "imageEdit" | "imageUpscale" | "imageRemoveBackground" | "imageBatch" | "videoGenerate" | "videoUpscale" | "videoRemoveBackground" | "voiceoverGenerate" | "dialogueGenerate" | "musicPlan" | "musicGenerate" | "sfxGenerate" | "audioTranscribe";
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
             };
             header?: never;
@@ -6617,11 +6617,11 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
+                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
-                /** @description Only requests of this key. */
+                /** @description Return only requests made with this key. */
                 keyId?: string;
                 /** @description Only items created strictly after this time. */
                 after?: string;
@@ -6700,11 +6700,11 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
+                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
-                /** @description Only requests of this key. */
+                /** @description Return only requests made with this key. */
                 keyId?: string;
                 /** @description Only items created strictly after this time. */
                 after?: string;
@@ -6821,7 +6821,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description State of the delivery; `failing`: every webhook whose last attempt failed. */
+                /** @description State of the delivery. `failing` matches every webhook whose last attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
                 limit?: number;
                 cursor?: string;
@@ -6895,7 +6895,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The response; with `stream: true`, its server-sent events. */
+            /** @description The response. With `stream: true` it is sent as server-sent events. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6916,7 +6916,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6935,7 +6935,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The images. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
+            /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6952,7 +6952,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6973,14 +6973,14 @@ export interface operations {
                     quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
                     background?: ("auto" | "transparent" | "opaque") | null;
                     output_format?: ("png" | "jpeg" | "webp") | null;
-                    /** @description If absent, the response has both: `b64_json`, and a `url` that is valid for one day. */
+                    /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
                     response_format?: ("url" | "b64_json") | null;
                     stream?: (false | "false") | null;
                 };
             };
         };
         responses: {
-            /** @description The images. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
+            /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6997,7 +6997,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -7033,7 +7033,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -7057,7 +7057,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The transcript. After 15 seconds the response begins with blanks, and lacks the headers with the credits. */
+            /** @description The transcript. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7098,7 +7098,7 @@ export interface operations {
             header?: {
                 /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` shortens the synchronous wait to n seconds. */
+                /** @description `wait=n` limits the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -7394,7 +7394,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The keys that are not revoked. */
+            /** @description The keys that have not been revoked. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7553,7 +7553,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sessions; each is null if there is none. */
+            /** @description The current sessions, each null if there is none. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7709,9 +7709,9 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: {
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
-                /** @description Only requests of this key. */
+                /** @description Return only requests made with this key. */
                 keyId?: string;
                 /** @description Only items created strictly after this time. */
                 after?: string;
@@ -7721,7 +7721,7 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Only this type: `chat`, or the type of a Studio job. */
+                /** @description Return only this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
                 limit?: number;
@@ -7750,9 +7750,9 @@ export interface operations {
             query?: {
                 /** @description Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5. */
                 groupBy?: string;
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
-                /** @description Only requests of this key. */
+                /** @description Return only requests made with this key. */
                 keyId?: string;
                 /** @description Only items created strictly after this time. */
                 after?: string;
@@ -7762,7 +7762,7 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Only this type: `chat`, or the type of a Studio job. */
+                /** @description Return only this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
@@ -7774,7 +7774,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sums; as text/csv only the rows. */
+            /** @description The sums. As text/csv, only the rows. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -118,7 +118,7 @@ export interface paths {
         /** List the keys of a user, newest first */
         get: operations["listKeys"];
         put?: never;
-        /** Create a key for a user, with any rights */
+        /** Create a key with any rights for a user */
         post: operations["createKey"];
         delete?: never;
         options?: never;
@@ -186,7 +186,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take back credits that are available */
+        /** Take back available credits */
         post: operations["takeCreditsBack"];
         delete?: never;
         options?: never;
@@ -235,7 +235,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the age and the number of findings of the last audit */
+        /** Get the age of the last audit and its number of findings */
         get: operations["getLastAudit"];
         put?: never;
         post?: never;
@@ -325,7 +325,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Settle a job whose workflow no longer exists, by its outcome at the provider */
+        /** Settle a job whose workflow no longer exists, according to its outcome at the provider */
         post: operations["resettleJob"];
         delete?: never;
         options?: never;
@@ -340,7 +340,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Explain a job: its owner, its steps, its credits, and the next action */
+        /** Explain a job: its owner, steps and credits, and the next action */
         get: operations["getJob"];
         put?: never;
         post?: never;
@@ -361,7 +361,7 @@ export interface paths {
         put?: never;
         /**
          * Refund charged credits of a job
-         * @description The job stays charged and its result stays available. The six-hour window and the budget of the key do not change.
+         * @description The job remains charged and its result remains available. The six-hour window and the budget of the key do not change.
          */
         post: operations["refundJob"];
         delete?: never;
@@ -413,7 +413,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send the webhook of a job again, now */
+        /** Redeliver the webhook of a job now */
         post: operations["redeliverJobWebhook"];
         delete?: never;
         options?: never;
@@ -428,7 +428,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List stuck jobs with the reason */
+        /** List stuck jobs, with the reasons */
         get: operations["listStuckWork"];
         put?: never;
         post?: never;
@@ -462,7 +462,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the notifications of providers, newest first */
+        /** List provider notifications, newest first */
         get: operations["listNotifications"];
         put?: never;
         post?: never;
@@ -479,7 +479,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the providers, with pauses and recent figures */
+        /** List the providers, with their pauses and recent figures */
         get: operations["listProviders"];
         put?: never;
         post?: never;
@@ -586,7 +586,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
@@ -880,7 +880,7 @@ export interface components {
             why: string;
             /** @description Possible next steps, most promising first. */
             next: {
-                /** @description Endpoint of this API that does the step; null if there is none. */
+                /** @description `operationId` of the endpoint that performs the step; null if there is none. */
                 operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
                 /** @description Arguments of `npm run studio --`, without the required `--reason`; null if there is no command. */
                 command: string | null;
@@ -922,7 +922,7 @@ export interface components {
                 /** Format: date-time */
                 updatedAt: string;
             }[];
-            /** @description Attempts that a provider certainly did not accept, oldest first. */
+            /** @description Attempts that a provider definitely did not accept, oldest first. */
             refusals: {
                 routeIndex: number;
                 provider: string;
@@ -934,19 +934,19 @@ export interface components {
             }[];
             /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
-            /** @description Notifications of the provider, oldest first. */
+            /** @description Provider notifications, oldest first. */
             notifications: components["schemas"]["ProviderNotification"][];
             webhook: components["schemas"]["Webhook"] | null;
             workflow: {
                 workflowId: string;
                 /** @enum {string} */
                 state: "running" | "closed" | "missing" | "unreachable";
-                /** @description Status in Temporal, for example `TERMINATED`; null if it is not known. */
+                /** @description Status in Temporal, for example `TERMINATED`; null if unknown. */
                 status: string | null;
-                /** @description Page of the workflow in the first UI of `TEMPORAL_UI_ORIGINS`. */
+                /** @description Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`. */
                 url: string | null;
             };
-            /** @description The last 100 actions of operators on this job, newest first. */
+            /** @description The latest 100 operator actions on this job, newest first. */
             actions: components["schemas"]["Action"][];
         };
         JobStep: {
@@ -1076,23 +1076,23 @@ export interface components {
                 actor: string;
                 reason: string;
             } | null;
-            /** @description Number of calls that wait for the end of the pause. */
+            /** @description Number of calls that are waiting for the pause to end. */
             waiting: number;
-            /** @description Number of calls that were sent and have not ended. */
+            /** @description Number of calls in progress: sent, and not ended. */
             open: number;
-            /** @description Calls of jobs that were accepted in the last 15 minutes and have ended. A call that moved to another provider counts for that provider. */
+            /** @description Calls that have ended, for jobs accepted in the last 15 minutes. A call that switched to a fallback provider counts for the fallback provider. */
             recent: {
                 calls: number;
-                /** @description Calls that were rejected, failed or got no response; rejected inputs do not count. */
+                /** @description Calls that failed, got no response, or were rejected for another reason than their input. */
                 failed: number;
                 medianSeconds: number | null;
                 /** @description The 95th percentile. */
                 slowSeconds: number | null;
             };
-            /** @description The same figures for each 5 minutes of the last 60 minutes, oldest first. */
+            /** @description The same figures for every 5 minutes of the last 60 minutes, oldest first. */
             trend: {
                 calls: number;
-                /** @description Calls that were rejected, failed or got no response; rejected inputs do not count. */
+                /** @description Calls that failed, got no response, or were rejected for another reason than their input. */
                 failed: number;
                 medianSeconds: number | null;
                 /** @description The 95th percentile. */
@@ -1107,9 +1107,9 @@ export interface components {
                 actor: string;
                 reason: string;
             } | null;
-            /** @description Number of calls that wait for the end of the pause. */
+            /** @description Number of calls that are waiting for the pause to end. */
             waiting: number;
-            /** @description Number of calls that were sent and have not ended. */
+            /** @description Number of calls in progress: sent, and not ended. */
             open: number;
         };
         Operator: {
@@ -1134,7 +1134,7 @@ export interface operations {
         parameters: {
             query?: {
                 status?: "active" | "suspended";
-                /** @description Only organizations whose name contains this text; upper and lower case are the same. */
+                /** @description Only organizations whose name contains this text, ignoring case. */
                 name?: string;
                 limit?: number;
                 cursor?: string;
@@ -1180,7 +1180,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1266,7 +1266,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1300,7 +1300,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1341,7 +1341,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     credits: number | null;
@@ -1410,7 +1410,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1510,7 +1510,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1574,7 +1574,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     limit: components["schemas"]["KeyLimit"] | null;
@@ -1609,7 +1609,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1653,17 +1653,17 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
+                    /** @description Unique id of the grant or take-back. Repeating a request with the same id moves no credits. */
                     id: string;
                     credits: number;
                 };
             };
         };
         responses: {
-            /** @description The credits are moved; `available` is the new available balance. */
+            /** @description The balance has been changed; `available` is the new available balance. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1699,17 +1699,17 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
+                    /** @description Unique id of the grant or take-back. Repeating a request with the same id moves no credits. */
                     id: string;
                     credits: number;
                 };
             };
         };
         responses: {
-            /** @description The credits are moved; `available` is the new available balance. */
+            /** @description The balance has been changed; `available` is the new available balance. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1803,7 +1803,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        /** @description Null: no audit has run. */
+                        /** @description Null if no audit has run. */
                         data: {
                             findings: number;
                             /** Format: date-time */
@@ -1834,7 +1834,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Total credits by which chats exceeded what the balance and the key limit could pay. */
+                        /** @description Credits that chats cost beyond what the balance and the key limits could cover, in total. */
                         chatLossCredits: number;
                         findings: {
                             finding: string;
@@ -1858,9 +1858,9 @@ export interface operations {
                 type?: string;
                 provider?: string;
                 errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
-                /** @description Only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days; with this end of the job id (6 or more characters) or this text in the prompt, among the newest 10000 jobs. */
+                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Only this model. */
+                /** @description Return only this model. */
                 model?: string;
                 /** @description Only items created strictly after this time. */
                 after?: string;
@@ -1904,7 +1904,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1951,7 +1951,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2007,11 +2007,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     /**
-                     * @description Releases the credits also if the provider may still deliver and the job cannot be continued.
+                     * @description If the job cannot be continued, releases its credits even if the provider may still deliver.
                      * @default false
                      */
                     release?: boolean;
@@ -2129,18 +2129,18 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Id of the refund, unique within the job; a repeat with the same id moves no credits. */
+                    /** @description Id of the refund, unique within the job. Repeating a request with the same id refunds nothing more. */
                     id: string;
-                    /** @description If absent, all charged credits that are not refunded yet. */
+                    /** @description Defaults to everything charged and not yet refunded. */
                     credits?: number;
                 };
             };
         };
         responses: {
-            /** @description The `credits` of this refund are given back. `refunded` is the sum of all refunds of the job, `available` the new available balance. */
+            /** @description `credits` is the amount of this refund, `refunded` the sum of all refunds of the job, and `available` the new available balance. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2162,7 +2162,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description If absent: all webhooks whose last attempt failed. */
+                /** @description Defaults to all webhooks whose last attempt failed. */
                 status?: "waiting" | "delivering" | "delivered" | "gone" | "failed";
                 limit?: number;
                 cursor?: string;
@@ -2228,7 +2228,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2254,7 +2254,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description Only work older than this, in seconds. Work with a passed deadline, an unknown outcome or a lost workflow is always listed. */
+                /** @description Minimum age in seconds. Jobs past their deadline, with an unknown outcome, or without a workflow are always listed. */
                 olderThanSeconds?: number;
                 limit?: number;
             };
@@ -2375,7 +2375,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2409,7 +2409,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2433,11 +2433,11 @@ export interface operations {
                                 actor: string;
                                 reason: string;
                             } | null;
-                            /** @description Number of calls that wait for the end of the pause. */
+                            /** @description Number of calls that are waiting for the pause to end. */
                             waiting: number;
-                            /** @description Number of calls that were sent and have not ended. */
+                            /** @description Number of calls in progress: sent, and not ended. */
                             open: number;
-                            /** @description Number of waiting jobs that are signaled to continue. */
+                            /** @description Number of waiting jobs that receive a signal to continue. */
                             signaled: number;
                         };
                     };
@@ -2514,7 +2514,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -2558,7 +2558,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2595,7 +2595,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
+                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                 };
             };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { describedPath } from '../../api/endpoints/description.ts';
+import { toOpenapiPath } from '../../api/endpoints/description.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/endpoints.ts';
@@ -36,7 +36,7 @@ function expectEvery(document: Document, described: readonly Walked[]): void {
     Object.entries(methods).map(([method, { operationId }]) => [method, path, operationId]),
   );
   expect(found.toSorted()).toEqual(
-    described.map((each) => [each.method.toLowerCase(), describedPath(each), each.id]).toSorted(),
+    described.map((each) => [each.method.toLowerCase(), toOpenapiPath(each), each.id]).toSorted(),
   );
   expect(new Set(described.map(({ id }) => id)).size).toBe(described.length);
 }
@@ -100,7 +100,7 @@ describe('the OpenAPI description', () => {
 
   it('has a summary for language models that names every operation', async () => {
     const summary = await text('/llms.txt');
-    for (const each of ofCallers) expect(summary).toContain(describedPath(each));
+    for (const each of ofCallers) expect(summary).toContain(toOpenapiPath(each));
   });
 });
 

@@ -1,4 +1,4 @@
-/** Operators: grants and take-backs of credits. */
+/** Operator endpoints that grant credits and take them back. */
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -10,25 +10,29 @@ import { defineEndpoint, section } from '../endpoint.ts';
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
-/** Schema of the id that makes a move of credits idempotent. */
-export const moveId = z
+/** Schema of a caller-chosen id; a repeated request with the same id moves no credits. */
+export const repeatableId = z
   .string()
   .max(100)
   .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters');
 /** Schema of an amount in credits. */
 export const creditAmount = z.number().positive().max(1_000_000_000);
-/** Response headers of an idempotent move. */
-export const repeatHeaders = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+/** Response header of a repeated request. */
+export const replayHeaders = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
 
 const creditsRequest = z.strictObject({
   ...authority,
-  id: moveId.meta({
-    description: 'Unique id of the grant or take-back; a repeat with the same id moves no credits.',
+  id: repeatableId.meta({
+    description:
+      'Unique id of the grant or take-back. Repeating a request with the same id moves no credits.',
   }),
   credits: creditAmount,
 });
-/** Declares an endpoint that moves credits. Grants and take-backs share one set of ids. */
-const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
+/**
+ * Declares an endpoint that adds or deducts credits. The id of a grant must not be used for a
+ * take-back.
+ */
+const creditsEndpoint = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
   defineEndpoint({
     route: `POST ${path}/${way.name}`,
     summary: way.summary,
@@ -40,27 +44,27 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     answer: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
     answers: {
       200: {
-        description: 'The credits are moved; `available` is the new available balance.',
-        headers: repeatHeaders,
+        description: 'The balance has been changed; `available` is the new available balance.',
+        headers: replayHeaders,
       },
     },
     errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
     async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
-      const { credits, ...moveOfBody } = write.body;
+      const { credits, ...grantRequest } = write.body;
       const amountMicro = way.sign * microFromCredits(credits);
-      const grant = await ledger.grant({ ...moveOfBody, organizationId, amountMicro });
+      const grant = await ledger.grant({ ...grantRequest, organizationId, amountMicro });
       if (grant.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
       if (grant.verdict === 'insufficient_credits') throwRefusal(grant);
       if (grant.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      // The ledger commits the move together with moves of other requests, so a crash may prevent
-      // this record. The ledger entry has the actor and the reason too, and a repeated request adds
-      // the record.
+      // The ledger commits the change in a batch with other requests, so a crash may prevent this
+      // record. The ledger entry also contains the actor and the reason, and a repeated request
+      // adds the record.
       await recordAction(pool, write, {
         action: way.action,
         organizationId,
         subject: organizationId,
-        details: { id: moveOfBody.id, credits },
-        actionKey: `grant:${organizationId}:${moveOfBody.id}`,
+        details: { id: grantRequest.id, credits },
+        actionKey: `grant:${organizationId}:${grantRequest.id}`,
       });
       if (grant.repeated) ctx.set('Idempotent-Replayed', 'true');
       const available = creditsFromMicro(grant.balance.available);
@@ -68,17 +72,17 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     },
   });
 
-/** Endpoints that move credits of an organization. */
+/** Endpoints that grant credits to an organization and take them back. */
 export const credits = section('Credits', {
-  grantCredits: move({
+  grantCredits: creditsEndpoint({
     name: 'grants',
     summary: 'Grant credits',
     action: 'credits.granted',
     sign: 1,
   }),
-  takeCreditsBack: move({
+  takeCreditsBack: creditsEndpoint({
     name: 'take-backs',
-    summary: 'Take back credits that are available',
+    summary: 'Take back available credits',
     action: 'credits.taken_back',
     sign: -1,
   }),

@@ -1,4 +1,4 @@
-/** Operators: cancel a job, check it with its provider, and settle it without its workflow. */
+/** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { requestCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
@@ -9,7 +9,7 @@ import { resettle } from '../../studio/resettlement.ts';
 import { authority, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { jobLine, showJobLine } from './jobs.ts';
-import { findAnyJob, ownedJob, actionSubject, jobWrite } from './overseen-job.ts';
+import { findAnyJob, ownedJob, auditSubject, jobWrite } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
@@ -45,7 +45,7 @@ export const jobActions = section('Jobs', {
     async handle({ ctx, ...write }, { pool, oversight, client, jobWaits, view }) {
       const job = await findAnyJob(write, { oversight });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, write, { ...actionSubject(job), action: 'job.cancel_requested' });
+      await recordAction(pool, write, { ...auditSubject(job), action: 'job.cancel_requested' });
       const { organization_id: organizationId } = job;
       const now = await cancelJob({ client, jobWaits }, job);
       ctx.status = now.status === 'open' ? 202 : 200;
@@ -68,7 +68,7 @@ export const jobActions = section('Jobs', {
     errors: ['JOB_NOT_FOUND'],
     async handle(write, { pool, oversight, statusChecks, client }) {
       const job = await findAnyJob(write, { oversight });
-      await recordAction(pool, write, { ...actionSubject(job), action: 'job.reverified' });
+      await recordAction(pool, write, { ...auditSubject(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
       const now = await findAnyJob(write, { oversight });
@@ -79,14 +79,15 @@ export const jobActions = section('Jobs', {
 
   resettleJob: defineEndpoint({
     route: `POST ${path}/:jobId/resettle`,
-    summary: 'Settle a job whose workflow no longer exists, by its outcome at the provider',
+    summary:
+      'Settle a job whose workflow no longer exists, according to its outcome at the provider',
     request: {
       params: jobWrite.params,
       body: z.strictObject({
         ...authority,
         release: z.boolean().default(false).meta({
           description:
-            'Releases the credits also if the provider may still deliver and the job cannot be continued.',
+            'If the job cannot be continued, releases its credits even if the provider may still deliver.',
         }),
       }),
     },
@@ -101,7 +102,7 @@ export const jobActions = section('Jobs', {
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
       await recordAction(pool, write, {
-        ...actionSubject(job),
+        ...auditSubject(job),
         action: 'job.resettled',
         details: { release },
       });

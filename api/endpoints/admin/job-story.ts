@@ -1,4 +1,7 @@
-/** Operators: a job with all its records, the reason for its state, and the next actions. */
+/**
+ * Operator endpoint that returns a job with all its records, the reason for its state, and the
+ * possible next steps.
+ */
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';
@@ -33,10 +36,9 @@ const call = responseSchema(jobCall)
 const refusal = responseSchema(jobCall.shape.refusals.element).extend({ callIndex: z.int() });
 
 const next = z.object({
-  operation: z
-    .enum(remedies)
-    .nullable()
-    .meta({ description: 'Endpoint of this API that does the step; null if there is none.' }),
+  operation: z.enum(remedies).nullable().meta({
+    description: '`operationId` of the endpoint that performs the step; null if there is none.',
+  }),
   command: z.string().nullable().meta({
     description:
       'Arguments of `npm run studio --`, without the required `--reason`; null if there is no command.',
@@ -69,31 +71,30 @@ const story = ownedJob
     calls: z.array(call),
     refusals: z
       .array(refusal)
-      .meta({ description: 'Attempts that a provider certainly did not accept, oldest first.' }),
+      .meta({ description: 'Attempts that a provider definitely did not accept, oldest first.' }),
     ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
     notifications: z
       .array(notificationSchema)
-      .meta({ description: 'Notifications of the provider, oldest first.' }),
+      .meta({ description: 'Provider notifications, oldest first.' }),
     webhook: webhookSchema.nullable(),
     workflow: z.object({
       workflowId: z.string(),
       state: z.enum(['running', 'closed', 'missing', 'unreachable']),
       status: z.string().nullable().meta({
-        description: 'Status in Temporal, for example `TERMINATED`; null if it is not known.',
+        description: 'Status in Temporal, for example `TERMINATED`; null if unknown.',
       }),
-      url: z
-        .url()
-        .nullable()
-        .meta({ description: 'Page of the workflow in the first UI of `TEMPORAL_UI_ORIGINS`.' }),
+      url: z.url().nullable().meta({
+        description: 'Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`.',
+      }),
     }),
     actions: z
       .array(actionSchema)
-      .meta({ description: 'The last 100 actions of operators on this job, newest first.' }),
+      .meta({ description: 'The latest 100 operator actions on this job, newest first.' }),
   })
   .meta({ id: 'ExplainedJob' });
 type Story = z.infer<typeof story>;
 
-/** Reads everything about a job that is not in its record. */
+/** Reads the data about a job that its own record does not contain. */
 async function readParts(job: JobRecord, services: Composition) {
   const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
   const { id: jobId, organization_id: organizationId } = job;
@@ -173,14 +174,14 @@ async function readStory(job: JobRecord, services: Composition): Promise<Story> 
 export const jobStory = section('Jobs', {
   getJob: defineEndpoint({
     route: 'GET /api/admin/v1/jobs/:jobId',
-    summary: 'Explain a job: its owner, its steps, its credits, and the next action',
+    summary: 'Explain a job: its owner, steps and credits, and the next action',
     request: { params: jobWrite.params },
     answer: dataSchema(story),
     errors: ['JOB_NOT_FOUND'],
     async handle(named, services) {
       const job = await findAnyJob(named, services);
       const { id, organization_id: organizationId } = job;
-      // This read loads the documents of the job too.
+      // `oversight.find` does not load the request and the outputs.
       const detailed = await services.reads.read(organizationId, id);
       return toData(await readStory(detailed ?? job, services));
     },

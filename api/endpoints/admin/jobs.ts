@@ -1,4 +1,4 @@
-/** Operators: list of the jobs of all organizations. */
+/** Operator endpoint that lists the jobs of all organizations. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
@@ -43,7 +43,7 @@ export const jobLine = z
   })
   .meta({ id: 'JobLine' });
 
-/** Returns a job as the operators' list shows it. */
+/** Returns a job in the format of the operators' list. */
 export function showJobLine(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
   return {
     jobId: job.id,

@@ -1,4 +1,4 @@
-/** Operators: API keys of a user: list, create, limit and revoke. */
+/** Operator endpoints that list, create, limit and revoke a user's API keys. */
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
@@ -15,11 +15,11 @@ import {
   pathId,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { newKey, newKeyFields, shownOnce } from '../new-key.ts';
+import { newKey, newKeyFields, showNewKey } from '../new-key.ts';
 
 const params = z.object({ userId: pathId('member') });
 
-/** Endpoints on the API keys of users. */
+/** Endpoints that manage the API keys of users. */
 export const keys = section('API keys', {
   listKeys: defineEndpoint({
     route: 'GET /api/admin/v1/users/:userId/keys',
@@ -35,7 +35,7 @@ export const keys = section('API keys', {
 
   createKey: defineEndpoint({
     route: 'POST /api/admin/v1/users/:userId/keys',
-    summary: 'Create a key for a user, with any rights',
+    summary: 'Create a key with any rights for a user',
     request: {
       params,
       body: z.strictObject({ ...authority, ...newKeyFields }),
@@ -67,7 +67,7 @@ export const keys = section('API keys', {
         });
         return key;
       });
-      return toData(shownOnce(ctx, createdKey));
+      return toData(showNewKey(ctx, createdKey));
     },
   }),
 

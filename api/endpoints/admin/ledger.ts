@@ -1,4 +1,4 @@
-/** Operators: ledger entries, open reservations and the audit. */
+/** Operator endpoints for ledger entries, open reservations and the audit. */
 import { z } from 'zod';
 import { subjectsShownMax } from '../../../ledger/audit.ts';
 import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
@@ -21,7 +21,7 @@ import { defineEndpoint, section } from '../endpoint.ts';
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
-/** Schema of a ledger entry; amounts in credits. */
+/** Schema of a ledger entry. Amounts are in credits. */
 export const entrySchema = responseSchema(ledgerEntry).meta({ id: 'LedgerEntry' });
 
 const reservationSchema = responseSchema(openReservation).meta({ id: 'Reservation' });
@@ -30,7 +30,7 @@ const auditSchema = z.object({
   clean: z.boolean(),
   chatLossCredits: z.number().meta({
     description:
-      'Total credits by which chats exceeded what the balance and the key limit could pay.',
+      'Credits that chats cost beyond what the balance and the key limits could cover, in total.',
   }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
@@ -42,7 +42,7 @@ const auditSchema = z.object({
   ),
 });
 
-/** Endpoints on the ledger. */
+/** Endpoints that list ledger entries and reservations, and audit the ledger. */
 export const ledger = section('Credits', {
   listLedgerEntries: defineEndpoint({
     route: `GET ${path}/ledger`,
@@ -92,9 +92,9 @@ export const ledger = section('Credits', {
 
   getLastAudit: defineEndpoint({
     route: 'GET /api/admin/v1/audit/last',
-    summary: 'Get the age and the number of findings of the last audit',
+    summary: 'Get the age of the last audit and its number of findings',
     answer: dataSchema(
-      responseSchema(lastAudit).nullable().meta({ description: 'Null: no audit has run.' }),
+      responseSchema(lastAudit).nullable().meta({ description: 'Null if no audit has run.' }),
     ),
     async handle(_, { ledgerReads }) {
       const audit = await ledgerReads.lastAudit();

@@ -32,19 +32,22 @@ import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/operators';
 const sessionPath = '/api/admin/v1/session';
-/** Highest number of operators in a list, more than a deployment is expected to have. */
+/** Maximum number of operators in a list; no deployment is expected to have this many. */
 const operatorsShownMax = 1000;
 
 const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
-/** Rejects operators' keys, which may not create others. @throws GatewayError FORBIDDEN */
+/**
+ * Requires ADMIN_API_KEY: an operator's key may not manage operators.
+ * @throws GatewayError FORBIDDEN
+ */
 function requireAdminKey({ operatorId }: Operator): void {
   if (operatorId !== null) {
     throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');
   }
 }
 
-/** Schema of a recorded action of an operator. */
+/** Schema of a recorded operator action. */
 export const actionSchema = responseSchema(recordedAction)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
@@ -120,8 +123,8 @@ const operatorEndpoints = section('Operators', {
     route: `POST ${sessionPath}`,
     summary: 'Sign in to the console',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
-      'works only on the pages of the console. It ends when the operator signs out or the key is revoked. Actions in the ' +
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and ' +
+      'works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the ' +
       'session are recorded with the name of the operator’s key, or with `actor` for the admin key.',
     request: {
       body: z.strictObject({ actor: authority.actor }),
@@ -169,5 +172,5 @@ const actions = section('Actions', {
   }),
 });
 
-/** Endpoints on operators, their sessions, and their recorded actions. */
+/** Endpoints for operators, their console sessions, and their recorded actions. */
 export const operators = [...operatorEndpoints, ...actions];

@@ -1,4 +1,4 @@
-/** Operators: organizations with their status and their credit limit per six hours. */
+/** Operator endpoints for organizations, their status and their credit limit per six hours. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
@@ -32,7 +32,7 @@ import { accountSchema, showAccount } from '../usage.ts';
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
-/** Credits per six hours; null = no limit. */
+/** Credits per six hours; null means no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
 const toMicro = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
@@ -63,7 +63,7 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
     },
   });
 
-/** Endpoints on organizations. */
+/** Endpoints that manage organizations. */
 export const organizations = section('Organizations', {
   createOrganization: defineEndpoint({
     route: `POST ${path}`,
@@ -102,8 +102,7 @@ export const organizations = section('Organizations', {
       query: z.strictObject({
         status: status.optional(),
         name: z.string().min(1).max(200).optional().meta({
-          description:
-            'Only organizations whose name contains this text; upper and lower case are the same.',
+          description: 'Only organizations whose name contains this text, ignoring case.',
         }),
         limit: pageLimit,
         cursor: idField('organization').optional(),

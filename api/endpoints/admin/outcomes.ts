@@ -1,4 +1,7 @@
-/** Operators: stuck jobs with the reason, unknown outcomes, and notifications of providers. */
+/**
+ * Operator endpoints that list stuck jobs with the reason, unknown outcomes, and provider
+ * notifications.
+ */
 import { z } from 'zod';
 import {
   listedCall,
@@ -45,13 +48,13 @@ export const notificationSchema = responseSchema(storedNotification).meta({
 export const outcomes = section('Outcomes', {
   listStuckWork: defineEndpoint({
     route: 'GET /api/admin/v1/stuck',
-    summary: 'List stuck jobs with the reason',
+    summary: 'List stuck jobs, with the reasons',
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         olderThanSeconds: z.coerce.number().int().min(0).max(31_536_000).default(300).meta({
           description:
-            'Only work older than this, in seconds. Work with a passed deadline, an unknown outcome or a lost workflow is always listed.',
+            'Minimum age in seconds. Jobs past their deadline, with an unknown outcome, or without a workflow are always listed.',
         }),
         limit: pageLimit,
       }),
@@ -94,7 +97,7 @@ export const outcomes = section('Outcomes', {
 
   listNotifications: defineEndpoint({
     route: 'GET /api/admin/v1/notifications',
-    summary: 'List the notifications of providers, newest first',
+    summary: 'List provider notifications, newest first',
     request: {
       query: z.strictObject({
         state: notificationSchema.shape.state.optional(),

@@ -1,4 +1,4 @@
-/** Parts of the operators' endpoints on one job. */
+/** Shared parts of the operator endpoints for one job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -6,7 +6,7 @@ import { jobSchema } from '../../../studio/job-resource.ts';
 import type { Composition } from '../../composition.ts';
 import { bareWrite, pathId } from '../fields.ts';
 
-/** Path parameters and body of an operator's change to a job. */
+/** Path parameters and body of a request with which an operator changes a job. */
 export const jobWrite = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
 
 /** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
@@ -22,8 +22,8 @@ export async function findAnyJob(
 /** Schema of a job as its owner sees it, with the id of its organization. */
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
-/** Returns the subject of a recorded action on a job. */
-export const actionSubject = ({ id, organization_id }: JobRecord) => ({
+/** Returns the fields of an action record that identify the job. */
+export const auditSubject = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,
 });

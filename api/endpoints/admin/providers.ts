@@ -1,4 +1,4 @@
-/** Operators: providers with recent figures; pause and resume. */
+/** Operator endpoints that list providers with recent figures, and pause and resume them. */
 import { z } from 'zod';
 import { requestCheck } from '../../../jobs/records/job-owner.ts';
 import {
@@ -22,8 +22,10 @@ const providerSchema = z
   .object({
     provider: z.string(),
     paused: z.object({ since: time, actor: z.string(), reason: z.string() }).nullable(),
-    waiting: z.int().meta({ description: 'Number of calls that wait for the end of the pause.' }),
-    open: z.int().meta({ description: 'Number of calls that were sent and have not ended.' }),
+    waiting: z
+      .int()
+      .meta({ description: 'Number of calls that are waiting for the pause to end.' }),
+    open: z.int().meta({ description: 'Number of calls in progress: sent, and not ended.' }),
   })
   .meta({ id: 'Provider' });
 
@@ -41,7 +43,10 @@ async function find(pauses: ProviderPauses, provider: string): Promise<ProviderL
 
 const signalsAtOnce = 20;
 
-/** Signals waiting jobs, 20 at a time; without the signal, they check within a minute. */
+/**
+ * Signals waiting jobs, 20 at a time. A job that misses the signal checks by itself within a
+ * minute.
+ */
 async function signalWaitingJobs(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],
@@ -67,7 +72,7 @@ const figures = z.object({
   calls: z.int(),
   failed: z.int().meta({
     description:
-      'Calls that were rejected, failed or got no response; rejected inputs do not count.',
+      'Calls that failed, got no response, or were rejected for another reason than their input.',
   }),
   medianSeconds: z.number().nullable(),
   slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
@@ -76,28 +81,28 @@ const figures = z.object({
 const providerWithFigures = providerSchema
   .extend({
     recent: figures.meta({
-      description: `Calls of jobs that were accepted in the last ${recentMinutes} minutes and have ended. A call that moved to another provider counts for that provider.`,
+      description: `Calls that have ended, for jobs accepted in the last ${recentMinutes} minutes. A call that switched to a fallback provider counts for the fallback provider.`,
     }),
     trend: z.array(figures).meta({
-      description: `The same figures for each ${trendMinutes / trendSteps} minutes of the last ${trendMinutes} minutes, oldest first.`,
+      description: `The same figures for every ${trendMinutes / trendSteps} minutes of the last ${trendMinutes} minutes, oldest first.`,
     }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** Returns the figures of a provider in a time step. */
+/** Returns the figures of a provider for one interval. */
 function figuresAt(rows: readonly ProviderFigures[], provider: string, step: number) {
   return figures.parse(
     rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
   );
 }
 
-/** Endpoints on providers. */
+/** Endpoints that list, pause and resume providers. */
 export const providers = section('Providers', {
   listProviders: defineEndpoint({
     route: `GET ${path}`,
-    summary: 'List the providers, with pauses and recent figures',
+    summary: 'List the providers, with their pauses and recent figures',
     answer: listSchema(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
       const [lines, recent, trend] = await Promise.all([
@@ -139,7 +144,7 @@ export const providers = section('Providers', {
       providerSchema.extend({
         signaled: z
           .int()
-          .meta({ description: 'Number of waiting jobs that are signaled to continue.' }),
+          .meta({ description: 'Number of waiting jobs that receive a signal to continue.' }),
       }),
     ),
     errors: ['NOT_FOUND'],

@@ -1,4 +1,4 @@
-/** Operators: refunds of charged jobs. */
+/** Operator endpoint that refunds charged jobs. */
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
@@ -7,26 +7,26 @@ import type { RefundVerdict } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { authority, exampleAuthority } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { creditAmount, moveId, repeatHeaders } from './credits.ts';
-import { findAnyJob, actionSubject, jobWrite } from './overseen-job.ts';
+import { creditAmount, repeatableId, replayHeaders } from './credits.ts';
+import { findAnyJob, auditSubject, jobWrite } from './overseen-job.ts';
 
-/** Endpoint that gives charged credits of a job back. */
+/** Endpoint that refunds a job, in full or in part. */
 export const refunds = section('Jobs', {
   refundJob: defineEndpoint({
     route: 'POST /api/admin/v1/jobs/:jobId/refunds',
     summary: 'Refund charged credits of a job',
     description:
-      'The job stays charged and its result stays available. The six-hour window and the budget of the key do not change.',
+      'The job remains charged and its result remains available. The six-hour window and the budget of the key do not change.',
     request: {
       params: jobWrite.params,
       body: z.strictObject({
         ...authority,
-        id: moveId.meta({
+        id: repeatableId.meta({
           description:
-            'Id of the refund, unique within the job; a repeat with the same id moves no credits.',
+            'Id of the refund, unique within the job. Repeating a request with the same id refunds nothing more.',
         }),
         credits: creditAmount.optional().meta({
-          description: 'If absent, all charged credits that are not refunded yet.',
+          description: 'Defaults to everything charged and not yet refunded.',
         }),
       }),
       example: { ...exampleAuthority, id: 'ticket-7', credits: 1.5 },
@@ -41,8 +41,8 @@ export const refunds = section('Jobs', {
     answers: {
       200: {
         description:
-          'The `credits` of this refund are given back. `refunded` is the sum of all refunds of the job, `available` the new available balance.',
-        headers: repeatHeaders,
+          '`credits` is the amount of this refund, `refunded` the sum of all refunds of the job, and `available` the new available balance.',
+        headers: replayHeaders,
       },
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
@@ -58,11 +58,11 @@ export const refunds = section('Jobs', {
         reason,
       });
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      if (refund.verdict === 'not_refundable') throw makeRefundError(refund, credits);
+      if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
       // A crash may prevent this record, as for grants.
       await recordAction(pool, write, {
-        ...actionSubject(job),
+        ...auditSubject(job),
         action: 'job.refunded',
         details: { id: refundId, credits: amountCredits },
         actionKey: `refund:${job.id}:${refundId}`,
@@ -79,15 +79,15 @@ export const refunds = section('Jobs', {
   }),
 });
 
-/** Makes the error for a rejected refund: no charged credits are left, or fewer than requested. */
-function makeRefundError(
+/** Returns the error for a rejected refund: nothing is left to refund, or less than requested. */
+function refundError(
   { state, charged, refunded }: Extract<RefundVerdict, { verdict: 'not_refundable' }>,
   credits: number | undefined,
 ): GatewayError {
   const left = creditsFromMicro(charged - refunded);
   const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
   if (left > 0) {
-    const limit = `must be at most ${left}, the charged credits that are not refunded yet`;
+    const limit = `must be at most ${left}, the credits charged and not yet refunded`;
     return fieldError('INVALID_REQUEST', 'credits', `${limit}${received(credits)}`);
   }
   const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;

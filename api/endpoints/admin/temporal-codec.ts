@@ -1,8 +1,8 @@
 /**
- * Codec endpoint for Temporal's web UI and CLI: decrypts (and encrypts) payloads for operators, in
- * the protocol of remote codec servers: `{payloads}` in the request and in the response, as proto
- * JSON. The CLI sends the key of an operator. The web UI cannot send a key, so the URL that it is
- * configured with contains a secret, which permits only decryption.
+ * Codec endpoint for Temporal's web UI and CLI: decrypts and encrypts payloads for operators, with
+ * the protocol of remote codec servers: request and response are `{payloads}` as proto JSON. The
+ * CLI sends the key of an operator. The web UI cannot send a key, so its configured URL contains a
+ * secret that only permits decryption.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
@@ -20,7 +20,7 @@ import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
 const { Payloads } = proto.temporal.api.common.v1;
 
 const prefix = '/api/admin/v1/temporal/codec';
-/** Size limit in bytes, many times that of a history page with the largest payloads. */
+/** Maximum body size in bytes: many times the size of a history page with the largest payloads. */
 const bytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
@@ -38,7 +38,7 @@ const exchange = z.object({
     )
     .max(10_000),
 });
-/** Body by media type; `handle` reads it after it has checked the access. */
+/** Body by media type. `handle` reads the body itself, after it has checked the access. */
 const content = { 'application/json': { schema: exchange } };
 
 type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
@@ -62,7 +62,7 @@ const preflight = (path: `/${string}`) =>
 
 /**
  * Endpoints of the payload codec. Their scope is `open`, because each endpoint checks the key or
- * the secret itself, after it has set the CORS header with which a browser can read an error.
+ * the secret itself, after it has set the CORS header that lets a browser read an error.
  */
 export const temporalCodec = [
   preflight(`${prefix}/:direction`),
@@ -107,7 +107,10 @@ async function convert(
   return exchange.parse(Payloads.toObject(answer, { bytes: String, arrays: true }));
 }
 
-/** Decrypts a payload; returns it unchanged if its key is lost, to show the rest. */
+/**
+ * Decrypts a payload. Returns it unchanged if its key is lost, so that the other payloads can be
+ * shown.
+ */
 async function decrypt(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {
     return (await codec.decode([payload]))[0] ?? payload;

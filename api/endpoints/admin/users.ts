@@ -1,4 +1,4 @@
-/** Operators: users of an organization. */
+/** Operator endpoints for the users of an organization. */
 import { z } from 'zod';
 import { toResponse } from '../../../domain/json.ts';
 import { role } from '../../identity/access.ts';
@@ -27,10 +27,10 @@ const params = z.object({ organizationId: pathId('organization') });
 
 const user = responseSchema(memberRecord).meta({ id: 'User' });
 
-/** Highest number of users in a list; the oldest are listed. */
+/** Maximum number of users in a list, beginning with the oldest. */
 const usersShownMax = 1000;
 
-/** Endpoints on the users of an organization. */
+/** Endpoints that create and list the users of an organization. */
 export const users = section('Organizations', {
   createUser: defineEndpoint({
     route: `POST ${path}/:organizationId/users`,

@@ -1,4 +1,4 @@
-/** Operators: webhooks of jobs, by default only the failing ones, and their redelivery. */
+/** Operator endpoints that list and redeliver job webhooks. */
 import { z } from 'zod';
 import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -14,7 +14,7 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findAnyJob, actionSubject, jobWrite } from './overseen-job.ts';
+import { findAnyJob, auditSubject, jobWrite } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -24,7 +24,7 @@ const ownedWebhook = listedWebhook
 
 const ownedView = (row: ListedWebhook) => ownedWebhook.parse(toResponse(row));
 
-/** Endpoints on the webhooks of jobs. */
+/** Operator endpoints for job webhooks. */
 export const webhooks = section('Webhooks', {
   listWebhooks: defineEndpoint({
     route: 'GET /api/admin/v1/webhooks',
@@ -34,7 +34,7 @@ export const webhooks = section('Webhooks', {
         organizationId: idField('organization').optional(),
         status: webhookLine.shape.state
           .optional()
-          .meta({ description: 'If absent: all webhooks whose last attempt failed.' }),
+          .meta({ description: 'Defaults to all webhooks whose last attempt failed.' }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
@@ -65,7 +65,7 @@ export const webhooks = section('Webhooks', {
 
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/redeliver`,
-    summary: 'Send the webhook of a job again, now',
+    summary: 'Redeliver the webhook of a job now',
     request: jobWrite,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
@@ -76,7 +76,7 @@ export const webhooks = section('Webhooks', {
       const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, write, {
-        ...actionSubject(job),
+        ...auditSubject(job),
         action: 'webhook.redelivery_requested',
       });
       return toData(await redeliver(services, webhook));

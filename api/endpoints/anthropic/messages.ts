@@ -39,7 +39,7 @@ const example = {
   messages: [{ role: 'user', content: 'What lights a harbour?' }],
 };
 
-/** Endpoints in Anthropic's protocol. */
+/** Anthropic-compatible endpoints. */
 export const anthropic = section('Anthropic’s endpoints', {
   createMessage: chatEndpoint({
     path: '/api/v1/messages',
@@ -53,7 +53,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     body: messagesRequest,
     example: { ...example, max_tokens: 100 },
     response: {
-      description: 'The message; with `stream: true`, its server-sent events.',
+      description: 'The message. With `stream: true` it is sent as server-sent events.',
       schema: message,
       event: z.object({ event: z.string(), data: z.string() }),
     },
@@ -66,7 +66,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     takesXApiKey: true,
     summary: 'Estimate the input tokens of a message (Anthropic-compatible)',
     description:
-      'Accepts the body of a message and returns the estimate from which its reservation is made: a token per four ' +
+      'Accepts the body of a message and returns the estimate that its reservation is based on: one token per four ' +
       'characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.',
     request: { body: countRequest, bodyBytesMax: chatBodyBytesMax, example },
     answer: z.object({ input_tokens: z.int() }),

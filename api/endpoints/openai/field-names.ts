@@ -1,7 +1,7 @@
-/** Field names of OpenAI's API in the errors of Studio requests. */
+/** Renames fields in the errors of Studio requests to their names in OpenAI's API. */
 import { GatewayError } from '../../../domain/errors.ts';
 
-/** Names of fields in OpenAI's API, by the name in the capability. */
+/** Field names in OpenAI's API, keyed by the capability's field name. */
 const names: Readonly<Record<string, string>> = {
   numImages: 'n',
   imageSize: 'size',
@@ -20,8 +20,8 @@ const names: Readonly<Record<string, string>> = {
 };
 
 /**
- * Runs a part of a request and renames the fields in its errors; by default to OpenAI's names.
- * @throws GatewayError with renamed fields, and every other error of `run`
+ * Calls `run` and renames the fields in its errors, by default to OpenAI's names.
+ * @throws GatewayError with renameFields fields, and every other error of `run`
  */
 export async function withRenamedFields<Result>(
   run: () => Result | Promise<Result>,
@@ -30,11 +30,11 @@ export async function withRenamedFields<Result>(
   try {
     return await run();
   } catch (error) {
-    throw error instanceof GatewayError && error.details ? renamed(error, rename) : error;
+    throw error instanceof GatewayError && error.details ? renameFields(error, rename) : error;
   }
 }
 
-function renamed(error: GatewayError, rename: (path: string) => string): GatewayError {
+function renameFields(error: GatewayError, rename: (path: string) => string): GatewayError {
   const { code, body, retryAfterSeconds, cause } = error;
   const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
   const [first] = error.details ?? [];

@@ -19,41 +19,38 @@ import { toGatewayError } from '../../middleware/errors.ts';
 import { type RequestReader, startJob } from '../../studio/job-submission.ts';
 import type { ReadRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../description.ts';
-import { bareHeaders, studioErrors } from '../studio-description.ts';
-import { refuseFailed, setCreditsHeaders } from '../studio-results.ts';
+import { creditHeaders, studioErrors } from '../studio-description.ts';
+import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
 
 /** Error codes of requests that wait for their job. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
 
-/** Makes the description of a response with the result of a finished job as JSON (`sendJson`). */
+/** Describes the response of `sendJson`: the result of a finished job as JSON. */
 export const finishedAnswer = (description: string, schema: z.ZodType): AnswerParts => ({
-  description: `${description} After 15 seconds the response begins with blanks, and lacks the headers with the credits.`,
-  headers: bareHeaders.partial(),
+  description: `${description} If it takes longer than 15 seconds, it begins with spaces and has no credits headers.`,
+  headers: creditHeaders.partial(),
   schema,
 });
 
-/** Parses the fields of a capability's request. @throws GatewayError INVALID_REQUEST */
-export function requestOf(capability: Capability, fields: object): ReadRequest {
+/** Parses fields with the capability's request schema. @throws GatewayError INVALID_REQUEST */
+export function parseCapabilityFields(capability: Capability, fields: object): ReadRequest {
   const request = parseWith(capability.request, fields);
   return { request, webhook: null, metadata: null };
 }
 
-/** Job that was started for one of these endpoints. */
+/** Started job whose result is the response of one of these endpoints. */
 interface AwaitedJob {
   /**
-   * Waits for the end of the job, and returns it completed. The headers of the response are not
-   * sent before. To be called once.
-   * @throws GatewayError the failure of the job, or JOB_NOT_DONE when the wait times out
+   * Waits until the job has completed, and returns it. Call at most once, before the response
+   * headers are sent.
+   * @throws GatewayError the job's error, or JOB_NOT_DONE if the wait times out
    */
-  completed: () => Promise<JobRecord>;
+  awaitCompleted: () => Promise<JobRecord>;
 }
 
-/**
- * Starts the job of a request.
- * @throws GatewayError errors that reject the request
- */
-export async function startedJob(
+/** Starts the job for a request. @throws GatewayError if the request is rejected */
+export async function startAwaitedJob(
   ctx: Context,
   reader: Omit<RequestReader, 'waitMaxMs'>,
   services: Composition,
@@ -63,9 +60,9 @@ export async function startedJob(
   const { jobId, ended } = await withRenamedFields(() => startJob(ctx, waiting, services));
   ctx.set('X-Job-Id', jobId);
   return {
-    async completed() {
+    async awaitCompleted() {
       const { job } = await ended();
-      refuseFailed(job);
+      throwIfFailed(job);
       if (!ctx.headerSent) setCreditsHeaders(ctx, view.credits(job));
       if (job.status === 'completed') return job;
       // The clients retry automatically. A retry with an Idempotency-Key finds this job; without
@@ -74,7 +71,7 @@ export async function startedJob(
       const { statusUrl } = view.ticket(job);
       throw new GatewayError(
         'JOB_NOT_DONE',
-        'The job continues. Send the request again with the same Idempotency-Key, or poll statusUrl.',
+        'The job is still running. Send the request again with the same Idempotency-Key, or poll statusUrl.',
         { body: { jobId, statusUrl }, retryAfterSeconds: 2 },
       );
     },
@@ -82,14 +79,14 @@ export async function startedJob(
 }
 
 /**
- * Sends the JSON of a job when it is completed. If that takes longer than COMPATIBLE_KEEPALIVE_MS,
- * the response begins with status 200 and blanks, which JSON allows, so that proxies keep the
- * connection. A failure after that is a text that is not JSON (`CODE: message`, then the error
- * body), so that every client fails to parse it instead of taking it for a result.
+ * Sends a job as JSON once it has completed. After COMPATIBLE_KEEPALIVE_MS it sends status 200 and
+ * then spaces, which JSON allows, so that proxies keep the connection open. A later failure is sent
+ * as text that is deliberately not valid JSON (`CODE: message`, then the error body), so that
+ * clients fail to parse it instead of using it as a result.
  */
 export async function sendJson(
   ctx: Context,
-  { completed }: AwaitedJob,
+  { awaitCompleted }: AwaitedJob,
   {
     toJson,
     services,
@@ -98,7 +95,7 @@ export async function sendJson(
   const { requestId } = ctx.state;
   const { config, logger } = services;
   const keepaliveMs = config.COMPATIBLE_KEEPALIVE_MS;
-  const completion = completed();
+  const completion = awaitCompleted();
   // If the client disconnects, nothing awaits the completion.
   completion.catch(() => {});
   const job = await within(completion, keepaliveMs);
@@ -131,21 +128,21 @@ async function within<Value>(promise: Promise<Value>, waitMs: number): Promise<V
   }
 }
 
-/** Returns the artifacts of a job in their order. */
+/** Returns the artifacts of all calls of a job, in order. */
 export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
   return (outputs ?? []).flatMap((call) => call.artifacts);
 }
 
 /**
- * Sends the first artifact of a job as the body of the response.
- * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
+ * Sends the first artifact of a job as the response body.
+ * @throws GatewayError NOT_FOUND if the job has no artifact or it was deleted
  */
 export async function sendArtifact(
   ctx: Context,
   job: JobRecord,
   services: Pick<Composition, 'storage'>,
 ): Promise<void> {
-  const { stream, sizeBytes, contentType } = await bytesOf(artifactsOf(job)[0], services);
+  const { stream, sizeBytes, contentType } = await openArtifact(artifactsOf(job)[0], services);
   ctx.type = contentType;
   ctx.length = sizeBytes;
   ctx.body = stream;
@@ -155,7 +152,7 @@ export async function sendArtifact(
  * Opens an artifact of a job.
  * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
  */
-export async function bytesOf(
+export async function openArtifact(
   artifact: StoredArtifact | undefined,
   { storage }: Pick<Composition, 'storage'>,
 ): Promise<{ stream: Readable; sizeBytes: number; contentType: string }> {

@@ -1,9 +1,9 @@
-/** Images of a job as a response of OpenAI's images API. */
+/** Formats the images of a job as a response of OpenAI's images API. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
 import type { Composition } from '../../composition.ts';
-import { artifactsOf, bytesOf } from './finished-job.ts';
+import { artifactsOf, openArtifact } from './finished-job.ts';
 import type { ImageRequest } from './image-requests.ts';
 
 /** Schema of a response with images. */
@@ -22,8 +22,8 @@ interface ImagesDeps {
 }
 
 /**
- * Returns the JSON of a job's images. They are streamed from the storage, so that none is in memory
- * as a whole.
+ * Yields the JSON of a job's images. Images are streamed from storage, so none is held in memory as
+ * a whole.
  */
 export async function* imagesJson(
   job: JobRecord,
@@ -38,7 +38,7 @@ export async function* imagesJson(
     if (format !== 'b64_json') yield `"url":${JSON.stringify(url)}`;
     if (format !== 'url') {
       yield format === 'b64_json' ? '"b64_json":"' : ',"b64_json":"';
-      yield* base64Of(artifact, services);
+      yield* streamBase64(artifact, services);
       yield '"';
     }
     yield '}';
@@ -47,14 +47,14 @@ export async function* imagesJson(
 }
 
 /**
- * Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces
- * can be joined.
+ * Streams an artifact as Base64. Each chunk encodes a multiple of three bytes, so that the chunks
+ * can be concatenated.
  */
-async function* base64Of(
+async function* streamBase64(
   artifact: StoredArtifact,
   services: Pick<Composition, 'storage'>,
 ): AsyncGenerator<string> {
-  const { stream } = await bytesOf(artifact, services);
+  const { stream } = await openArtifact(artifact, services);
   const pieces: AsyncIterable<Buffer> = stream;
   let rest = Buffer.alloc(0);
   for await (const piece of pieces) {

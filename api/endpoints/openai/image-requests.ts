@@ -1,4 +1,4 @@
-/** Requests of OpenAI's images API, translated to those of imageGenerate and imageEdit. */
+/** Translates requests of OpenAI's images API to requests of imageGenerate and imageEdit. */
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
@@ -12,9 +12,9 @@ import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
 import type { ReadRequestOf } from '../../studio/request-reading.ts';
-import { requestOf } from './finished-job.ts';
+import { parseCapabilityFields } from './finished-job.ts';
 
-/** Fields of both requests; other fields are ignored. */
+/** Fields that requests for generating and for editing share. Other fields are ignored. */
 export const imageFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'gpt-image-2' }),
@@ -29,7 +29,7 @@ export const imageFields = {
   output_format: z.enum(['png', 'jpeg', 'webp']).nullish(),
   response_format: z.enum(['url', 'b64_json']).nullish().meta({
     description:
-      'If absent, the response has both: `b64_json`, and a `url` that is valid for one day.',
+      'If omitted, the response contains both `b64_json` and a `url` that is valid for one day.',
   }),
   stream: z
     .union([z.literal(false), z.literal('false')], 'is not supported: images are not streamed')
@@ -62,8 +62,8 @@ export function ownImageFields(
 }
 
 /**
- * Returns whether a value is sent to the model: `auto` and `standard` are dropped if the model does
- * not know them.
+ * Returns whether to send a value to the model. `auto` and `standard` are omitted if the model does
+ * not accept them.
  */
 function isSent(value: string, known: readonly unknown[] = []): boolean {
   return known.includes(value) || !['auto', 'standard'].includes(value);
@@ -87,19 +87,19 @@ function sizeFields(
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
-/** Highest number of files of an edit: ten images and a mask. */
+/** Maximum number of files in an edit request: ten images and a mask. */
 const filesMax = 11;
 const textBytesMax = 32 * 1024;
 const form = z.object(imageFields);
 
-/** Stores an image, and returns the file id of the upload. */
-async function storedId(image: ReceivedFile): Promise<string> {
+/** Stores an image and returns its file id. */
+async function storeImage(image: ReceivedFile): Promise<string> {
   return (await image.store()).fileId;
 }
 
 /**
- * Makes the reader of an edit's form; `onFields` receives its fields. A repeated request is the
- * same if its images have the same bytes.
+ * Returns a function that reads the form of an edit request and passes its fields to `onFields`.
+ * Images are identified by their content, so a repeated request must contain the same bytes.
  */
 export function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
   return async (ctx, capability, receiver) => {
@@ -116,7 +116,7 @@ export function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestO
     const received = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((each) => each.kept);
     const [mask] = received('mask');
-    const read = requestOf(capability, {
+    const read = parseCapabilityFields(capability, {
       ...ownImageFields(fields, model, model.edit ?? {}),
       imageUrls: received('image').map(({ contentId }) => contentId),
       ...(mask && { maskUrl: mask.contentId }),
@@ -126,8 +126,8 @@ export function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestO
       complete: async () => ({
         request: {
           ...read.request,
-          imageUrls: await Promise.all(received('image').map(storedId)),
-          ...(mask && { maskUrl: await storedId(mask) }),
+          imageUrls: await Promise.all(received('image').map(storeImage)),
+          ...(mask && { maskUrl: await storeImage(mask) }),
         },
       }),
     };

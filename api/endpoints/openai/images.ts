@@ -7,7 +7,13 @@ import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import { finishedAnswer, jobErrors, requestOf, sendJson, startedJob } from './finished-job.ts';
+import {
+  finishedAnswer,
+  jobErrors,
+  parseCapabilityFields,
+  sendJson,
+  startAwaitedJob,
+} from './finished-job.ts';
 import { imagesAnswer, imagesJson } from './image-answers.ts';
 import { imageFields, ownImageFields, readEdit, type ImageRequest } from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
@@ -31,9 +37,12 @@ export const imagesGenerations = defineEndpoint({
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
     const fields = await withRenamedFields(() => ownImageFields(body, model, model.generate));
-    const job = await startedJob(
+    const job = await startAwaitedJob(
       ctx,
-      { capability: imageGenerate, readBody: (_, capability) => requestOf(capability, fields) },
+      {
+        capability: imageGenerate,
+        readBody: (_, capability) => parseCapabilityFields(capability, fields),
+      },
       services,
     );
     const format = body.response_format;
@@ -74,7 +83,7 @@ export const imagesEdits = defineEndpoint({
     const readBody = readEdit((fields) => {
       format = fields.response_format;
     });
-    const job = await startedJob(ctx, { capability: imageEdit, readBody }, services);
+    const job = await startAwaitedJob(ctx, { capability: imageEdit, readBody }, services);
     const toJson = (done: JobRecord) => imagesJson(done, { format, services });
     return sendJson(ctx, job, { toJson, services });
   },

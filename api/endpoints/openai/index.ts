@@ -9,7 +9,7 @@ import { audioSpeech } from './speech.ts';
 import { audioTranscriptions } from './transcriptions.ts';
 import { videos } from './videos.ts';
 
-/** Endpoints in OpenAI's protocol, except chat completions. */
+/** OpenAI-compatible endpoints except chat completions. */
 export const openai = section('OpenAI’s endpoints', {
   createResponse,
   imagesGenerations,

@@ -47,7 +47,7 @@ const response = z.looseObject({
   creditsConsumed: z.number(),
 });
 
-/** Fields of the internal chat request, and their names in the Responses API. */
+/** Field names in the Responses API, keyed by the field name in the internal chat request. */
 const names: Readonly<Record<string, string>> = {
   max_tokens: 'max_output_tokens',
   reasoning_effort: 'reasoning.effort',
@@ -56,10 +56,10 @@ const names: Readonly<Record<string, string>> = {
 };
 
 /**
- * Renames a field. A message is `input` without a position, because items and messages are counted
- * differently.
+ * Returns the Responses API name of a field. The name of a message is `input` without an index,
+ * because the indexes of items and messages differ.
  */
-function nameOf(path: string): string {
+function toResponsesName(path: string): string {
   return path.startsWith('messages') ? 'input' : (names[path] ?? path);
 }
 
@@ -78,10 +78,10 @@ export const createResponse = chatEndpoint({
     max_output_tokens: 100,
   },
   response: {
-    description: 'The response; with `stream: true`, its server-sent events.',
+    description: 'The response. With `stream: true` it is sent as server-sent events.',
     schema: response,
     event: z.object({ event: z.string(), data: z.string() }),
   },
   presentation: responsesPresentation,
-  rename: nameOf,
+  rename: toResponsesName,
 });

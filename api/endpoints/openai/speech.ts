@@ -4,8 +4,8 @@ import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
-import { bareHeaders, studioHeaders } from '../studio-description.ts';
-import { jobErrors, requestOf, sendArtifact, startedJob } from './finished-job.ts';
+import { creditHeaders, studioHeaders } from '../studio-description.ts';
+import { jobErrors, parseCapabilityFields, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
 const voiceover = audioModels.voiceover;
 const titleMax = 120;
@@ -22,8 +22,8 @@ const speech = z.object({
   instructions: z.literal('', 'is not supported: put the instructions into `input`').nullish(),
 });
 
-/** Returns the title of a voiceover: the first 120 characters of its text. */
-function titleOf(text: string): string {
+/** Returns the first 120 characters of a text. */
+function truncateTitle(text: string): string {
   return Array.from(text.trim()).slice(0, titleMax).join('') || text;
 }
 
@@ -45,7 +45,7 @@ export const audioSpeech = defineEndpoint({
     200: {
       description: 'The audio file.',
       type: 'audio/mpeg',
-      headers: bareHeaders,
+      headers: creditHeaders,
       schema: z.string().meta({ format: 'binary' }),
     },
   },
@@ -53,14 +53,15 @@ export const audioSpeech = defineEndpoint({
   async handle({ ctx, body }, services) {
     findByAnyName([voiceover], body.model);
     const { input: text, voice } = body;
-    const started = await startedJob(
+    const started = await startAwaitedJob(
       ctx,
       {
         capability: voiceoverGenerate,
-        readBody: (_, capability) => requestOf(capability, { text, title: titleOf(text), voice }),
+        readBody: (_, capability) =>
+          parseCapabilityFields(capability, { text, title: truncateTitle(text), voice }),
       },
       services,
     );
-    await sendArtifact(ctx, await started.completed(), services);
+    await sendArtifact(ctx, await started.awaitCompleted(), services);
   },
 });

@@ -1,7 +1,7 @@
-/** Formats of a transcript in OpenAI's audio API: JSON, text and subtitles. */
+/** Transcript formats of OpenAI's audio API: JSON, text and subtitles. */
 import { z } from 'zod';
 
-/** Schema of the fields of a transcription's `data` that responses contain. */
+/** Schema of the transcription fields that responses contain. */
 export const transcriptData = z.object({
   text: z.string(),
   language: z.string(),
@@ -13,7 +13,7 @@ export const transcriptData = z.object({
 type Transcript = z.infer<typeof transcriptData>;
 type Word = Transcript['words'][number];
 
-/** One subtitle; times in seconds from the start of the recording. */
+/** One subtitle. Times are in seconds from the start of the recording. */
 interface Segment {
   id: number;
   start: number;
@@ -21,15 +21,12 @@ interface Segment {
   text: string;
 }
 
-/**
- * Limits of a subtitle: characters on two lines, seconds, and the pause in seconds after which the
- * next one begins.
- */
+/** Limits of a subtitle: characters on its two lines, its duration, and the pause that ends it. */
 const segmentCharactersMax = 84;
 const segmentSecondsMax = 7;
 const pauseSeconds = 1;
 
-/** Transcript formats by the value of `response_format`. */
+/** Transcript formats, keyed by the value of `response_format`. */
 export const transcriptFormats = {
   json: {
     type: 'application/json',
@@ -46,16 +43,16 @@ export const transcriptFormats = {
         words: words
           .filter(({ type }) => type === 'word')
           .map(({ text: word, start, end }) => ({ word, start, end })),
-        segments: segmentsOf(words),
+        segments: groupIntoSegments(words),
       }),
   },
   text: { type: 'text/plain', show: ({ text }: Transcript) => `${text}\n` },
   srt: {
     type: 'text/plain',
     show: ({ words }: Transcript) =>
-      segmentsOf(words)
+      groupIntoSegments(words)
         .map(({ id, start, end, text }) => {
-          const time = `${timeOf(start, ',')} --> ${timeOf(end, ',')}`;
+          const time = `${formatTime(start, ',')} --> ${formatTime(end, ',')}`;
           return `${id + 1}\n${time}\n${text}\n\n`;
         })
         .join(''),
@@ -63,17 +60,20 @@ export const transcriptFormats = {
   vtt: {
     type: 'text/vtt',
     show: ({ words }: Transcript) =>
-      `WEBVTT\n\n${segmentsOf(words)
-        .map(({ start, end, text }) => `${timeOf(start, '.')} --> ${timeOf(end, '.')}\n${text}\n\n`)
+      `WEBVTT\n\n${groupIntoSegments(words)
+        .map(
+          ({ start, end, text }) =>
+            `${formatTime(start, '.')} --> ${formatTime(end, '.')}\n${text}\n\n`,
+        )
         .join('')}`,
   },
 } as const;
 
 /**
- * Groups words into subtitles. A subtitle ends with a sentence, before a pause, or at its limits of
- * length and time.
+ * Groups words into subtitles. A subtitle ends at the end of a sentence, before a pause, or when it
+ * would exceed a limit.
  */
-function segmentsOf(words: readonly Word[]): Segment[] {
+function groupIntoSegments(words: readonly Word[]): Segment[] {
   const segments: Segment[] = [];
   let open: Word[] = [];
   function close(): void {
@@ -97,7 +97,7 @@ function segmentsOf(words: readonly Word[]): Segment[] {
       const tooLong = length > segmentCharactersMax || word.end - first.start > segmentSecondsMax;
       if (pause || tooLong || /[.!?。！？]$/.test(last.text.trim())) close();
     }
-    // A space between words neither ends nor begins a subtitle.
+    // A space never begins a subtitle.
     if (word.type === 'word' || open.length > 0) open.push(word);
     if (word.type === 'word' && /[.!?。！？]$/.test(word.text)) close();
   }
@@ -108,7 +108,7 @@ function segmentsOf(words: readonly Word[]): Segment[] {
 const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
 
 /** Formats a time in seconds as `01:02:03,456`. */
-function timeOf(seconds: number, mark: ',' | '.'): string {
+function formatTime(seconds: number, mark: ',' | '.'): string {
   const ms = Math.round(seconds * 1000);
   const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map(two).join(':');
   return clock + mark + String(ms % 1000).padStart(3, '0');

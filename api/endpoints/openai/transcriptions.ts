@@ -11,10 +11,16 @@ import { receiveFiles } from '../../studio/body-files.ts';
 import { type ReadRequestOf, storedRecording } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import { finishedAnswer, jobErrors, requestOf, sendJson, startedJob } from './finished-job.ts';
+import {
+  finishedAnswer,
+  jobErrors,
+  parseCapabilityFields,
+  sendJson,
+  startAwaitedJob,
+} from './finished-job.ts';
 import { transcriptData, transcriptFormats } from './transcript-formats.ts';
 
-/** Size limit of a recording in bytes; the same as OpenAI's. */
+/** Maximum size of a recording in bytes, the same as OpenAI's. */
 const bytesMax = 25 * 1024 * 1024;
 
 const fields = {
@@ -43,7 +49,11 @@ function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
     const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const spoken = language == null || language === '' ? {} : { language };
-    const read = requestOf(capability, { fileId: file.kept.contentId, ...fileName, ...spoken });
+    const read = parseCapabilityFields(capability, {
+      fileId: file.kept.contentId,
+      ...fileName,
+      ...spoken,
+    });
     return { ...read, complete: storedRecording(read.request, file.kept) };
   };
 }
@@ -75,7 +85,7 @@ export const audioTranscriptions = defineEndpoint({
     const readBody = readRecording((requested) => {
       format = requested;
     });
-    const job = await startedJob(ctx, { capability: audioTranscribe, readBody }, services);
+    const job = await startAwaitedJob(ctx, { capability: audioTranscribe, readBody }, services);
     const { type, show } = transcriptFormats[format];
     const transcriptOf = async (done: JobRecord) =>
       show(transcriptData.parse(await services.view.result(done)));
@@ -85,7 +95,7 @@ export const audioTranscriptions = defineEndpoint({
       };
       return sendJson(ctx, job, { toJson, services });
     }
-    ctx.body = await transcriptOf(await job.completed());
+    ctx.body = await transcriptOf(await job.awaitCompleted());
     ctx.type = type;
   },
 });

@@ -1,4 +1,4 @@
-/** Requests of OpenAI's videos API, translated to those of videoGenerate. */
+/** Translates requests of OpenAI's videos API to requests of videoGenerate. */
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
@@ -11,13 +11,13 @@ import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
 import type { ReadRequestOf } from '../../studio/request-reading.ts';
-import { requestOf } from './finished-job.ts';
+import { parseCapabilityFields } from './finished-job.ts';
 
 const reference = z.object({
   file_id: z.string().max(64).optional(),
   image_url: z.string().max(4096).optional(),
 });
-/** Fields of a request, in JSON and in a form. */
+/** Fields that JSON and form requests share. */
 export const videoFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'veo' }),
@@ -33,7 +33,7 @@ export const videoRequest = z.object({ ...videoFields, input_reference: referenc
 type VideoRequest = z.infer<typeof videoRequest>;
 const textBytesMax = 32 * 1024;
 
-/** Reads the body, which is JSON or a form with an image. */
+/** Reads a JSON body, or a form with an image. */
 async function readBodyOrForm(
   ctx: Context,
   receiver: FileReceiver,
@@ -58,7 +58,7 @@ async function readBodyOrForm(
   return file ? { ...body, image: file.kept } : body;
 }
 
-/** Reads the request of a video. */
+/** Reads a request to generate a video. */
 export const readVideoRequest: ReadRequestOf = async (ctx, capability, deps) => {
   const body = await readBodyOrForm(ctx, deps);
   const model = findByAnyName(videoModels, body.model);
@@ -68,9 +68,12 @@ export const readVideoRequest: ReadRequestOf = async (ctx, capability, deps) => 
     prompt: body.prompt,
     model: model.id,
     ...(body.seconds != null && { durationSeconds: body.seconds }),
-    ...frameOf(body.size, model),
+    ...toFrameFields(body.size, model),
   };
-  const read = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
+  const read = parseCapabilityFields(capability, {
+    ...own,
+    ...(imageUrl !== undefined && { imageUrl }),
+  });
   if (!image) return read;
   return {
     ...read,
@@ -82,9 +85,9 @@ export const readVideoRequest: ReadRequestOf = async (ctx, capability, deps) => 
 
 /**
  * Translates a size to the capability's fields.
- * @throws GatewayError UNSUPPORTED_PARAMETER if the model lacks the size
+ * @throws GatewayError UNSUPPORTED_PARAMETER if the model does not support the size
  */
-function frameOf(size: string | null | undefined, { id, parameters }: VideoModel): object {
+function toFrameFields(size: string | null | undefined, { id, parameters }: VideoModel): object {
   if (size == null) return {};
   const [width = 0, height = 0] = size.split('x').map(Number);
   const aspectRatio = ratioOf(width, height);

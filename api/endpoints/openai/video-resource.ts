@@ -1,4 +1,4 @@
-/** Job in the format of a video of OpenAI's videos API. */
+/** Formats a job as a video of OpenAI's videos API. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
@@ -36,8 +36,8 @@ const storedRequest = z.looseObject({
 
 const unix = (ms: number): number => Math.floor(ms / 1000);
 
-/** Returns a job in the format of OpenAI's videos. */
-export async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
+/** Returns a job as a video of OpenAI's videos API. */
+export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
   const { status, error, progress } = await view.resource(job);
   const model = videoModels.find(({ id }) => id === job.model);
   const parameters = storedRequest.parse({
@@ -50,7 +50,7 @@ export async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): 
     object: 'video',
     model: job.model,
     status: status === 'canceled' ? 'failed' : status,
-    // A running job is at most at 99 percent, also when its usual time is over.
+    // A running job shows at most 99 percent, even when it takes longer than usual.
     progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
     created_at: unix(job.created_at),
     completed_at: job.completed_at === null ? null : unix(job.completed_at),

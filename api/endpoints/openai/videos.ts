@@ -15,9 +15,9 @@ import { setCreditsHeaders } from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
 import { sendArtifact } from './finished-job.ts';
 import { readVideoRequest, videoFields, videoRequest } from './video-requests.ts';
-import { video, videoOf } from './video-resource.ts';
+import { video, toVideo } from './video-resource.ts';
 
-/** Finds the job of a video. @throws GatewayError JOB_NOT_FOUND */
+/** Finds a video job. @throws GatewayError JOB_NOT_FOUND if the job is not a video */
 async function find(
   call: Parameters<typeof findJob>[0],
   services: Pick<Composition, 'reads'>,
@@ -29,7 +29,7 @@ async function find(
 
 const imageFile = z.string().meta({ format: 'binary' });
 
-/** Endpoints of OpenAI's video API. */
+/** Endpoints compatible with OpenAI's videos API. */
 export const videos = {
   createVideo: defineEndpoint({
     route: 'POST /api/v1/videos',
@@ -57,7 +57,7 @@ export const videos = {
       const reader = { capability: videoGenerate, readBody: readVideoRequest };
       const { job } = await withRenamedFields(() => submitJob(ctx, reader, services));
       setCreditsHeaders(ctx, view.credits(job));
-      return videoOf(job, view);
+      return toVideo(job, view);
     },
   }),
 
@@ -70,7 +70,7 @@ export const videos = {
     request,
     answer: video,
     errors: ['JOB_NOT_FOUND'],
-    handle: async (call, services) => videoOf(await find(call, services), services.view),
+    handle: async (call, services) => toVideo(await find(call, services), services.view),
   }),
 
   listVideos: defineEndpoint({
@@ -102,7 +102,7 @@ export const videos = {
       const page = rows.slice(0, limit);
       return {
         object: 'list' as const,
-        data: await Promise.all(page.map((job) => videoOf(job, view))),
+        data: await Promise.all(page.map((job) => toVideo(job, view))),
         first_id: page[0]?.id ?? null,
         last_id: page.at(-1)?.id ?? null,
         has_more: rows.length > limit,
