@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { anyJsonObject, recordOf } from '../http/body-schema.ts';
-import { metadata, pairsOf } from '../http/metadata.ts';
+import { metadata, nonEmptyPairs } from '../http/metadata.ts';
 import { completionsMessages, serviceMessages } from './chat-messages.ts';
 import type { ChatRequest } from './chat-request.ts';
 import {
@@ -158,7 +158,7 @@ function toRequest(wire: Wire): ChatRequest {
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
-    metadata: pairsOf(wire.metadata),
+    metadata: nonEmptyPairs(wire.metadata),
     body: { messages: wire.messages, ...options, ...reasoningOf(wire) },
   };
 }

@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import { metadata, pairsOf } from '../http/metadata.ts';
+import { metadata, nonEmptyPairs } from '../http/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { openaiFields, sampling } from './completions-request.ts';
 import { name, rejectedField, text, toolName, withoutNulls } from './field-schemas.ts';
@@ -93,7 +93,7 @@ function toRequest(wire: Wire): ChatRequest {
     maxTokens: wire.max_output_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: false,
-    metadata: pairsOf(wire.metadata),
+    metadata: nonEmptyPairs(wire.metadata),
     // The response says that it was not stored.
     ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
     body: {

@@ -34,11 +34,11 @@ export const metadataFields = {
 
 /** Parses `metadata`; returns null without pairs. @throws GatewayError INVALID_REQUEST */
 export function parseMetadata(input: unknown): Record<string, string> | null {
-  return pairsOf(parseWith(field, { metadata: input }).metadata);
+  return nonEmptyPairs(parseWith(field, { metadata: input }).metadata);
 }
 
 /** Returns the pairs; null if there are none. */
-export function pairsOf(
+export function nonEmptyPairs(
   pairs: Record<string, string> | null | undefined,
 ): Record<string, string> | null {
   return pairs && Object.keys(pairs).length > 0 ? pairs : null;

@@ -1,7 +1,7 @@
 /**
- * Starts jobs and waits for the verdict of the ledger. The workflow reserves the credits, so no
- * reservation exists without a workflow. The transaction that reserves the credits, or rejects the
- * job, notifies every API process (docs/decisions/0002).
+ * Starts jobs and waits until the ledger reserves their credits or rejects them. The workflow
+ * reserves the credits, so every reservation has a workflow. The transaction that reserves the
+ * credits or rejects the job notifies every API process (docs/decisions/0002).
  */
 import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
@@ -25,23 +25,23 @@ interface AdmissionDeps {
   config: Config;
 }
 
-/** Functions to call before a start is sent, and when the ledger has rejected the started job. */
+/** Callbacks: before the start request is sent, and when the ledger rejects the started job. */
 type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
-/** Time without an event after which the job's row is read, in milliseconds. */
+/** How long to wait for an event before reading the job's row, in milliseconds. */
 const rowPollMs = 1000;
 
 /**
- * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight at a
- * time, shared fairly between organizations, because more parallel starts would only delay each
- * other. If the limiter rejects a request, no start was sent.
+ * Creates the function that starts a workflow. At most TEMPORAL_STARTS_MAX start requests are in
+ * flight at a time, shared fairly between organizations, because more would only delay each other.
+ * If the limiter rejects a job, no start request has been sent.
  */
-function createStartInTurn(deps: AdmissionDeps) {
+function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
   return async (plan: JobPlan, hold: StartHold): Promise<void> => {
     const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
     if (!leave) {
-      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
         retryAfterSeconds: 2,
       });
     }
@@ -54,14 +54,13 @@ function createStartInTurn(deps: AdmissionDeps) {
   };
 }
 
-/** Makes the function that starts jobs. */
+/** Creates the function that starts jobs. */
 export function createAdmission(deps: AdmissionDeps) {
-  const startInTurn = createStartInTurn(deps);
+  const startFairly = createFairStart(deps);
   return {
     /**
      * Starts the workflow, waits until the credits are reserved, and returns a subscription to the
-     * events of the job, which began before the start. The caller of this function must end the
-     * subscription.
+     * job's events that was opened before the start. The caller of this function must end it.
      * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
      * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
@@ -69,7 +68,7 @@ export function createAdmission(deps: AdmissionDeps) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const updates = deps.updates.subscribe(plan.jobId);
       try {
-        await startInTurn(plan, hold);
+        await startFairly(plan, hold);
         const refusal = await awaitVerdict(deps, plan, updates);
         if (refusal) {
           hold.refused();
@@ -85,10 +84,10 @@ export function createAdmission(deps: AdmissionDeps) {
 }
 
 /**
- * Waits for the verdict of the ledger on a started job: returns the refusal, or null if its credits
- * are reserved. If the event is lost with a connection, the row of the job shows the reservation. A
- * rejected job has no row; a repeated request with the same Idempotency-Key starts it again, and
- * receives an event.
+ * Waits until the ledger reserves the credits of a started job or rejects it. Returns null or the
+ * rejection. If a lost connection drops the event, the job's row shows the reservation. A rejected
+ * job has no row, but a repeated request with the same Idempotency-Key starts it again and receives
+ * another event.
  * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
  * within VERDICT_WAIT_MS
  */
@@ -100,7 +99,7 @@ async function awaitVerdict(
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
     const leftMs = deadlineAtMs - performance.now();
-    if (leftMs <= 0) throw startFailed(plan, 'The job waits for a worker.');
+    if (leftMs <= 0) throw startUnconfirmed(plan, 'The job is waiting for a worker.');
     const event = await updates.next(Math.min(rowPollMs, leftMs));
     if (event) return event.event === 'refused' ? event.refusal : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
@@ -108,9 +107,10 @@ async function awaitVerdict(
 }
 
 /**
- * Makes the error for a request whose job may nevertheless run; the response contains the job's id.
+ * Returns the error for a job whose start was not confirmed. The job may still run, so the response
+ * contains its id.
  */
-function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
+function startUnconfirmed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
     body: { jobId: plan.jobId },
@@ -123,6 +123,6 @@ async function start(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
     await startWorkflow(deps, plan);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    throw startFailed(plan, 'The job could not be started.', error);
+    throw startUnconfirmed(plan, 'The job could not be started.', error);
   }
 }

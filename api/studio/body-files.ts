@@ -1,4 +1,4 @@
-/** Files in the body of a Studio request, which are discarded if the request starts no job. */
+/** Files in the body of a Studio request. They are discarded if the request starts no job. */
 import type { ReceivedFile, RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
@@ -6,7 +6,7 @@ import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipar
 /** Services that receive the files of a request. */
 export interface FileReceiver {
   requestFiles: RequestFiles;
-  /** Registers a file as soon as it arrives, so that it can be discarded. */
+  /** Registers a file as soon as it begins to arrive, so that it can be discarded. */
   onReceiving: (file: Promise<ReceivedFile>) => void;
 }
 
@@ -19,7 +19,7 @@ interface FileRules extends Pick<
 }
 
 /**
- * Receives a form and registers its files.
+ * Receives a form, and registers and stores its files in the spool.
  * @throws GatewayError the errors of `receiveForm` and of the receiving function
  */
 export function receiveFiles(
@@ -38,18 +38,21 @@ export function receiveFiles(
   });
 }
 
-/** Makes the list of the files of a request. */
+/** Creates the list of a request's files. */
 export function createFileList() {
   const files: Promise<ReceivedFile>[] = [];
   return {
-    /** Adds a file, which may still be arriving; the reader of the request reports its failure. */
+    /**
+     * Adds a file that may still be arriving. Errors are ignored here, because the function that
+     * reads the request reports them.
+     */
     onReceiving(file: Promise<ReceivedFile>): void {
       file.catch(() => {});
       files.push(file);
     },
     /**
-     * Discards the files without delaying the response; the sweep of unused uploads removes what is
-     * missed here.
+     * Discards the files in the background. If that fails, the sweep of unused uploads removes
+     * them.
      */
     discard(): void {
       for (const receiving of files) receiving.then((file) => file.discard()).catch(() => {});

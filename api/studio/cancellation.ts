@@ -1,4 +1,4 @@
-/** Cancellation of a job by its caller or an operator. */
+/** Cancels a job for its caller or an operator. */
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -6,15 +6,12 @@ import { workflowIdOf } from '../../jobs/contract.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 import type { Composition } from '../composition.ts';
 
-/**
- * Longest time that a cancel request waits for the end of the job before it returns the current
- * state, in milliseconds.
- */
+/** How long a cancel request waits for the job to end, in milliseconds. */
 const cancelWaitMs = 5000;
 
 /**
- * Requests the cancellation of the workflow, and returns the job when it has ended, at the latest
- * after five seconds. The response of the provider decides whether the job is canceled.
+ * Requests cancellation of the workflow, waits up to five seconds for the job to end, and returns
+ * the job. The provider decides whether the job is canceled or still completes.
  * @throws GatewayError JOB_ALREADY_DONE; ServiceError if Temporal does not respond
  */
 export async function cancelJob(

@@ -1,6 +1,6 @@
 /**
- * `data:` URLs in Studio requests: small files inside the JSON body. They are received like the
- * files of a form, so the request that is parsed and stored contains their ids.
+ * `data:` URLs in Studio requests: small files inside the JSON body. They are handled like the
+ * uploaded files of a form: the stored request contains file ids instead.
  */
 import { Readable } from 'node:stream';
 import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
@@ -11,20 +11,21 @@ import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
 import type { FileReceiver } from './body-files.ts';
 
 /**
- * Size limit of a body that may contain `data:` URLs, in bytes: Base64 needs four bytes for three.
+ * Maximum size of a body that may contain `data:` URLs, in bytes. Base64 encodes three bytes as
+ * four.
  */
 export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
-/** Size limit of the file in a `data:` URL, in bytes. */
+/** Maximum size of the file in a `data:` URL, in bytes. */
 const dataUrlBytesMax = 1024 * 1024;
-/** Highest number of `data:` URLs in a request: the ten images and the mask of an edit. */
+/** Maximum number of `data:` URLs in a request: ten images and a mask. */
 const dataUrlsMax = 11;
 
 /** Fields of a request whose `data:` URLs were replaced by file ids. */
 export interface ReceivedDataUrls {
   fields: Record<string, unknown>;
   /**
-   * Stores the files, and returns the parsed request with the ids of the stored files; null if the
-   * request has no `data:` URL.
+   * Stores the files and returns the parsed request with their file ids. Null if the request has no
+   * `data:` URL.
    */
   store: ((request: JsonObject) => Promise<JsonObject>) | null;
 }
@@ -49,7 +50,7 @@ export async function receiveDataUrls(
       const message = `a request may contain at most ${dataUrlsMax} data URLs; upload the files instead`;
       throw fieldError('INVALID_INPUT_URL', path, message);
     }
-    const bytes = bytesOf(text, path);
+    const bytes = decodeDataUrl(text, path);
     const { organizationId } = caller;
     const idempotencyKey = idempotencyKeyOf(ctx);
     await requestFiles.requireRoom({ organizationId, bytes: bytes.length, idempotencyKey });
@@ -76,7 +77,7 @@ export async function receiveDataUrls(
 }
 
 /** Decodes a `data:` URL. @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE */
-function bytesOf(text: string, path: string): Buffer {
+function decodeDataUrl(text: string, path: string): Buffer {
   const start = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
   const encoded = text.slice(start?.length ?? 0);
   if (start === undefined || !/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) {
@@ -92,7 +93,7 @@ function bytesOf(text: string, path: string): Buffer {
 
 type Replace = (text: string, path: string) => Promise<string>;
 
-/** Replaces the texts of the fields whose names end with `Url` or `Urls`, one after the other. */
+/** Replaces the strings in fields whose names end with `Url` or `Urls`, one after the other. */
 async function replaceUrls<Fields extends Record<string, unknown>>(
   fields: Fields,
   replace: Replace,

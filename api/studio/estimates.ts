@@ -1,6 +1,6 @@
 /**
- * Estimates of Studio requests: the steps of a request up to its price (job-submission.ts), without
- * a job.
+ * Estimates Studio requests: runs the same steps as job-submission.ts up to the price, and starts
+ * no job.
  */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { newId } from '../../domain/ids.ts';
@@ -20,9 +20,9 @@ type Services = Pick<
 >;
 
 /**
- * Estimates the credits that a Studio request would reserve. No job is started, nothing is
- * reserved, and files and copies that were stored to measure inputs are deleted.
- * @throws GatewayError the errors of the request itself before it reserves credits
+ * Estimates the credits that a Studio request would reserve. Starts no job, reserves nothing, and
+ * deletes the files and copies that were stored to measure inputs.
+ * @throws GatewayError any error that the request itself can throw before it reserves credits
  */
 export async function estimateRequest(
   ctx: Context,
@@ -32,7 +32,7 @@ export async function estimateRequest(
   const { organizationId } = ctx.state.caller;
   const { config, storage } = services;
   const files = createFileList();
-  // Copies belong to a job id; an estimate uses a new id that no job has.
+  // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({ organizationId, jobId: newId('job') });
   try {
     const read = await readRequest(ctx, capability, { ...services, ...files });
@@ -44,7 +44,7 @@ export async function estimateRequest(
       type: capability.type,
       model,
       credits: creditsFromMicro(priced.priceMicro),
-      items: priced.calls.map(({ call, unitPriceMicro }) => itemOf(call, unitPriceMicro)),
+      items: priced.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
     };
   } finally {
     files.discard();
@@ -59,7 +59,7 @@ const mediumUnits = {
   json: 'request',
 } as const;
 
-function itemOf(call: DraftCall, unitPriceMicro: number): EstimateItem {
+function toEstimateItem(call: DraftCall, unitPriceMicro: number): EstimateItem {
   const { meter = 'artifact', quantity, output, priceNote: note } = call;
   return {
     unit: meter === 'artifact' ? mediumUnits[output.medium] : meter,

@@ -1,8 +1,8 @@
 /**
- * Job feed: server-sent events of jobs that have changed, for readers that follow one job or all
- * jobs of their organization. NOTIFY names jobs that start and end. Open jobs that have a reader
- * are read once a second, with one query per organization. Idle streams cost one query for all keys
- * every five seconds, which ends the streams of revoked keys and ended sessions.
+ * Job feed: sends server-sent events about changed jobs to readers that follow one job or all jobs
+ * of their organization. Postgres NOTIFY reports jobs that start or end. Followed open jobs are
+ * read once a second, with one query per organization. Every five seconds, one query checks the
+ * keys and sessions of all streams, and closes the streams of revoked keys and ended sessions.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
@@ -18,9 +18,9 @@ import type { JobUpdates } from './job-updates.ts';
 interface Reader {
   organizationId: string;
   keyId: string;
-  /** Console session of the reader; undefined if it has a key. */
+  /** Console session of the reader; undefined if it authenticated with a key. */
   sessionId: string | undefined;
-  /** Id of the job that is followed; null: all jobs of the organization. */
+  /** Id of the followed job; null if the reader follows all jobs of the organization. */
   jobId: string | null;
   events: PassThrough;
 }
@@ -38,24 +38,24 @@ interface Topic {
   readers: Set<Reader>;
   /** Ids of jobs to read at the next tick. */
   changed: Set<string>;
-  /** State of each open job, as it was last sent (`markOf`). */
+  /** Fingerprint of each open job as it was last sent (`fingerprintOf`), keyed by job id. */
   open: Map<string, string>;
   /** True while the jobs of the organization are being read. */
-  isRead: boolean;
+  isReading: boolean;
 }
 
 const tickMs = 1000;
-/** Number of ticks between two checks of the readers' keys. */
-const keysEvery = 5;
-/** Number of ticks between two keepalive comments. */
-const keepaliveEvery = 15;
-/** Highest number of open jobs of one organization that are read in one tick. */
+/** Number of ticks between checks of the readers' keys. */
+const keyCheckTicks = 5;
+/** Number of ticks between keepalive comments. */
+const keepaliveTicks = 15;
+/** Maximum number of jobs to read per organization and tick. */
 const openMax = 200;
-/** Unread bytes after which a reader is disconnected. */
+/** Maximum number of unread bytes of a reader; above it, the reader is disconnected. */
 const unreadBytesMax = 1024 * 1024;
 const idRow = z.object({ id: z.string() });
 
-/** Makes the job feed of a process. */
+/** Creates the job feed of a process. */
 export function createJobFeed(deps: JobFeedDeps) {
   const topics = new Map<string, Topic>();
   let timer: NodeJS.Timeout | undefined;
@@ -77,10 +77,10 @@ export function createJobFeed(deps: JobFeedDeps) {
 
   function tick(): void {
     ticks += 1;
-    if (ticks % keepaliveEvery === 0)
+    if (ticks % keepaliveTicks === 0)
       for (const { events } of readers()) events.write(': keepalive\n\n');
-    if (ticks % keysEvery === 0) {
-      refuseDeadKeys(deps.pool, readers(), leave).catch((error: unknown) =>
+    if (ticks % keyCheckTicks === 0) {
+      closeStreamsOfInvalidKeys(deps.pool, readers(), leave).catch((error: unknown) =>
         interrupt(error, readers()),
       );
     }
@@ -112,7 +112,7 @@ export function createJobFeed(deps: JobFeedDeps) {
         readers: new Set(),
         changed: new Set(),
         open: new Map(),
-        isRead: false,
+        isReading: false,
       };
       topics.set(organizationId, topic);
       topic.readers.add(reader);
@@ -134,24 +134,24 @@ async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic)
       ? await reads.list(organizationId, { status: 'open', limit: openMax })
       : [await reads.read(organizationId, jobId)].filter((job) => job !== null);
   for (const job of jobs) {
-    events.write(eventOf(await view.resource(job)));
+    events.write(encodeEvent(await view.resource(job)));
     if (job.status !== 'open') events.end();
-    else if (!topic.open.has(job.id)) topic.open.set(job.id, markOf(job));
+    else if (!topic.open.has(job.id)) topic.open.set(job.id, fingerprintOf(job));
   }
 }
 
-/** Makes the bytes of an event once, because all readers of an organization share them. */
-const eventOf = (job: JobResource): Buffer =>
+/** Encodes an event once, because all readers of the organization receive the same bytes. */
+const encodeEvent = (job: JobResource): Buffer =>
   Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
 
 /** Reads the jobs of an organization, unless they are still being read. */
 async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
-  if (topic.isRead) return;
-  topic.isRead = true;
+  if (topic.isReading) return;
+  topic.isReading = true;
   try {
     await withCorrelation({ organizationId }, () => show(deps, organizationId, topic));
   } finally {
-    topic.isRead = false;
+    topic.isReading = false;
   }
 }
 
@@ -166,15 +166,15 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
   for (const id of ids.slice(openMax)) topic.changed.add(id);
   for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
     const isOpen = job.status === 'open';
-    const mark = markOf(job);
-    if (topic.open.get(job.id) !== mark) {
-      const event = eventOf(await view.resource(job));
+    const fingerprint = fingerprintOf(job);
+    if (topic.open.get(job.id) !== fingerprint) {
+      const event = encodeEvent(await view.resource(job));
       for (const { jobId, events } of topic.readers) {
         if (jobId === null || (jobId === job.id && isOpen)) events.write(event);
       }
     }
     if (!isOpen) await sendEnd(deps, job, topic);
-    if (isOpen) topic.open.set(job.id, mark);
+    if (isOpen) topic.open.set(job.id, fingerprint);
     else topic.open.delete(job.id);
   }
 }
@@ -191,7 +191,7 @@ async function sendEnd(
   const followers = [...topic.readers].filter(({ jobId }) => jobId === id);
   if (followers.length === 0) return;
   const job = await reads.read(organizationId, id);
-  const event = job && eventOf(await view.resource(job));
+  const event = job && encodeEvent(await view.resource(job));
   for (const { events } of followers) events.end(event);
 }
 
@@ -199,7 +199,7 @@ async function sendEnd(
  * Ends the streams of keys that were revoked or have expired, of suspended organizations, and of
  * console sessions that have ended.
  */
-async function refuseDeadKeys(
+async function closeStreamsOfInvalidKeys(
   pool: DatabasePool,
   readers: readonly Reader[],
   leave: (reader: Reader) => void,
@@ -220,7 +220,10 @@ async function refuseDeadKeys(
   }
 }
 
-/** Describes the state of a job, without the result URLs, which are different in each response. */
-function markOf(job: JobRecord): string {
+/**
+ * Returns a text that changes whenever the job's state changes. Result URLs are not part of it,
+ * because they differ in each response.
+ */
+function fingerprintOf(job: JobRecord): string {
   return JSON.stringify([job.status, job.call_states, job.queue_position, job.verifying]);
 }

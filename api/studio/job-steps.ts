@@ -1,7 +1,7 @@
 /**
- * Steps of a job with their times: reserve, then submit and wait for each call, then store, then
- * charge or release, then the webhook. The steps are computed from the rows that they write; the
- * workflow history in Temporal has every attempt.
+ * Lists the steps of a job with their times: reserve, submit and wait for each call, store, charge
+ * or release, and the webhook. The steps are derived from the job's database rows. Only the
+ * workflow history in Temporal contains every attempt.
  */
 import { z } from 'zod';
 import type { JobCall } from '../../jobs/records/job-calls.ts';
@@ -16,16 +16,12 @@ export const stepSchema = z
   .object({
     name: z.enum(['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
     state: z.enum(['waiting', 'running', 'done', 'failed']),
-    call: z
-      .int()
-      .nullable()
-      .meta({ description: 'Index of the call, from 0; null for a step of the whole job.' }),
+    call: z.int().nullable().meta({
+      description: 'Zero-based index of the provider call; null for a step of the whole job.',
+    }),
     provider: z.string().nullable(),
     providerRequestId: z.string().nullable(),
-    attempts: z
-      .int()
-      .nullable()
-      .meta({ description: 'Number of attempts; null if it is not known.' }),
+    attempts: z.int().nullable().meta({ description: 'Number of attempts; null if unknown.' }),
     startedAt: time.nullable(),
     endedAt: time.nullable(),
   })
@@ -57,8 +53,8 @@ export function stepsOf(
 }
 
 /**
- * Marks the step in which a job failed: the provider may end a wait with a rejection, so the last
- * step before the release.
+ * Marks the step in which a job failed. If no provider step has failed, it is the last one, because
+ * a provider may end a wait by rejecting the call.
  */
 function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
@@ -76,7 +72,7 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
-  const earlier = earlierRoutes(call);
+  const earlier = earlierRouteSteps(call);
   const sentAtMs = earlier.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
     ...of,
@@ -101,7 +97,7 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   return [...submits, wait];
 }
 
-/** Makes the step in which a call waited for a paused provider. */
+/** Returns the step in which a call waited for a paused provider, if it did. */
 function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
   if (pausedAtMs === null) return [];
   const isPaused = state === 'waiting';
@@ -118,8 +114,8 @@ function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): 
   ];
 }
 
-/** Makes a failed submit for each route that was refused before the call's last route. */
-function earlierRoutes({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
+/** Returns a failed submit step for each earlier route that refused the call. */
+function earlierRouteSteps({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
   const earlier = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
   let startedAtMs = begunAtMs;
   return [...Map.groupBy(earlier, (refusal) => refusal.routeIndex).values()].flatMap((all) => {
@@ -142,7 +138,7 @@ function earlierRoutes({ index, routeIndex, begunAtMs, refusals }: JobCall): Ste
 }
 
 /**
- * Makes the step from the last response of a provider until the end of the job: media are
+ * Returns the step from the last provider result to the end of the job, in which media are
  * downloaded, checked and stored.
  */
 function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {

@@ -1,6 +1,6 @@
 /**
- * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan,
- * starts the job and waits for it.
+ * Submits a Studio request: reads it, claims its Idempotency-Key, plans and prices the job, starts
+ * it and waits for it.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -14,7 +14,7 @@ import type { JobSubscription } from './job-topics.ts';
 import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
 import { createFileList } from './body-files.ts';
-import { type ReadRequest, readRequest, type ReadRequestOf } from './request-reading.ts';
+import { type ParsedRequest, readRequest, type RequestBodyReader } from './request-reading.ts';
 
 type Services = Pick<
   Composition,
@@ -31,14 +31,14 @@ type Services = Pick<
   | 'outbound'
 >;
 
-/** Request that was read, with its claim of the Idempotency-Key. */
+/** Parsed request that holds its Idempotency-Key. */
 interface ClaimedRequest {
   capability: Capability;
-  read: ReadRequest;
+  read: ParsedRequest;
   hold: Hold;
 }
 
-/** Job of this request, or of the first request with its Idempotency-Key. */
+/** Job of this request, or of the earlier request with the same Idempotency-Key. */
 interface Started {
   jobId: string;
   replayed: boolean;
@@ -46,12 +46,12 @@ interface Started {
   waitMs: number;
 }
 
-/** Format and wait of a Studio request. */
-export interface RequestReader {
+/** How to read a Studio request, and how long it may wait. */
+export interface RequestOptions {
   capability: Capability;
-  /** Reads the request body; absent: the capability's own format. */
-  readBody?: ReadRequestOf;
-  /** Longest wait for the end of the job, in milliseconds; absent: SYNC_WAIT_MS. */
+  /** Reads the request body. Defaults to the capability's own format. */
+  readBody?: RequestBodyReader;
+  /** Maximum time to wait for the job to end, in milliseconds. Defaults to SYNC_WAIT_MS. */
   waitMaxMs?: number;
 }
 
@@ -59,21 +59,21 @@ export interface RequestReader {
 interface StartedJob {
   jobId: string;
   /**
-   * Waits for the end of the job as long as the caller prefers; `waited` is false for an
-   * asynchronous request. To be called once.
+   * Waits for the job to end, for as long as the request allows. `waited` is false if the request
+   * was asynchronous. Call at most once.
    * @throws GatewayError SERVICE_UNAVAILABLE
    */
   ended: () => Promise<{ job: JobRecord; waited: boolean }>;
 }
 
 /**
- * Starts the job of a Studio request, or finds the job of the first request with its
+ * Starts the job of a Studio request, or finds the job of an earlier request with the same
  * Idempotency-Key.
- * @throws GatewayError for a rejected request
+ * @throws GatewayError if the request is rejected
  */
 export async function startJob(
   ctx: Context,
-  reader: RequestReader,
+  reader: RequestOptions,
   services: Services,
 ): Promise<StartedJob> {
   const { organizationId } = ctx.state.caller;
@@ -81,25 +81,28 @@ export async function startJob(
   return {
     jobId,
     async ended() {
-      const job = await services.jobWaits.awaitByFew({ organizationId, jobId, updates }, waitMs);
+      const job = await services.jobWaits.awaitEndLimited(
+        { organizationId, jobId, updates },
+        waitMs,
+      );
       if (!job) {
-        throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
           retryAfterSeconds: 2,
         });
       }
-      // Asynchronous callers always get 202; a replay may return the result.
+      // Asynchronous requests always get 202, but a replay may return the result.
       return { job, waited: waitMs > 0 || replayed };
     },
   };
 }
 
 /**
- * Starts the job of a Studio request and waits for its end (`startJob`).
- * @throws GatewayError for a rejected request
+ * Starts the job of a Studio request and waits for it to end (`startJob`).
+ * @throws GatewayError if the request is rejected
  */
 export async function submitJob(
   ctx: Context,
-  reader: RequestReader,
+  reader: RequestOptions,
   services: Services,
 ): Promise<{ job: JobRecord; waited: boolean }> {
   const { ended } = await startJob(ctx, reader, services);
@@ -107,12 +110,12 @@ export async function submitJob(
 }
 
 /**
- * Starts the job of a request, or finds it by its claim. The claim is read before any input is
- * resolved.
+ * Starts the job of a request, or finds the job that its Idempotency-Key belongs to. The key is
+ * claimed before any input is resolved.
  */
 async function start(
   ctx: Context,
-  { capability, readBody = readRequest, waitMaxMs }: RequestReader,
+  { capability, readBody = readRequest, waitMaxMs }: RequestOptions,
   services: Services,
 ): Promise<Started> {
   const files = createFileList();
@@ -141,7 +144,7 @@ async function start(
     const updates = await admit(ctx, { capability, read, hold }, services);
     return { jobId, replayed: false, updates, waitMs };
   } catch (error) {
-    // If the error names a job, the job may still run and needs its files.
+    // If the error contains a job id, that job may still run and needs the files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
     if (startedNothing) files.discard();
     throw error;
@@ -164,13 +167,14 @@ async function admit(
     const draft = await measurePrices({ storage, copies }, drafted);
     const planned = { requestId, caller, capability, request, metadata, webhook, draft };
     const plan = completePlan(config, { ...planned, jobId });
-    // The webhook is recorded before the start, so that no accepted job lacks it.
+    // The webhook is stored before the start, so that no accepted job lacks its webhook.
     if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
     const updates = await admission.admit(plan, hold);
     hold.leave();
     return updates;
   } catch (error) {
-    // A started job may run despite the error, so its key, webhook and inputs are kept.
+    // A job that was started may run despite the error, so its key, webhook and inputs are deleted
+    // only if it was not started.
     if (await hold.giveBack()) {
       await copies.discard();
       if (webhook) await webhooks.drop(jobId);

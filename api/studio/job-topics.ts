@@ -1,31 +1,31 @@
-/** Topics of job events inside a process: a subscription receives the events of one job. */
+/** Distributes job events inside a process: a subscription receives the events of one job. */
 import { z } from 'zod';
 import { refusal } from '../../jobs/ledger-verdicts.ts';
 
-/** Event of the job `id`, as `ledger_write_jobs` sends it. */
+/** Schema of a job event as `ledger_write_jobs` sends it. `id` is the job's id. */
 export const jobEvent = z.discriminatedUnion('event', [
   z.object({
     event: z.enum(['reserved', 'done']),
     id: z.string(),
-    /** Absent if the event was read from the job's row instead of a notification. */
+    /** Organization of the job. Undefined if the event was derived from the job's row. */
     organizationId: z.string().optional(),
   }),
   z.object({ event: z.literal('refused'), id: z.string(), refusal }),
 ]);
 type JobEvent = z.infer<typeof jobEvent>;
 
-/** Subscription to the events of one job; events that arrive before a call of `next` are queued. */
+/** Subscription to the events of one job. Events that arrive before `next` is called are queued. */
 export interface JobSubscription {
-  /** Waits for the next event, at most `waitMs` milliseconds; returns null if there was none. */
+  /** Waits up to `waitMs` milliseconds for the next event. Returns null if there is none. */
   next: (waitMs: number) => Promise<JobEvent | null>;
   /** Ends the subscription. */
   end: () => void;
 }
 
-/** Makes the topics, one per job; a new subscription does not receive earlier events. */
+/** Creates the event topics, one per job. A new subscription does not receive earlier events. */
 export function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
-  /** Functions that end a waiting `next`. */
+  /** Functions that make a pending `next` return. */
   const wakes = new Set<() => void>();
 
   function subscribe(jobId: string): JobSubscription {

@@ -1,14 +1,17 @@
 /**
- * Job updates: Postgres notifies every API process of jobs that were reserved, rejected or settled,
- * by any process (`ledger_write_jobs`). Notifications can be lost with a connection, so the rows of
- * awaited jobs are also read once a second: the row of a job is authoritative.
+ * Job updates: Postgres notifies every API process of each job whose credits are reserved, that is
+ * rejected, or that ends (`ledger_write_jobs`). A lost connection can drop notifications, so the
+ * rows of awaited jobs are also read once a second. The row of a job is authoritative.
  */
 import { Client } from 'pg';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { createTopics, jobEvent } from './job-topics.ts';
 
-/** Job that was reserved or has ended; `interrupted`: changes may have been missed. */
+/**
+ * Job whose credits were reserved or that has ended. `interrupted` means that changes may have been
+ * missed.
+ */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
 /** Notifications of changed jobs from Postgres. */
@@ -20,13 +23,13 @@ interface UpdatesDeps {
   logger: Logger;
 }
 
-/** Time between two reads of the rows of awaited jobs, in milliseconds. */
+/** How often the rows of awaited jobs are read, in milliseconds. */
 const pollIntervalMs = 1000;
 const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
 
 /**
- * Starts to listen to job events, and returns the functions to subscribe to one job or to watch all
+ * Starts listening to job events. Returns functions to subscribe to one job or to watch all
  * changes. If the first connection fails, it is retried in the background.
  */
 export async function openJobUpdates(deps: UpdatesDeps) {
@@ -52,18 +55,18 @@ export async function openJobUpdates(deps: UpdatesDeps) {
     if (ids.length === 0) return;
     reads.ended(ids).then(
       (ended) => ended.forEach((id) => topics.publish({ id, event: 'done' })),
-      (error: unknown) => logger.warn({ error }, 'job_listener.look_failed'),
+      (error: unknown) => logger.warn({ error }, 'job_listener.poll_failed'),
     );
   }, pollIntervalMs);
   return {
     subscribe: topics.subscribe,
     /** Calls `watcher` for every change from now on. */
     watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
-    /** Notifies all watchers that they may miss changes from now on. */
+    /** Notifies all watchers that they may have missed changes. */
     interrupt,
     /**
-     * Interrupts the watchers, and ends every `next` that waits: the process stops, so no request
-     * may wait for a job.
+     * Interrupts the watchers and makes every pending `next` return, because the process is
+     * stopping.
      */
     drain(): void {
       isDraining = true;
@@ -82,8 +85,8 @@ export async function openJobUpdates(deps: UpdatesDeps) {
 }
 
 /**
- * Listens to notifications and connects again after each loss of the connection; returns the
- * function that stops. `onEnd` is called when a connection has ended.
+ * Listens to notifications, and reconnects whenever the connection is lost. Returns a function that
+ * stops listening. Calls `onEnd` whenever a connection ends.
  */
 async function listen(
   { databaseUrl, logger }: UpdatesDeps,
@@ -116,7 +119,7 @@ async function listen(
       await next.query('LISTEN studio_job');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
-      // If a client never connected, it does not always emit `end`, so the reconnect is scheduled
+      // A client that never connected does not always emit `end`, so the reconnection is scheduled
       // here.
       next.removeAllListeners('end');
       await next.end().catch(() => {});

@@ -1,4 +1,4 @@
-/** Waits for the ends of jobs, for synchronous requests and long polls. */
+/** Waits for jobs to end, for synchronous requests and long polls. */
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Config } from '../../platform/config.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
@@ -16,22 +16,22 @@ interface AwaitedJob {
   organizationId: string;
   jobId: string;
   /**
-   * Subscription that began before the job started, so the end of the job is awaited before its row
-   * is read first; null or absent: the row is read at once.
+   * Subscription opened before the job started. With it, `awaitEnd` waits for the end event before
+   * it reads the row. Without it, the row is read immediately.
    */
   updates?: JobSubscription | null;
 }
 
-/** Makes the functions that wait for jobs. */
+/** Creates the functions that wait for jobs. */
 export function createJobWaits(deps: WaitDeps) {
   const waiting = createFairShare(deps.config.SYNC_WAITERS_MAX);
 
   return {
     /**
-     * Waits like `awaitEnd`, for a synchronous request. Returns at once if too many requests of the
-     * organization wait (`SYNC_WAITERS_MAX`), so that the response is 202.
+     * Waits like `awaitEnd`, but returns immediately if too many requests of the organization are
+     * waiting (`SYNC_WAITERS_MAX`). The response is then 202.
      */
-    async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
+    async awaitEndLimited(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
       const leave = waitMs > 0 ? waiting.take(job.organizationId) : null;
       if (!leave) return awaitEnd(deps, job, 0);
       try {
@@ -42,12 +42,12 @@ export function createJobWaits(deps: WaitDeps) {
     },
 
     /**
-     * Waits until the job ends, at most `waitMs` milliseconds, or until the process stops; returns
-     * the job's row, or null if it has none.
+     * Waits up to `waitMs` milliseconds until the job ends or the process stops. Returns the job's
+     * row, or null if it has none.
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
-    /** Returns whether the process is stopping, so that no request may wait. */
+    /** Returns whether the process is stopping; then no request may wait. */
     isDraining: () => deps.updates.isDraining,
   };
 }
@@ -72,7 +72,7 @@ async function awaitEnd(
   }
 }
 
-/** Waits for the event that the job has ended, at most `waitMs` milliseconds. */
+/** Waits up to `waitMs` milliseconds for the event that the job has ended. */
 async function untilEnd(updates: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {

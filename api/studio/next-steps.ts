@@ -1,10 +1,10 @@
-/** Next steps of an operator for a job: the actions that are possible now. */
+/** Suggests what an operator can do about a job now. */
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf } from '../../domain/json.ts';
-import type { JobFacts } from './job-explanation.ts';
+import type { JobEvidence } from './job-explanation.ts';
 
 /**
- * Commands of the CLI (`studio admin …`) that help with a job, by their operation ids in the
+ * CLI commands (`studio admin …`) that help with a job, keyed by their `operationId` in the
  * operators' API.
  */
 const commands = {
@@ -14,36 +14,37 @@ const commands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Operation ids of `commands`. */
+/** Each `operationId` of `commands`. */
 export const remedies = keysOf(commands);
 type Remedy = keyof typeof commands;
 
 /** Possible next step of an operator. */
 export interface NextStep {
-  /** Operation of the operators' API; null: the step is not an operation of the API. */
+  /** `operationId` of the operators' API; null if the step is not an API operation. */
   operation: Remedy | null;
   /** Arguments of `npm run studio --`; null if there is no command. */
   command: string | null;
   message: string;
 }
 
-/** Error codes of jobs that were released although the provider may have delivered a result. */
-const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
+/** Error codes of released jobs for which the provider may nevertheless have delivered a result. */
+const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
 
 /**
- * Lists the possible next steps, the most useful first; if the job needs none, one step says so.
+ * Lists the possible next steps, most useful first. If the job needs none, returns a single step
+ * that says so.
  */
-export function nextStepsOf(facts: JobFacts): NextStep[] {
+export function suggestNextSteps(facts: JobEvidence): NextStep[] {
   const { job } = facts;
   const steps = job.status === 'open' ? openSteps(facts) : endedSteps(facts);
   if (steps.length > 0) return steps;
   const error = job.error && errorTable[job.error.code];
-  if (!error) return [advice('Nothing: it is settled.')];
+  if (!error) return [advice('Nothing to do: the job is settled.')];
   return [
     advice(
       error.retryable
-        ? 'Nothing: it is settled. The caller may send the request again.'
-        : 'Nothing: it is settled. The same request would fail again.',
+        ? 'Nothing to do: the job is settled. The caller may send the request again.'
+        : 'Nothing to do: the job is settled. The same request would fail again.',
     ),
   ];
 }
@@ -54,7 +55,7 @@ function remedy(operation: Remedy, subject: string, message: string): NextStep {
   return { operation, command: `admin ${commands[operation]} ${subject}`, message };
 }
 
-function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
+function openSteps({ job, owner, calls }: JobEvidence): NextStep[] {
   if (owner === null) return [advice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const message =
@@ -67,13 +68,17 @@ function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
   return [
     ...(paused ? [remedy('resumeProvider', paused.provider, 'Resume the provider.')] : []),
     ...(sent ? [remedy('reverifyJob', job.id, 'Check the status with the provider now.')] : []),
-    advice(`Or wait: the job ends by itself, at the latest soon after ${deadline}.`),
-    remedy('cancelJob', job.id, 'Or cancel the job: the response of the provider then decides.'),
+    advice(`Or wait: the job ends on its own, shortly after ${deadline} at the latest.`),
+    remedy(
+      'cancelJob',
+      job.id,
+      'Or cancel the job; whether it is canceled is then up to the provider.',
+    ),
   ];
 }
 
-function endedSteps({ job, calls, webhook }: JobFacts): NextStep[] {
-  const inDoubt = withoutVerdict.has(job.error?.code ?? '') && calls.length > 0;
+function endedSteps({ job, calls, webhook }: JobEvidence): NextStep[] {
+  const inDoubt = uncertainOutcomes.has(job.error?.code ?? '') && calls.length > 0;
   const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(inDoubt

@@ -1,7 +1,7 @@
 /**
- * Open waits: event streams and long polls that are open at the same time, bounded per key and per
- * organization. An organization may have at most as many as remain free in the process, so that
- * some are always free for other organizations.
+ * Open waits: limits the event streams and long polls that are open at the same time, per key and
+ * per organization. An organization may hold at most as many waits as are still free in the
+ * process, so that others always get some.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
@@ -12,20 +12,20 @@ interface WaitLimits {
   processMax: number;
 }
 
-/** Caller that a wait belongs to. */
+/** Caller whose request waits. */
 interface Waiter {
   organizationId: string;
   keyId: string;
 }
 
 /**
- * Limits of open waits. A browser tab needs one stream; a process serves 2,000 idle streams
+ * Limits of open waits. A browser tab needs one stream. A process can serve 2,000 idle streams
  * (docs/performance.md).
  */
 const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
 const retryAfterSeconds = 5;
 
-/** Makes the counter of the open waits of a process. */
+/** Creates the counter of a process's open waits. */
 export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
   const counts = new Map<string, number>();
   const shares = createFairShare(processMax);
@@ -36,7 +36,7 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
     else counts.set(id, count);
   }
 
-  function refuse(id: string, max: number, owner: string): void {
+  function requireBelow(id: string, max: number, owner: string): void {
     if ((counts.get(id) ?? 0) < max) return;
     const message = `At most ${max} event streams and waiting requests may be open per ${owner}.`;
     throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
@@ -46,13 +46,13 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
 
   return {
     /**
-     * Counts a wait; returns the function that ends it.
+     * Counts a wait, and returns the function that ends it.
      * @throws GatewayError 429 if the key or its organization has too many open waits,
-     * SERVICE_UNAVAILABLE if the process has too few left
+     * SERVICE_UNAVAILABLE if the process has no capacity left
      */
     enter({ organizationId, keyId }: Waiter): () => void {
-      refuse(keyId, keyMax, 'key');
-      refuse(organizationId, organizationMax, 'organization');
+      requireBelow(keyId, keyMax, 'key');
+      requireBelow(organizationId, organizationMax, 'organization');
       const release = shares.take(organizationId);
       if (!release) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many event streams are open.', {

@@ -1,6 +1,6 @@
 /**
- * Completes drafts to job plans: ids, prices, deadlines and task queues are decided once, before
- * the start (design §3.1).
+ * Turns drafts into job plans: ids, prices, deadlines and task queues are decided once, before the
+ * job starts (design §3.1).
  */
 import type { ProviderDefinition } from '../../providers/provider-definition.ts';
 import { providerDefinitions } from '../../providers/registry.ts';
@@ -20,8 +20,8 @@ import type { DraftCall, DraftPlan } from '../../studio/draft-plan.ts';
 import type { Caller } from '../identity/access.ts';
 import type { RequestedWebhook } from './webhook-fields.ts';
 
-/** Request for which a job is about to be started. */
-export interface Planned {
+/** Everything that a job's plan is built from. */
+export interface PlanInput {
   jobId: string;
   requestId: string;
   caller: Pick<Caller, 'organizationId' | 'keyId'>;
@@ -33,23 +33,23 @@ export interface Planned {
 }
 
 /** Price of one credit in USD. */
-export type Currency = Pick<Config, 'USD_PER_CREDIT'>;
+export type CreditPrice = Pick<Config, 'USD_PER_CREDIT'>;
 
 /** Converts a price in USD to micro-credits, rounded up. */
-export function microFromUsd({ USD_PER_CREDIT }: Currency, usd: number): number {
+export function microFromUsd({ USD_PER_CREDIT }: CreditPrice, usd: number): number {
   return microFromCredits(usd / USD_PER_CREDIT);
 }
 
 /**
- * Prices calls whose inputs are measured: returns the price of one unit of each call, and the
- * total, which is reserved; in micro-credits.
+ * Prices calls whose inputs have been measured: returns the unit price of each call and the total
+ * to reserve, in micro-credits.
  */
 export function priceCalls(
-  currency: Currency,
+  currency: CreditPrice,
   drafts: readonly DraftCall[],
 ): { priceMicro: number; calls: { call: DraftCall; unitPriceMicro: number }[] } {
   const calls = drafts.map((call) => {
-    assert(typeof call.unitPriceUsd === 'number', 'prices are measured before calls are priced');
+    assert(typeof call.unitPriceUsd === 'number', 'the unit price of a call has not been measured');
     return { call, unitPriceMicro: microFromUsd(currency, call.unitPriceUsd) };
   });
   const priceMicro = calls.reduce(
@@ -60,10 +60,10 @@ export function priceCalls(
 }
 
 /**
- * Completes a draft to the plan of a job.
- * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has a key
+ * Turns a draft into the plan of a job.
+ * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */
-export function completePlan(config: Config, planned: Planned): JobPlan {
+export function completePlan(config: Config, planned: PlanInput): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
   const priced = priceCalls(config, planned.draft.calls);
   const calls = priced.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
@@ -87,7 +87,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     model: planned.draft.model,
     priceMicro: priced.priceMicro,
     ...(planned.metadata && { metadata: planned.metadata }),
-    request: requestOf(planned),
+    request: withRefusedItems(planned),
     calls,
     assembly: planned.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -103,7 +103,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
 }
 
 /**
- * Returns the routes over providers that have a key.
+ * Returns the routes whose provider has an API key configured.
  * @throws GatewayError SERVICE_UNAVAILABLE if there is none
  */
 function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
@@ -116,32 +116,28 @@ function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
     }));
   if (routes.length > 0) return routes;
   const names = call.routes.map(({ provider }) => provider).join(' or ');
-  throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${names}.`);
+  throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no API key for ${names}.`);
 }
 
 /**
- * Returns the request with the errors of its rejected items, which the response contains; no call
- * is planned for them.
+ * Adds the errors of rejected items to the request, for the response. Rejected items have no call.
  */
-function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
+function withRefusedItems({ request, draft: { refusedItems } }: PlanInput): JsonObject {
   return refusedItems ? { ...request, refusedItems } : request;
 }
 
 function definitionOf(provider: string): ProviderDefinition {
   const definition = providerDefinitions.get(provider);
-  assert(definition, `the provider ${provider} of the catalog exists`);
+  assert(definition, `the provider ${provider} of the catalog is not defined`);
   return definition;
 }
 
-/**
- * Shortest time from the submit to the first status check, in milliseconds, for calls that usually
- * take a short time.
- */
+/** Minimum time from the submission to the first status check, in milliseconds, for short calls. */
 const firstCheckMinMs = 20_000;
 
 /**
- * Returns the time from the submit to the first status check, in milliseconds. It is well after the
- * usual notification of the provider, because a check costs as much as a notification.
+ * Returns the time from the submission to the first status check, in milliseconds. It is well after
+ * the usual time of the provider's notification, because most calls then need no check at all.
  */
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
@@ -149,8 +145,8 @@ function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number
 }
 
 /**
- * Returns the usual time of parallel and successive calls together, in seconds; null if it is
- * unknown for one of them.
+ * Returns the typical total duration of a job's parallel and successive calls, in seconds, or null
+ * if the duration of a call is unknown.
  */
 function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
   const ends: number[] = [];
@@ -161,8 +157,8 @@ function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
   return Math.max(...ends);
 }
 
-/** Returns the expected output of a call, with the discount of each cheaper variant. */
-function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): OutputSpec {
+/** Returns the expected output of a call, with the price discount of each cheaper variant. */
+function outputOf(currency: CreditPrice, call: DraftCall, unitPriceMicro: number): OutputSpec {
   const variants = (call.variants ?? [])
     .map(({ unitPriceUsd, ...variant }) => ({
       ...variant,
@@ -172,7 +168,7 @@ function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): 
   return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
-/** Returns the longest duration of a job of this medium, in milliseconds. */
+/** Returns the maximum duration of a job of this medium, in milliseconds. */
 function deadlineOf(config: Config, medium: Capability['medium']): number {
   const deadlines = {
     image: config.IMAGE_DEADLINE_MS,

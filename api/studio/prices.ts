@@ -1,6 +1,6 @@
 /**
- * Prices in responses, in credits, and the price list; both are computed from the same tables as
- * the prices of plans.
+ * Prices in responses, and the price list, in credits. Both are computed from the same tables as
+ * the prices of job plans.
  */
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
@@ -9,18 +9,18 @@ import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
 import type { PublishedModel } from '../../studio/published-models.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { microFromUsd, priceCalls, type Currency } from './planner.ts';
+import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
-/** Schema of a rule of catalog/price-rules.ts, in credits. */
+/** Schema of a price rule (catalog/price-rules.ts), with prices in credits. */
 export const priceRuleSchema = z
   .object({
     unit: z.enum(['image', 'second', 'character', 'request']),
     quantity: z.object({ of: z.string().nullable(), default: z.number().nullable() }).meta({
       description:
-        'Number of units: the value of the field `of` rounded up, or the number of characters of its string or of ' +
-        'items of its array. If `of` is `input`: its duration in seconds, rounded up. `default` applies if the ' +
+        'Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or ' +
+        'the number of items in its array. If `of` is `input`, the duration of the input in seconds, rounded up. `default` applies if the ' +
         'request does not determine the number.',
     }),
     pixels: z
@@ -33,7 +33,7 @@ export const priceRuleSchema = z
       .nullable()
       .meta({
         description:
-          'Pixels of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a ' +
+          'Pixel count of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a ' +
           'number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ ' +
           '`each`), at least the price of the row. If `each` is null, the pixels only select the row.',
       }),
@@ -51,7 +51,7 @@ export const priceRuleSchema = z
     description:
       'Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of ' +
       'the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. ' +
-      '`chargedAs`: value with the same price, if the value of the request leaves the choice to the model.',
+      '`chargedAs` is the value whose price applies when the request leaves the choice to the model.',
   });
 export type PriceRuleView = z.infer<typeof priceRuleSchema>;
 
@@ -78,7 +78,8 @@ const estimateItem = z.object({
 export type EstimateItem = z.infer<typeof estimateItem>;
 
 /**
- * Schema of an estimate: the credits that a Studio request would reserve, in total and per call.
+ * Schema of a price estimate: the credits that a Studio request would reserve, in total and per
+ * call.
  */
 export const estimateSchema = z
   .object({
@@ -86,7 +87,7 @@ export const estimateSchema = z
     model: z.string().nullable(),
     credits: z
       .number()
-      .meta({ description: 'Credits that the request reserves, which is the most that it costs.' }),
+      .meta({ description: 'Credits that the request reserves: the maximum that it can cost.' }),
     items: z.array(estimateItem),
   })
   .meta({ id: 'StudioEstimate' });
@@ -104,26 +105,26 @@ export interface PricedCapability {
   models: PricedModel[];
 }
 
-/** Input that examples assume if the price depends on the input. */
+/** Input that examples assume when the price depends on the input. */
 const exampleInput: InputMeasurements & { durationSeconds: number } = {
   width: 1024,
   height: 1024,
   durationSeconds: 10,
 };
 
-/** Makes the price list of all Studio models, with an example for each model. */
-export function createPriceList(config: Currency): readonly PricedCapability[] {
+/** Builds the price list of all Studio models, with an example for each model. */
+export function createPriceList(config: CreditPrice): readonly PricedCapability[] {
   return capabilities.map((capability) => ({
     capability,
     models: (capability.models ?? []).map(({ price, ...model }) => ({
       ...model,
-      price: price.map((rule) => inCredits(rule, config)),
-      example: exampleOf(capability, model.selectedBy, config),
+      price: price.map((rule) => toCredits(rule, config)),
+      example: priceExample(capability, model.selectedBy, config),
     })),
   }));
 }
 
-function inCredits({ rows, ...rule }: PriceRule, currency: Currency): PriceRuleView {
+function toCredits({ rows, ...rule }: PriceRule, currency: CreditPrice): PriceRuleView {
   return {
     ...rule,
     rows: rows.map(({ usd, ...row }) => ({
@@ -133,14 +134,14 @@ function inCredits({ rows, ...rule }: PriceRule, currency: Currency): PriceRuleV
   };
 }
 
-function exampleOf(
+function priceExample(
   capability: Capability,
   selectedBy: PublishedModel['selectedBy'],
-  config: Currency,
+  config: CreditPrice,
 ): PriceExample {
   const request = { ...capability.example, ...selectedBy };
   const { calls } = capability.plan(capability.request.parse(request));
-  const measured = calls.map(measuredCall);
+  const measured = calls.map(measureExample);
   const isMeasured = calls.some(({ unitPriceUsd }) => typeof unitPriceUsd !== 'number');
   return {
     request,
@@ -150,7 +151,7 @@ function exampleOf(
   };
 }
 
-function measuredCall(call: DraftCall): DraftCall {
+function measureExample(call: DraftCall): DraftCall {
   const { unitPriceUsd: price } = call;
   if (typeof price === 'number') return call;
   const { quantity = call.quantity } = price.outputOf(exampleInput);

@@ -1,6 +1,6 @@
 /**
  * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
- * price. If a request has several items, an unusable input rejects only its own item.
+ * price. If a request has several items, an unusable input only fails its own item.
  */
 import { InputUnreadable, measureInput } from '../../storage/inputs/measured-inputs.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
@@ -18,28 +18,29 @@ import type {
 } from '../../studio/draft-plan.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
-import type { ReadRequest } from './request-reading.ts';
+import type { ParsedRequest } from './request-reading.ts';
 
 /**
- * Plans a request without its inputs, and checks that the key may use its model.
- * @throws GatewayError from the capability's plan, and FORBIDDEN
+ * Checks that the request can be planned, without reading its inputs, and that the key may use its
+ * model.
+ * @throws GatewayError FORBIDDEN, and any error of the capability's plan
  */
 export function authorizeRequest(
   ctx: Context,
   capability: Capability,
-  { request }: Pick<ReadRequest, 'request'>,
+  { request }: Pick<ParsedRequest, 'request'>,
 ): void {
   authorizeModel(ctx.state.caller, capability.plan(request).model);
 }
 
 /**
- * Drafts the plan of a request: completes it and checks its inputs. Prices that depend on an input
- * are not measured yet.
+ * Drafts the plan of a request: stores its files and checks its inputs. Prices that depend on an
+ * input have not been measured yet.
  * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
  */
 export async function draftRequest(
   ctx: Context,
-  { capability, read }: { capability: Capability; read: ReadRequest },
+  { capability, read }: { capability: Capability; read: ParsedRequest },
   { inputs }: { inputs: Inputs },
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = ctx.state.caller;
@@ -53,15 +54,15 @@ export async function draftRequest(
 }
 
 /**
- * Returns the draft without the items whose inputs an error names, and with the error messages of
- * these items.
+ * Removes the items whose inputs are named in the error from the draft, and records their error
+ * messages.
  * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no
  * item would be left
  */
 function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
   const before = draft.refusedItems ?? {};
-  // Several steps of an item can reject the same input; the item is removed already.
+  // Several steps of an item can reject the same input, and the item has already been removed.
   if (details.length > 0 && details.every(({ path }) => before[path])) return draft;
   const inputs = draft.inputs ?? [];
   const refused: RefusedItems = { ...before };
@@ -79,7 +80,7 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
     const input = inputs[Math.floor(index / steps)];
     return input !== undefined && !isRefused(input);
   });
-  const places = new Map(calls.map(([index], place) => [index, place]));
+  const newIndexes = new Map(calls.map(([index], place) => [index, place]));
   return {
     ...draft,
     refusedItems: refused,
@@ -89,7 +90,7 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
       ...(call.inputFrom && {
         inputFrom: {
           ...call.inputFrom,
-          callIndex: places.get(call.inputFrom.callIndex) ?? 0,
+          callIndex: newIndexes.get(call.inputFrom.callIndex) ?? 0,
         },
       }),
     })),
@@ -103,8 +104,8 @@ interface MeasuringDeps {
 
 /**
  * Measures the inputs that prices depend on, and returns the plan with all prices. Each such input
- * is copied to the storage, unless it is there already, and measured once; the calls then refer to
- * the measured object. If each input is an item, an item with a rejected input is left out.
+ * is measured once, after it has been copied to storage if necessary. The calls then refer to the
+ * stored object. If each input is an item, items with rejected inputs are removed.
  * @throws GatewayError INVALID_INPUT_URL naming the field, and the errors of the price's own limits
  */
 export async function measurePrices(
@@ -112,19 +113,19 @@ export async function measurePrices(
   draft: DraftPlan,
 ): Promise<DraftPlan> {
   const measures = new Map<string, Promise<InputMeasurements>>();
-  /** Measured objects by input URL, which the provider receives instead of the URL. */
+  /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
   const references = new Map<string, string>();
 
   async function measure(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
     const reference = referencedKey(url) === null ? await copies.add(url, medium) : url;
     const storageKey = referencedKey(reference);
-    assert(storageKey !== null, 'a copied input is in the storage');
+    assert(storageKey !== null, 'the copied input has no storage key');
     const facts = await measureInput(storage, storageKey, medium);
     references.set(url, reference);
     return facts;
   }
 
-  async function priced(call: DraftCall): Promise<DraftCall> {
+  async function measureCall(call: DraftCall): Promise<DraftCall> {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const { url } = price.input;
@@ -142,7 +143,7 @@ export async function measurePrices(
     }
   }
 
-  const ends = await Promise.allSettled(draft.calls.map(priced));
+  const ends = await Promise.allSettled(draft.calls.map(measureCall));
   const calls = draft.calls.map((call, index) => {
     const end = ends[index];
     return end?.status === 'fulfilled' ? end.value : call;

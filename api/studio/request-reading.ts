@@ -1,6 +1,7 @@
 /**
- * Reads a Studio request: parses JSON or a form without resolving inputs. The result identifies the
- * request for its Idempotency-Key; its `complete` stores the files that the request contains.
+ * Reads a Studio request: parses JSON or a form without resolving inputs. Requests with the same
+ * Idempotency-Key are compared by the parsed request. Its `complete` function stores the files in
+ * it.
  */
 import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
@@ -16,35 +17,35 @@ import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './d
 import { receiveFiles, type FileReceiver } from './body-files.ts';
 import { parseWebhook, type RequestedWebhook } from './webhook-fields.ts';
 
-/** Request that was read. Its inputs were neither resolved nor downloaded. */
-export interface ReadRequest {
+/** Parsed request. Its inputs have been neither resolved nor downloaded. */
+export interface ParsedRequest {
   /**
-   * Parsed request; a file of the request is named by a hash of its bytes
+   * Parsed fields. A file in the request is represented by a hash of its bytes
    * (`ReceivedFile.contentId`).
    */
   request: JsonObject;
-  /** Webhook that reports events of the job; null if there is none. */
+  /** Webhook that receives events of the job, or null. */
   webhook: RequestedWebhook | null;
-  /** Name-value pairs that the caller chose; null if there are none. */
+  /** Name-value pairs chosen by the caller, or null. */
   metadata: Record<string, string> | null;
   /**
-   * Stores the files of the request, and finds its recording; absent if the request has neither.
+   * Stores the files of the request and finds its recording. Undefined if the request has neither.
    */
   complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
-/** Services that read a request. */
+/** Services needed to read a request. */
 export interface ReadingDeps extends FileReceiver {
   recordings: Recordings;
   outbound: Outbound;
 }
 
-/** Reads a request for a capability from the body of an endpoint. */
-export type ReadRequestOf = (
+/** Function that reads a request for a capability from the request body. */
+export type RequestBodyReader = (
   ctx: Context,
   capability: Capability,
   deps: ReadingDeps,
-) => ReadRequest | Promise<ReadRequest>;
+) => ParsedRequest | Promise<ParsedRequest>;
 
 /**
  * Reads the body of a capability's own endpoint.
@@ -54,7 +55,7 @@ export async function readRequest(
   ctx: Context,
   capability: Capability,
   deps: ReadingDeps,
-): Promise<ReadRequest> {
+): Promise<ParsedRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
   const body = await readJson(ctx, dataUrlBodyBytesMax);
   const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
@@ -62,14 +63,15 @@ export async function readRequest(
   const request = parseWith(capability.request, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
   const metadata = parseMetadata(pairs);
-  return { webhook, metadata, ...completed(ctx, capability, { request, store, ...deps }) };
+  return { webhook, metadata, ...withCompletion(ctx, capability, { request, store, ...deps }) };
 }
 
 /**
- * Returns the request and the function that stores its `data:` URLs and finds its recording.
- * @throws GatewayError if it names no recording, or two
+ * Returns the request, with a `complete` function that stores its `data:` URLs and finds its
+ * recording.
+ * @throws GatewayError if the request needs a recording but names none, or more than one
  */
-function completed(
+function withCompletion(
   ctx: Context,
   capability: Capability,
   {
@@ -77,8 +79,8 @@ function completed(
     store,
     recordings,
   }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
-): Pick<ReadRequest, 'request' | 'complete'> {
-  // Rejects a wrong source before the request claims its Idempotency-Key.
+): Pick<ParsedRequest, 'request' | 'complete'> {
+  // Rejects an invalid recording source before the request claims its Idempotency-Key.
   const hasRecording = capability.recording?.(request) !== undefined;
   if (!hasRecording && !store) return { request };
   const { organizationId } = ctx.state.caller;
@@ -97,7 +99,7 @@ async function readForm(
   ctx: Context,
   capability: Capability,
   { recordings, outbound, ...receiver }: ReadingDeps,
-): Promise<ReadRequest> {
+): Promise<ParsedRequest> {
   const { field = '', bytesMax = 0 } = capability.upload ?? {};
   const { texts, files } = await receiveFiles(ctx, receiver, {
     receive: 'receiveRecording',
@@ -105,16 +107,20 @@ async function readForm(
     bytesMax,
   });
   const [file] = files;
-  const { async: later, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
+  const { async: isAsync, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
   const webhook = parseWebhook({ webhookUrl, webhookEvents: jsonOrText(events) }, outbound);
   const metadata = parseMetadata(jsonOrText(pairs));
-  const named = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
+  const named = { ...fields, ...(isAsync !== undefined && { async: parseBooleanText(isAsync) }) };
   if (!file) {
-    // A missing file is reported before unknown fields.
+    // A missing file must be reported before unknown fields.
     capability.recording?.(named);
     const request = parseWith(capability.request, named);
     const store = null;
-    return { webhook, metadata, ...completed(ctx, capability, { request, store, recordings }) };
+    return {
+      webhook,
+      metadata,
+      ...withCompletion(ctx, capability, { request, store, recordings }),
+    };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
@@ -125,19 +131,16 @@ async function readForm(
     ...named,
     fileId: file.kept.contentId,
   });
-  // Rejects a second source in addition to the file.
+  // Rejects another recording source in addition to the file.
   capability.recording?.(request);
-  return { request, webhook, metadata, complete: storedRecording(request, file.kept) };
+  return { request, webhook, metadata, complete: createRecordingStore(request, file.kept) };
 }
 
-/**
- * Makes the `complete` function of a request that contains its recording as a file: it stores the
- * file.
- */
-export function storedRecording(
+/** Creates the `complete` function of a request that contains its recording as a file. */
+export function createRecordingStore(
   request: JsonObject,
   { store, durationSeconds }: ReceivedFile,
-): NonNullable<ReadRequest['complete']> {
+): NonNullable<ParsedRequest['complete']> {
   return async () => {
     const { storageKey } = await store();
     const seconds = durationSeconds ?? 0;
@@ -145,7 +148,7 @@ export function storedRecording(
   };
 }
 
-/** Parses a form's text as JSON; the schema rejects a text that is not JSON. */
+/** Parses a form field as JSON. Returns invalid JSON unchanged, so that the schema rejects it. */
 function jsonOrText(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
@@ -154,7 +157,10 @@ function jsonOrText(text: string | undefined): unknown {
   }
 }
 
-/** Parses a form's flag; the schema rejects another spelling. */
-function spelledFlag(text: string): boolean | string {
+/**
+ * Parses the form values `true` and `false`. Returns other values unchanged, so that the schema
+ * rejects them.
+ */
+function parseBooleanText(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }

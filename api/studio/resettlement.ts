@@ -1,8 +1,7 @@
 /**
- * Settles a job whose workflow no longer exists. The status of the recorded provider operations is
- * requested from the provider. If the provider certainly does not deliver, the job is released.
- * Otherwise a new run of the same plan continues the job; each of its steps is idempotent by the
- * job's id.
+ * Settles a job whose workflow no longer exists, after checking its operations with the provider.
+ * If the provider can no longer deliver, the job is released. Otherwise a new workflow run with the
+ * same plan continues the job. Each of its steps is idempotent by job id.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -13,7 +12,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import { startWorkflow } from './workflow-start.ts';
 
-/** Decision about a job, and the status checks that it is based on. */
+/** Decision about a job, with the status checks that it is based on. */
 interface Resettlement {
   /** `taken_up`: a new run of the workflow continues the job. */
   decision: 'taken_up' | 'released' | 'already_settled';
@@ -22,13 +21,13 @@ interface Resettlement {
 
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'oversight'>;
 
-/** Verdicts after which the provider cannot deliver a result any more. */
+/** Verdicts that mean that the provider can no longer deliver a result. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
- * Releases or continues a job whose workflow no longer exists. `release`: if the provider may still
- * deliver and the job cannot be continued, the job is released too.
- * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow still runs, OUTCOME_UNDECIDED
+ * Releases or continues a job whose workflow no longer exists. With `release`, a job that cannot be
+ * continued is released even if the provider may still deliver.
+ * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow is running, OUTCOME_UNDECIDED
  * if the provider may still deliver, the job cannot be continued, and `release` is false
  */
 export async function resettle(

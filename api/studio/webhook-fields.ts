@@ -1,6 +1,6 @@
 /**
- * Webhook of a Studio request: its fields `webhookUrl` and `webhookEvents`. They belong to no
- * capability, so they are removed from the request before the capability's schema parses it.
+ * Parses the fields `webhookUrl` and `webhookEvents` of a Studio request. All capabilities share
+ * them, so they are removed before the capability's schema parses the request.
  */
 import { z } from 'zod';
 import { fieldError } from '../../domain/errors.ts';
@@ -17,30 +17,30 @@ const webhookEvents = z
   .optional();
 const parsed = z.object({ webhookEvents });
 
-/** Webhook that a request asks for; without `events`, it reports the end of the job. */
+/** Webhook that a request specifies. Without `events`, it only reports the end of the job. */
 export interface RequestedWebhook {
   url: string;
   events: z.infer<typeof webhookEvents>;
 }
 
-/** Fields of the webhook with their descriptions, for the schema of every Studio request. */
+/** Webhook fields in the schema of every Studio request. */
 export const webhookFields = {
   webhookUrl: z
     .url({ protocol: /^https$/ })
     .max(webhookUrlLengthMax)
     .optional()
     .meta({
-      description: 'https URL that receives the events of the job: docs/webhooks.md.',
+      description: 'HTTPS URL that receives the events of the job (docs/webhooks.md).',
     }),
   webhookEvents: webhookEvents.meta({
     description:
-      'Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.',
+      'Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.',
     example: ['started', 'completed'],
   }),
 };
 
 /**
- * Parses the fields of the webhook; returns null if the request has none.
+ * Parses the webhook fields. Returns null if the request has no webhook.
  * @throws GatewayError INVALID_REQUEST naming `webhookUrl` or `webhookEvents`
  */
 export function parseWebhook(

@@ -1,13 +1,13 @@
-/** Webhook URLs: the `webhookUrl` of a Studio request, and the URL of account notices. */
+/** Parses webhook URLs: the `webhookUrl` of a Studio request, and the URL of account notices. */
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 
-/** Highest number of characters of a webhook URL. */
+/** Maximum length of a webhook URL in characters. */
 export const webhookUrlLengthMax = 2048;
 
 /**
- * Parses a webhook URL; returns null if the request has none. The host name is resolved only when a
+ * Parses a webhook URL. Returns null if the request has none. The host name is resolved only when a
  * webhook is sent.
  * @throws GatewayError INVALID_REQUEST naming `field`
  */

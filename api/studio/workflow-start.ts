@@ -1,4 +1,4 @@
-/** Starts the workflow of a job, with the description of the job that Temporal shows. */
+/** Starts the workflow of a job, with the description that Temporal shows for it. */
 import type { Client } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -8,9 +8,9 @@ import type { Config } from '../../platform/config.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 
 /**
- * Starts the workflow of a job, unless it is running. A workflow that has ended may be started
- * again, because each of its steps is idempotent by job id.
- * @throws ServiceError if Temporal did not confirm the start; the workflow may run nevertheless
+ * Starts the workflow of a job unless it is already running. A workflow that has ended may be
+ * started again, because each of its steps is idempotent by job id.
+ * @throws ServiceError if Temporal did not confirm the start; the workflow may be running
  */
 export async function startWorkflow(
   { client, config }: { client: Client; config: Pick<Config, 'TASK_QUEUE_PREFIX'> },
@@ -31,7 +31,7 @@ export async function startWorkflow(
 
 /**
  * Returns the workflow start options that describe a job: search attributes, a one-line summary and
- * Markdown details for operators. They contain nothing of the request, because it may be private.
+ * Markdown details for operators. They contain no part of the request, because it may be private.
  */
 export function describeJob(plan: JobPlan) {
   return {
@@ -55,15 +55,15 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
 }
 
 /**
- * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default, less the
- * encoding).
+ * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default limit,
+ * minus encoding overhead).
  */
 const keywordLengthMax = 255;
 const keywordsBytesMax = 1800;
 
 /**
- * Returns the pairs as `name=value`. Pairs above Temporal's limits are left out; the database has
- * all pairs.
+ * Returns the pairs as `name=value`. Pairs beyond Temporal's limits are omitted here; the database
+ * keeps all of them.
  */
 function tagsOf(metadata: Record<string, string>): string[] {
   let bytes = 0;

@@ -2024,7 +2024,7 @@ export interface components {
         StudioEstimate: {
             type: string;
             model: string | null;
-            /** @description Credits that the request reserves, which is the most that it costs. */
+            /** @description Credits that the request reserves: the maximum that it can cost. */
             credits: number;
             items: {
                 unit: string;
@@ -2050,16 +2050,16 @@ export interface components {
             };
             default?: string | number | boolean;
         };
-        /** @description Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. `chargedAs`: value with the same price, if the value of the request leaves the choice to the model. */
+        /** @description Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. `chargedAs` is the value whose price applies when the request leaves the choice to the model. */
         PriceRule: {
             /** @enum {string} */
             unit: "image" | "second" | "character" | "request";
-            /** @description Number of units: the value of the field `of` rounded up, or the number of characters of its string or of items of its array. If `of` is `input`: its duration in seconds, rounded up. `default` applies if the request does not determine the number. */
+            /** @description Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or the number of items in its array. If `of` is `input`, the duration of the input in seconds, rounded up. `default` applies if the request does not determine the number. */
             quantity: {
                 of: string | null;
                 default: number | null;
             };
-            /** @description Pixels of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ `each`), at least the price of the row. If `each` is null, the pixels only select the row. */
+            /** @description Pixel count of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ `each`), at least the price of the row. If `each` is null, the pixels only select the row. */
             pixels: {
                 of: string;
                 edgesTimes: number | string;
@@ -2091,11 +2091,11 @@ export interface components {
             name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
-            /** @description Index of the call, from 0; null for a step of the whole job. */
+            /** @description Zero-based index of the provider call; null for a step of the whole job. */
             call: number | null;
             provider: string | null;
             providerRequestId: string | null;
-            /** @description Number of attempts; null if it is not known. */
+            /** @description Number of attempts; null if unknown. */
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;
@@ -3358,11 +3358,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3421,11 +3421,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3481,11 +3481,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3552,11 +3552,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3613,11 +3613,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3689,11 +3689,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3746,11 +3746,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3803,11 +3803,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3872,11 +3872,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -3942,11 +3942,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -4015,11 +4015,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -4065,11 +4065,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -4130,11 +4130,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -4187,11 +4187,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that receives the events of the job: docs/webhooks.md.
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. If absent, the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
              * @example [
              *       "started",
              *       "completed"
@@ -6411,7 +6411,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that receives the events of the job: docs/webhooks.md.
+                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -6473,7 +6473,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that receives the events of the job: docs/webhooks.md.
+                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */

@@ -954,11 +954,11 @@ export interface components {
             name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
-            /** @description Index of the call, from 0; null for a step of the whole job. */
+            /** @description Zero-based index of the provider call; null for a step of the whole job. */
             call: number | null;
             provider: string | null;
             providerRequestId: string | null;
-            /** @description Number of attempts; null if it is not known. */
+            /** @description Number of attempts; null if unknown. */
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;

@@ -21,7 +21,7 @@ it('a gateway without Studio providers serves chats, and rejects Studio requests
     return { status: response.status, body: (await response.json()) as object };
   };
   const image = await post('/api/v1/studio/image/generate', { prompt: 'a pier' });
-  const message = expect.stringContaining('This gateway has no key for fal');
+  const message = expect.stringContaining('This gateway has no API key for fal');
   expect(image).toMatchObject({ status: 503, body: { error: 'SERVICE_UNAVAILABLE', message } });
   const chat = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] };
   expect((await post('/api/v1/chat', chat)).status).toBe(200);

@@ -67,7 +67,7 @@ describe('a job is explained', () => {
       /^Charged 3\.9 credits to Test: fal delivered 1 file of nano-banana in \d\.\d s\.$/,
     );
     expect(story.next).toEqual([
-      { operation: null, command: null, message: 'Nothing: it is settled.' },
+      { operation: null, command: null, message: 'Nothing to do: the job is settled.' },
     ]);
     expect(story).toMatchObject({
       organization: { organizationId: caller.organizationId, name: 'Test', status: 'active' },
@@ -122,7 +122,7 @@ describe('a job is explained', () => {
       .toBe('waiting_for_provider');
     const open = await storyOf(jobId);
     expect(open.why).toMatch(
-      /^Open for \d\.\d s, 3\.9 credits of Test reserved: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
+      /^Open for \d\.\d s, with 3\.9 credits of Test reserved\. Reasons: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
     );
     expect(open.next.map(({ command }) => command)).toEqual([
       'admin resume fal',
@@ -166,7 +166,9 @@ describe('a job is explained', () => {
       .poll(async () => (await storyOf(jobId)).webhook?.state, { interval: 100, timeout: 10_000 })
       .toBe('failed');
     const story = await storyOf(jobId);
-    expect(story.why).toMatch(/; its webhook was not delivered \(\d attempts, the last: 404\)\.$/);
+    expect(story.why).toMatch(
+      /; its webhook was not delivered \(\d attempts; last response: 404\)\.$/,
+    );
     expect(story.next).toMatchObject([
       { operation: 'redeliverJobWebhook', command: `admin redeliver-webhook ${jobId}` },
     ]);

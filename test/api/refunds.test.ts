@@ -127,7 +127,7 @@ it('never refunds more than the charge when many refunds arrive at the same time
   expect(tooMuch.body).toMatchObject({
     error: 'INVALID_REQUEST',
     message:
-      'credits: must be at most 0.9, the charged credits that are not refunded yet (received 1.25)',
+      'credits: must be at most 0.9, the credits charged and not yet refunded (received 1.25)',
     details: [{ path: 'credits' }],
   });
   await refund(jobId, { id: 'ticket-b' });

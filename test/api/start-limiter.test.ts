@@ -54,7 +54,7 @@ describe('a workflow start that exceeds its wait', () => {
       expect(answer.headers.get('retry-after')).toBe('2');
       expect(answer.body).toEqual({
         error: 'SERVICE_UNAVAILABLE',
-        message: 'Too many jobs wait to be started.',
+        message: 'Too many jobs are waiting to start.',
         requestId: expect.any(String),
       });
     }

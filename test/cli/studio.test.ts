@@ -298,7 +298,7 @@ describe('studio admin', () => {
       /^submit +1 +done +1 .* 0\.\d+ +fal /m,
       /^Calls to providers\n/m,
       /^1?\d .* charge +-3\.9 +-3\.9$/m,
-      /^Next\n- Nothing: it is settled\.$/m,
+      /^Next\n- Nothing to do: the job is settled\.$/m,
     ]) {
       expect(story.stdout).toMatch(line);
     }

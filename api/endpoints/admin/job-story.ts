@@ -12,8 +12,8 @@ import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
 import { listActions } from '../../identity/admin-actions.ts';
-import { whyOf, type JobFacts } from '../../studio/job-explanation.ts';
-import { nextStepsOf, remedies } from '../../studio/next-steps.ts';
+import { explainJob, type JobEvidence } from '../../studio/job-explanation.ts';
+import { suggestNextSteps, remedies } from '../../studio/next-steps.ts';
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
@@ -126,7 +126,7 @@ function showWorkflow(
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
 }
 
-function showCaller({ job, caller }: JobFacts) {
+function showCaller({ job, caller }: JobEvidence) {
   const { organizationName, organizationStatus, userId, userName } = caller;
   return {
     organization: {
@@ -147,14 +147,14 @@ function showCaller({ job, caller }: JobFacts) {
 
 async function readStory(job: JobRecord, services: Composition): Promise<Story> {
   const { facts: parts, entries, notifications } = await readParts(job, services);
-  const facts: JobFacts = { job, ...parts };
+  const facts: JobEvidence = { job, ...parts };
   const { webhook, calls, owner, actions } = facts;
   return {
     ...(await services.view.resource(job)),
     organizationId: job.organization_id,
     provider: job.provider,
-    why: whyOf(facts),
-    next: nextStepsOf(facts),
+    why: explainJob(facts),
+    next: suggestNextSteps(facts),
     ...showCaller(facts),
     request: job.request,
     steps: stepsOf(job, calls, webhook),

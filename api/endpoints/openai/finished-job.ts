@@ -16,8 +16,8 @@ import { idempotencyKeyOf } from '../../idempotency/idempotency-key.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { openaiError } from '../../http/error-bodies.ts';
 import { toGatewayError } from '../../middleware/errors.ts';
-import { type RequestReader, startJob } from '../../studio/job-submission.ts';
-import type { ReadRequest } from '../../studio/request-reading.ts';
+import { type RequestOptions, startJob } from '../../studio/job-submission.ts';
+import type { ParsedRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../description.ts';
 import { creditHeaders, studioErrors } from '../studio-description.ts';
 import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
@@ -34,7 +34,7 @@ export const finishedAnswer = (description: string, schema: z.ZodType): AnswerPa
 });
 
 /** Parses fields with the capability's request schema. @throws GatewayError INVALID_REQUEST */
-export function parseCapabilityFields(capability: Capability, fields: object): ReadRequest {
+export function parseCapabilityFields(capability: Capability, fields: object): ParsedRequest {
   const request = parseWith(capability.request, fields);
   return { request, webhook: null, metadata: null };
 }
@@ -52,7 +52,7 @@ interface AwaitedJob {
 /** Starts the job for a request. @throws GatewayError if the request is rejected */
 export async function startAwaitedJob(
   ctx: Context,
-  reader: Omit<RequestReader, 'waitMaxMs'>,
+  reader: Omit<RequestOptions, 'waitMaxMs'>,
   services: Composition,
 ): Promise<AwaitedJob> {
   const { config, view } = services;

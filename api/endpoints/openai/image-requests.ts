@@ -11,7 +11,7 @@ import type { JsonObject } from '../../../domain/json.ts';
 import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
-import type { ReadRequestOf } from '../../studio/request-reading.ts';
+import type { RequestBodyReader } from '../../studio/request-reading.ts';
 import { parseCapabilityFields } from './finished-job.ts';
 
 /** Fields that requests for generating and for editing share. Other fields are ignored. */
@@ -101,7 +101,7 @@ async function storeImage(image: ReceivedFile): Promise<string> {
  * Returns a function that reads the form of an edit request and passes its fields to `onFields`.
  * Images are identified by their content, so a repeated request must contain the same bytes.
  */
-export function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
+export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyReader {
   return async (ctx, capability, receiver) => {
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receivePicture',

@@ -8,7 +8,7 @@ import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
-import { type ReadRequestOf, storedRecording } from '../../studio/request-reading.ts';
+import { type RequestBodyReader, createRecordingStore } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import {
@@ -34,7 +34,7 @@ const fields = {
 const form = z.object(fields);
 type Format = keyof typeof transcriptFormats;
 
-function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
+function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
   return async (ctx, capability, receiver) => {
     const field = 'file';
     const { texts, files } = await receiveFiles(ctx, receiver, {
@@ -54,7 +54,7 @@ function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
       ...fileName,
       ...spoken,
     });
-    return { ...read, complete: storedRecording(read.request, file.kept) };
+    return { ...read, complete: createRecordingStore(read.request, file.kept) };
   };
 }
 

@@ -10,7 +10,7 @@ import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
-import type { ReadRequestOf } from '../../studio/request-reading.ts';
+import type { RequestBodyReader } from '../../studio/request-reading.ts';
 import { parseCapabilityFields } from './finished-job.ts';
 
 const reference = z.object({
@@ -59,7 +59,7 @@ async function readBodyOrForm(
 }
 
 /** Reads a request to generate a video. */
-export const readVideoRequest: ReadRequestOf = async (ctx, capability, deps) => {
+export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps) => {
   const body = await readBodyOrForm(ctx, deps);
   const model = findByAnyName(videoModels, body.model);
   const { input_reference: inputReference, image } = body;
