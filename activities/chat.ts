@@ -1,7 +1,7 @@
 /**
- * Chat: reserve → one call to a provider → charge | release, as a direct activity call in the API
- * process (design §6). `open` reserves credits before a request is sent, and the end of `answer` or
- * `stream` settles them. The sweeper settles the chats of a process that has crashed.
+ * Chats: reserve → one provider call → charge | release. The API process calls these functions
+ * directly, without Temporal (design §6). `open` reserves credits; `answer` or `stream` of the
+ * opened chat settles them. If the process crashes, the sweeper settles its chats.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -24,10 +24,10 @@ export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  /** Models in the order in which they are called. */
+  /** Models, in the order in which they are called. */
   models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
-  /** Highest number of tokens of an answer; null: the limit of the model and the balance. */
+  /** Maximum tokens of an answer; null if only the model and the balance limit it. */
   maxTokens: number | null;
   stream: boolean;
   /** The caller's metadata; null if there is none. */
@@ -39,22 +39,21 @@ interface ChatIdentity {
   /** A new id (domain/ids.ts). */
   id: string;
   /**
-   * Claim of the Idempotency-Key; null without a key. Credits are reserved only if this request
-   * still holds the claim.
+   * Claim of the Idempotency-Key; null if the request has none. Credits are reserved only if no
+   * other request has taken the claim over.
    */
   claim: ChatClaim | null;
 }
 
 /** Estimated price of a chat, in micro-credits. */
 export interface ChatEstimate {
-  /**
-   * Amount that would be reserved now. The chat is rejected if less than `leastMicro` is available.
-   */
+  /** Amount that would be reserved now. */
   reserveMicro: number;
-  leastMicro: number;
-  /** Highest possible charge. */
-  mostMicro: number;
-  /** Tokens of the highest possible charge. */
+  /** Available credits without which the chat is rejected. */
+  reserveMinMicro: number;
+  /** Maximum charge. */
+  chargeMaxMicro: number;
+  /** Tokens and amounts that the maximum charge consists of. */
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
@@ -65,7 +64,7 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics'>;
 }
 
-/** Makes the chat service of a process. */
+/** Creates the chat service of a process. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = new RunningChats({
@@ -78,7 +77,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const answerTokensExpected = config.CHAT_EXPECTED_ANSWER_TOKENS;
   const context = { upstreams, usdPerCredit, answerTokensExpected };
 
-  const draftOf = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
+  const draft = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
     draftCandidates(models, { body, stream, maxTokens, input: countInput(body) }, context);
 
   return {
@@ -89,13 +88,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * Idempotency-Key
      */
     async open(order: ChatOrder, identity: ChatIdentity): Promise<OpenChat> {
-      const draft = draftOf(order);
+      const candidates = draft(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
-      const payableMicro = await reserve(ledger, reserveOf(order, { ...identity, ttlMs }, draft));
+      const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
+      const payableMicro = await reserve(ledger, reservation);
       return new ObservedChat({
         ...order,
         id: identity.id,
-        candidates: draft.grant(payableMicro),
+        candidates: candidates.grant(payableMicro),
         usdPerCredit,
         running,
         metrics: telemetry.metrics,
@@ -108,14 +108,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE
      */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
-      const draft = draftOf(order);
-      const { amountMinMicro, amountMaxMicro } = draft;
+      const candidates = draft(order);
+      const { amountMinMicro, amountMaxMicro } = candidates;
       const { organizationId, keyId } = order;
-      const parts = partsOf(draft.dearest(), usdPerCredit);
+      const parts = splitCharge(candidates.mostExpensive(), usdPerCredit);
       return {
         reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
-        leastMicro: amountMinMicro,
-        mostMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
+        reserveMinMicro: amountMinMicro,
+        chargeMaxMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
         parts,
       };
     },
@@ -125,12 +125,12 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
     close: upstreams.close,
   };
 }
-/** Chat service of a process. */
+/** Service that opens and estimates chats. */
 export type Chat = ReturnType<typeof createChat>;
 
 /**
- * Reserves the credits of a chat. Returns the total in micro-credits that the balance and the key's
- * budget can pay for the chat.
+ * Reserves the credits of a chat. Returns the most that the balance and the budget of the key can
+ * pay for it, in micro-credits.
  */
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
   const verdict = await ledger.reserve(reservation);
@@ -139,7 +139,7 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-function reserveOf(
+function buildReservation(
   { organizationId, keyId, models: [first], stream, requestId, metadata }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
   { amountMinMicro, amountMaxMicro }: CandidatesDraft,
@@ -156,8 +156,8 @@ function reserveOf(
   };
 }
 
-function partsOf(
-  { model, usageMax }: ReturnType<CandidatesDraft['dearest']>,
+function splitCharge(
+  { model, usageMax }: ReturnType<CandidatesDraft['mostExpensive']>,
   usdPerCredit: number,
 ): ChatEstimate['parts'] {
   const { inputTokens, outputTokens } = usageMax;
@@ -165,7 +165,7 @@ function partsOf(
   const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // The sum of input and output is rounded up, not each part.
+    // Only the sum is rounded up, so the output is the sum less the input.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

@@ -1,6 +1,6 @@
 /** Settles a job, for `charge` and `release`. */
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
-import type { Ledger, Settle } from '../ledger/ledger.ts';
+import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import type { Logger } from '../platform/logger.ts';
 
 /** Services that a settlement uses. */
@@ -12,7 +12,7 @@ export interface SettlementDeps {
 /** Settles the reservation of a job and logs the verdict. */
 export async function settleJob(
   { ledger, logger }: SettlementDeps,
-  move: Settle,
+  move: Settlement,
 ): Promise<SettleVerdict> {
   const { id: jobId, reason } = move;
   const verdict = await ledger.settle(move);

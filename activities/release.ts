@@ -1,7 +1,7 @@
 /** Activity `release`: releases the credits of a job and ends it, in one transaction. */
 import { errorTable, type ErrorCode } from '../domain/errors.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
-import type { Ledger, Settle } from '../ledger/ledger.ts';
+import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
 /** A job that failed or was canceled. */
@@ -28,7 +28,7 @@ export function releaseLostJob(
   return ledger.settle(buildReleaseMove({ jobId, organizationId, status: 'failed', error }));
 }
 
-function buildReleaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settle {
+function buildReleaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
   return {
     organizationId,
     id: jobId,

@@ -1,11 +1,11 @@
 /**
- * Bill of a chat: the tokens that are charged at its end, by the provider's report if it is
- * possible, else by the gateway's own count (docs/chat.md).
+ * Calculates the tokens that a chat is charged for: as the provider reported them if the report is
+ * plausible, otherwise as the gateway counted them (docs/chat.md).
  */
 import type { ChatCandidate, SentRequest } from './chat-candidates.ts';
 import { chatPriceMicro, type ReportedUsage, type TokenUsage } from './chat-price.ts';
 
-/** End of a chat. */
+/** How a chat ended. */
 export type ChatEnd =
   /** The answer is complete. */
   | 'complete'
@@ -16,7 +16,7 @@ export type ChatEnd =
   /** The provider sent no answer. */
   | 'refused';
 
-/** Facts of a chat from which its tokens are counted. */
+/** Everything needed to count the tokens of a chat. */
 export interface ChatCounts {
   candidate: ChatCandidate;
   /** Request to the model; null before the first call. */
@@ -26,11 +26,11 @@ export interface ChatCounts {
   /** True if any output of the model was sent to the caller. */
   delivered: boolean;
   reported: ReportedUsage;
-  /** Output tokens that the gateway itself has counted. */
+  /** Output tokens as counted by the gateway. */
   outputTokens: number;
 }
 
-/** Tokens to charge. */
+/** Tokens to charge, and who counted them. */
 export interface Billing extends TokenUsage {
   to: 'charged' | 'released';
   countedBy: 'provider' | 'gateway' | null;
@@ -39,13 +39,13 @@ export interface Billing extends TokenUsage {
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
- * Calculates the bill of a chat. The final count of the provider is charged, also if it is zero.
- * Without a final count, the input and the output that was delivered are charged by the provider's
- * count of the input and the gateway's count of the output. A chat that failed before it delivered
- * anything is free. A caller who disconnects pays for the input from the moment at which the
- * provider responded with a success status, because the provider bills it from then on.
+ * Calculates which tokens to charge. A final report of the provider is charged, even if it is zero.
+ * Without one, input tokens are charged as the provider reported them (or as the gateway estimated
+ * them), and delivered output as the gateway counted it. A chat that fails before any output is
+ * delivered is free. If the caller disconnects, the input is charged once the provider has
+ * responded with a success status, because the provider bills it from then on.
  */
-export function billOf(end: ChatEnd, counts: ChatCounts): Billing {
+export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
   const { accepted, delivered } = counts;
   if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
     return released;
@@ -62,19 +62,19 @@ export function billOf(end: ChatEnd, counts: ChatCounts): Billing {
   };
 }
 
-/** Checks reported usage against the request: a larger number is an error of the provider. */
-export function isPossible({ reported, sent }: ChatCounts): boolean {
+/** Returns whether the reported usage is within what the request can use. */
+export function isPlausible({ reported, sent }: ChatCounts): boolean {
   const { inputTokens = 0, outputTokens = 0 } = reported;
   if (!sent) return true;
   return inputTokens <= sent.usageMax.inputTokens && outputTokens <= sent.usageMax.outputTokens;
 }
 
-/** Returns the usage that the provider reported, if it is possible for the request. */
+/** Returns the usage that the provider reported, or no usage if the report is not plausible. */
 export function reportedUsage(counts: ChatCounts): ReportedUsage {
   const { reported, sent } = counts;
-  if (!isPossible(counts)) return { final: false };
+  if (!isPlausible(counts)) return { final: false };
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  // If the request does not enable the cache, reported cache writes count as other input.
+  // If the request does not enable the cache, reported cache writes are billed as plain input.
   const writeMax = sent?.usageMax.cacheWriteTokens ?? 0;
   const cached = Math.min(cachedInputTokens, inputTokens);
   return {
@@ -85,8 +85,9 @@ export function reportedUsage(counts: ChatCounts): ReportedUsage {
 }
 
 /**
- * Returns the tokens to charge now: the provider's final count. Before it, the output that was
- * delivered by the gateway's count, and the input by the provider's count unless that is still 0.
+ * Returns the tokens to charge if the chat ended now. After the provider's final report, these are
+ * its tokens. Before it, output tokens are the gateway's own count of the delivered output; input
+ * tokens are those reported so far, or the gateway's estimate if that is 0.
  */
 export function usageToCharge(counts: ChatCounts): TokenUsage {
   const { candidate, sent, outputTokens } = counts;
@@ -99,7 +100,7 @@ export function usageToCharge(counts: ChatCounts): TokenUsage {
   };
 }
 
-/** Calculates the price of a usage in micro-credits, with the reported tokens of the cache. */
+/** Calculates the price of a usage in micro-credits, considering the reported cache tokens. */
 export function usagePriceMicro(
   counts: ChatCounts,
   { inputTokens, outputTokens }: TokenUsage,
@@ -108,10 +109,11 @@ export function usagePriceMicro(
   const { model, tokens } = counts.candidate;
   const reported = reportedUsage(counts);
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  const room = inputTokens - cachedInputTokens - cacheWriteTokens;
-  // A provider that does not report audio tokens counts them as input, like the rest.
+  const uncachedTokens = inputTokens - cachedInputTokens - cacheWriteTokens;
+  // If the provider does not report audio tokens, they are its input minus the estimated text
+  // tokens.
   const audio = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
-  const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), room) : 0;
+  const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), uncachedTokens) : 0;
   const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };
   return chatPriceMicro(model, { ...input, outputTokens }, usdPerCredit);
 }

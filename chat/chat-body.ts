@@ -1,20 +1,20 @@
 /**
- * Parsed chat request in OpenAI's format, without the fields that the gateway sets itself (model,
- * stream, token limit of the answer).
+ * Internal chat request in OpenAI's format. It has no fields that the gateway sets itself: model,
+ * stream, and the token limit of the answer.
  */
 import type { Json, JsonObject } from '../domain/json.ts';
 
 /**
- * Mark at the end of the part of a prompt that the provider caches, for five minutes after the last
- * use.
+ * Field that marks the end of a prompt prefix, which the provider caches for five minutes after its
+ * last use.
  */
 interface Cacheable {
   cache_control?: { type: 'ephemeral' };
 }
 
 /**
- * Part of a message. A file is a data URI or an https URL; a picture may be the id of an uploaded
- * file, before it is signed.
+ * Part of a message. Media are data URIs or https URLs. The URL of an image may also be the id of
+ * an uploaded file, until `signUploads` replaces it.
  */
 export type ContentPart = Cacheable &
   (
@@ -31,7 +31,9 @@ export interface ToolCall extends Cacheable {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
-  /** Data that the provider requires back with the call: Google's thought signature. */
+  /**
+   * Data that the provider requires in later requests with the call: Google's thought signature.
+   */
   extra_content?: JsonObject | null;
 }
 
@@ -41,8 +43,9 @@ export interface ChatMessage extends Cacheable {
   content?: string | ContentPart[] | null;
   name?: string;
   refusal?: string | null;
-  /** Reasoning of an earlier answer as text, and as the parts that its provider can verify. */
+  /** Reasoning of an earlier answer, as text. */
   reasoning_content?: string;
+  /** The same reasoning in signed or encrypted parts, which its provider can verify. */
   reasoning_details?: JsonObject[];
   extra_content?: JsonObject;
   tool_calls?: ToolCall[];
@@ -63,8 +66,8 @@ export interface Tool extends Cacheable {
 }
 
 /**
- * Reasoning: a budget in tokens, as much as the model decides, none, or the provider's default.
- * Absent: `reasoning_effort` decides.
+ * Requested reasoning: a budget in tokens (`enabled`), as much as the model chooses (`adaptive`),
+ * none, or the provider's default. If the field is missing, `reasoning_effort` decides.
  */
 export type Thinking =
   | { type: 'enabled'; budget_tokens: number }
@@ -72,7 +75,7 @@ export type Thinking =
   | { type: 'disabled' }
   | { type: 'default' };
 
-/** Fields of OpenAI's chat completions, and of Anthropic's messages, that are sent to providers. */
+/** Request fields of OpenAI's chat completions and Anthropic's messages that providers receive. */
 export interface ChatBody extends Cacheable {
   messages: ChatMessage[];
   temperature?: number;
@@ -103,7 +106,7 @@ export interface ChatBody extends Cacheable {
   verbosity?: string;
 }
 
-/** Yields the parts of all messages, with their paths. */
+/** Yields the content parts of all messages, with their paths. */
 export function* partsOf({ messages }: ChatBody): Generator<[path: string, part: ContentPart]> {
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue;

@@ -1,6 +1,7 @@
 /**
- * Models that may answer a chat, in the order in which they are called: the next one is called only
- * if the previous one billed nothing. One reservation covers the most expensive of them.
+ * Prepares the requests to all models that may answer a chat. They are called in order; the next
+ * one is called only if the previous one certainly billed nothing. One reservation covers the most
+ * expensive model.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -9,19 +10,18 @@ import {
   affordableAnswer,
   expectedUsage,
   chatPriceMicro,
-  tokensOf,
+  countTokens,
   type ChatTokens,
   type TokenUsage,
 } from './chat-price.ts';
 import { inputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
-/** Request that is sent to a provider. */
+/** Encoded request to a provider. */
 export interface SentRequest {
   body: string;
   /**
-   * Highest numbers of tokens that the provider may report for this request; a higher report is an
-   * error of the provider.
+   * Maximum usage that is possible for this request. A higher report is an error of the provider.
    */
   usageMax: Required<TokenUsage>;
 }
@@ -30,23 +30,23 @@ export interface SentRequest {
 export interface ChatCandidate {
   model: ChatModel;
   upstream: Upstream;
-  /** Tokens that the gateway itself has counted. */
+  /** Tokens as estimated by the gateway. */
   tokens: ChatTokens;
   /** Encodes the request in the provider's format. */
-  request: () => SentRequest;
+  encode: () => SentRequest;
 }
 
-/** Model that did not answer, and the error. */
+/** Model that was called and failed, with its error. */
 export interface FailedTry {
   model: string;
   error: GatewayError['code'];
 }
 
-/** Candidates in the order in which they are called. */
+/** Candidates in the order in which they are called; at least one. */
 export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
 
-/** Properties of the chat that all candidates share. */
-interface RequestFacts {
+/** Properties of the request that are the same for all candidates. */
+interface SharedRequest {
   body: ChatBody;
   maxTokens: number | null;
   stream: boolean;
@@ -56,50 +56,51 @@ interface RequestFacts {
 interface DraftContext {
   upstreams: Upstreams;
   usdPerCredit: number;
-  /** Expected number of output tokens of an answer. */
+  /** Output tokens that an answer is expected to have. */
   answerTokensExpected: number;
 }
 
 /** Candidates before credits are reserved. */
 export interface CandidatesDraft {
   /**
-   * Lowest and highest amount to reserve, in micro-credits, for the most expensive model. The
-   * highest amount is reserved if the balance allows it.
+   * Minimum amount to reserve, in micro-credits, for the most expensive model. The chat is rejected
+   * if less is available.
    */
   amountMinMicro: number;
+  /** Amount to reserve if the balance and the budget of the key allow it, in micro-credits. */
   amountMaxMicro: number;
-  /** Returns the model with the highest possible charge, and its highest numbers of tokens. */
-  dearest: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
+  /** Returns the model with the highest possible charge, and the usage that causes this charge. */
+  mostExpensive: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
   /**
-   * Returns the candidates; the length of their answers is limited so that the chat costs at most
-   * `payableMicro`.
+   * Returns the candidates. Their answers are limited to the length that `payableMicro` can pay
+   * for.
    */
   grant: (payableMicro: number) => ChatCandidates;
 }
 
 /**
- * Prepares the requests of all models.
- * @throws GatewayError UNSUPPORTED_PARAMETER naming the field that a model does not support,
+ * Prepares the requests to all models.
+ * @throws GatewayError UNSUPPORTED_PARAMETER if a model does not support a field;
  * SERVICE_UNAVAILABLE
  */
 export function draftCandidates(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
-  facts: RequestFacts,
+  request: SharedRequest,
   context: DraftContext,
 ): CandidatesDraft {
-  const head = draftOf(first, facts, context);
-  const tail = others.map((model) => draftOf(model, facts, context));
+  const head = draftCandidate(first, request, context);
+  const tail = others.map((model) => draftCandidate(model, request, context));
   const drafts = [head, ...tail];
   return {
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
     amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
-    dearest() {
-      const most = drafts.map(({ model, grant }) => {
-        const { usageMax } = grant(Infinity).request();
+    mostExpensive() {
+      const charges = drafts.map(({ model, grant }) => {
+        const { usageMax } = grant(Infinity).encode();
         const micro = chatPriceMicro(model, usageMax, context.usdPerCredit);
         return { model, usageMax, micro };
       });
-      return most.reduce((a, b) => (b.micro > a.micro ? b : a));
+      return charges.reduce((a, b) => (b.micro > a.micro ? b : a));
     },
     grant: (payableMicro) => [
       head.grant(payableMicro),
@@ -108,14 +109,18 @@ export function draftCandidates(
   };
 }
 
-function draftOf(
+function draftCandidate(
   model: ChatModel,
-  { body, maxTokens, stream, input }: RequestFacts,
+  { body, maxTokens, stream, input }: SharedRequest,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ) {
   const upstream = upstreams.of(model);
   const fields = upstream.protocol.encode({ model, body, stream });
-  const tokens = tokensOf(model, { input, maxTokens, answers: body.n ?? 1 }, answerTokensExpected);
+  const tokens = countTokens(
+    model,
+    { input, maxTokens, answers: body.n ?? 1 },
+    answerTokensExpected,
+  );
   const priceOf = (outputTokens: number): number =>
     chatPriceMicro(model, expectedUsage(tokens, outputTokens), usdPerCredit);
   return {
@@ -126,9 +131,11 @@ function draftOf(
       model,
       upstream,
       tokens,
-      request() {
+      encode() {
         const answerTokens = affordableAnswer(model, { tokens, payableMicro }, usdPerCredit);
-        const sent = JSON.stringify(upstream.protocol.bounded(fields, { model, answerTokens }));
+        const sent = JSON.stringify(
+          upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
+        );
         const inputTokens = Math.min(inputTokensMax(sent, input), model.limit.context);
         return {
           body: sent,
@@ -136,7 +143,7 @@ function draftOf(
             inputTokens,
             audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,
             cachedInputTokens: 0,
-            // No model that accepts audio has a price for writes to its cache.
+            // Models that accept audio have no price for cache writes.
             cacheWriteTokens: tokens.audioInput === 0 && tokens.cacheWrite > 0 ? inputTokens : 0,
             outputTokens: answerTokens * tokens.answers,
             reasoningTokens: 0,
@@ -147,7 +154,7 @@ function draftOf(
   };
 }
 
-/** Adds the errors of all models that were tried to the error of the last one. */
+/** Adds the errors of all failed models to the error of the last one. */
 export function withTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
   if (tried.length < 2) return failure;
   const { code, message, details, retryAfterSeconds, cause } = failure;

@@ -1,6 +1,6 @@
 /**
- * Chat ledger, in the same tables as Studio's. Moves that are requested at the same time
- * share one round trip (group commit).
+ * Ledger of chats. It uses the same tables as the ledger of Studio. Moves that are requested at the
+ * same time share one round trip and one commit (group commit).
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -21,7 +21,7 @@ import {
 const priceRow = z.object({ price: z.number() });
 const sweepCountMax = 100;
 
-/** Makes the chat ledger over a pool; `metrics` are absent in tools. */
+/** Creates the chat ledger on a pool. Tools pass no `metrics`. */
 export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
   const move = createLedgerMoves(pool, { name: 'chat', metrics });
   const checkpoint = createBatcher<ChatProgress, null>({
@@ -30,9 +30,9 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     sizeMax: 200,
     parallelMax: 1,
     async run(progress) {
-      const rows = progress.map(({ amountMicro: amount, served, ...rest }) => ({
+      const rows = progress.map(({ amountMicro: amount, servedBy, ...rest }) => ({
         amount,
-        ...served,
+        ...servedBy,
         ...rest,
       }));
       await pool.query(command`SELECT chat_checkpoint(${sql.jsonb(rows)})`);
@@ -58,9 +58,12 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
           ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
-    async settle({ amountMicro, served, ...rest }) {
-      assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
-      return move({ verb: 'settle', amount: amountMicro, ...served, ...rest }, settleVerdict);
+    async settle({ amountMicro, servedBy, ...rest }) {
+      assert(
+        Number.isSafeInteger(amountMicro) && amountMicro >= 0,
+        'the charge must be a non-negative integer',
+      );
+      return move({ verb: 'settle', amount: amountMicro, ...servedBy, ...rest }, settleVerdict);
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),
@@ -73,8 +76,8 @@ async function sweep(
 ): ReturnType<ChatLedger['sweep']> {
   const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
   const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
-  // A chat that has recorded progress since it was first found expired does not expire at the end
-  // of the grace period.
+  // Starts a grace period for chats that are found expired for the first time, or again after
+  // progress or an outage.
   await pool.query(command`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
     WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()

@@ -1,4 +1,4 @@
-/** Chat catalog of a process: the committed models with the operator's models file and mark-up. */
+/** Opens the chat catalog: the committed models, the operator's models file, and the markup. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {
@@ -11,8 +11,8 @@ import { ConfigError } from '../platform/config-error.ts';
 import type { Config } from '../platform/config.ts';
 
 /**
- * Opens the catalog.
- * @throws ConfigError if CHAT_MODELS_FILE cannot be used
+ * Opens the chat catalog.
+ * @throws ConfigError if CHAT_MODELS_FILE cannot be read or is invalid
  */
 export async function openChatCatalog(
   config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,
@@ -27,11 +27,11 @@ async function readModelsFile(file: string): Promise<z.infer<typeof chatModelsFi
   try {
     return chatModelsFile.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch (error) {
-    throw new ConfigError(`configuration: CHAT_MODELS_FILE is wrong: ${faultOf(error)}`);
+    throw new ConfigError(`configuration: CHAT_MODELS_FILE is invalid: ${describeError(error)}`);
   }
 }
 
-function faultOf(error: unknown): string {
+function describeError(error: unknown): string {
   if (!(error instanceof z.ZodError)) return error instanceof Error ? error.message : String(error);
   const [issue] = error.issues;
   return `${issue?.path.map(String).join('.') || '(file)'}: ${issue?.message}`;

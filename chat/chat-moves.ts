@@ -1,4 +1,4 @@
-/** Ledger moves of chats: reservation, checkpoint, settlement and sweep. */
+/** Types of the chat ledger: reservation, checkpoint, settlement and sweep of chats. */
 import { z } from 'zod';
 import {
   balance,
@@ -7,20 +7,19 @@ import {
   type SettleVerdict,
 } from '../jobs/ledger-verdicts.ts';
 
-/** Idempotency-Key, and the token of the request that holds it. */
+/** Idempotency-Key, and the attempt id of the request that has claimed it. */
 export interface ChatClaim {
   key: string;
   attempt: string;
 }
 
 /**
- * Amounts of a reservation. It is as much of `amountMaxMicro` as balance and key allow, and at
- * least `amountMinMicro`.
+ * Amounts of a reservation in micro-credits. The ledger reserves `amountMaxMicro`, or as much of it
+ * as the balance and the budget of the key allow, but never less than `amountMinMicro`.
  */
 export interface ChatPrice {
   organizationId: string;
   keyId: string;
-  /** Micro-credits. */
   amountMinMicro: number;
   amountMaxMicro: number;
 }
@@ -28,11 +27,12 @@ export interface ChatPrice {
 /** Reservation for a chat. */
 export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
   id: string;
-  /** Time until the sweeper settles the chat, unless a checkpoint was recorded. */
+  /**
+   * How long the reservation lasts without a checkpoint, in milliseconds; then the chat is swept.
+   */
   ttlMs: number;
   /**
-   * Claim of an Idempotency-Key: the reservation is rejected unless this request still holds the
-   * claim.
+   * Claim of the Idempotency-Key. The reservation is rejected if another request has taken it over.
    */
   claim?: ChatClaim;
   chat: {
@@ -46,8 +46,8 @@ export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
 }
 
 /**
- * Result of a reservation of `amount` micro-credits; `payable` is the total that balance and key
- * can pay for the chat.
+ * Result of a reservation, in micro-credits: `amount` is reserved, and `payable` is the most that
+ * the balance and the budget of the key can pay for the chat.
  */
 export const chatReserveVerdict = z.discriminatedUnion('verdict', [
   z.object({
@@ -67,68 +67,65 @@ export interface ChatSettle {
   id: string;
   to: 'charged' | 'released';
   /**
-   * Price in micro-credits; it may be more than was reserved, and is charged as far as balance and
-   * key can pay.
+   * Price in micro-credits. It may be above the reservation; the balance and the budget of the key
+   * limit what is charged.
    */
   amountMicro: number;
   reason: string;
   inputTokens: number;
   outputTokens: number;
-  /** Absent: 0. */
+  /** Defaults to 0. */
   cachedInputTokens?: number;
+  /** Defaults to 0. */
   cacheWriteTokens?: number;
+  /** Defaults to 0. */
   reasoningTokens?: number;
   countedBy: 'provider' | 'gateway' | null;
-  served: ServedBy;
+  servedBy: ServedBy;
 }
 
-/**
- * Model and provider of a chat; if the request names several models, the one that was called last.
- */
+/** Model and provider that were called most recently for a chat. */
 export type ServedBy = { model: string; provider: string };
 
 /** Progress of a running chat. */
 export interface ChatProgress {
   id: string;
-  served: ServedBy;
+  servedBy: ServedBy;
   inputTokens: number;
   outputTokens: number;
-  /** Price of the input and of the output that was delivered, in micro-credits. */
+  /** Price of the input and the delivered output, in micro-credits. */
   amountMicro: number;
-  /** Time for which the reservation is extended, in milliseconds. */
+  /** How long the reservation is extended, from now, in milliseconds. */
   ttlMs: number;
 }
 
 /** Chat that the sweeper has settled. */
 export const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 
-/** Moves and reads of the chat ledger. */
+/** Ledger of chats. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
-  /**
-   * Returns the micro-credits that a reservation of these amounts would need now; moves no credits.
-   */
+  /** Returns the micro-credits that a reservation of these amounts would reserve now. */
   price: (amounts: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
-   * Records the progress of a chat, in one statement with that of other chats, and extends its
-   * reservation.
+   * Records the progress of a chat and extends its reservation. Chats share one statement.
    */
   checkpoint: (progress: ChatProgress) => Promise<void>;
-  /** Settles the chats of crashed processes by their last checkpoints. */
+  /** Settles the chats of crashed processes, based on their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
-/** Times after which the process of a chat counts as crashed. */
+/** When the process of a chat is presumed crashed. */
 export interface ChatSweep {
   /**
-   * Grace period after the sweep that first finds the reservation expired, because Postgres itself
-   * may have been unavailable until then.
+   * How long the sweeper waits after it first finds a reservation expired, in milliseconds.
+   * Postgres may have been unavailable, so that the chat could not record its progress.
    */
   graceMs: number;
   /**
-   * Time between sweeps. If the grace period ended long before a sweep, there was an outage, and
-   * the grace period begins again.
+   * Time between sweeps, in milliseconds. If a grace period ended much earlier than the sweep that
+   * notices it, there was an outage, and the grace period starts again.
    */
   everyMs: number;
 }

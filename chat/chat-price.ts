@@ -1,24 +1,23 @@
-/** Prices of chats in micro-credits, rounded up once (docs/chat.md). */
+/** Calculates prices of chats in micro-credits. Each price is rounded up once (docs/chat.md). */
 import { chatPriceFor, type ChatModel } from '../catalog/chat-model.ts';
 import { microFromCredits } from '../domain/credits.ts';
 import type { InputCount } from './input-count.ts';
 
-/** Tokens of a chat. */
+/** Tokens that a chat used. */
 export interface TokenUsage {
   inputTokens: number;
   /** Audio tokens among the input tokens. */
   audioInputTokens?: number;
-  /**
-   * Input tokens that were read from the provider's cache of prompts, and that were written to it.
-   */
+  /** Input tokens that were read from the provider's prompt cache. */
   cachedInputTokens?: number;
+  /** Input tokens that were written to the provider's prompt cache. */
   cacheWriteTokens?: number;
   outputTokens: number;
   /** Reasoning tokens among the output tokens. */
   reasoningTokens?: number;
 }
 
-/** Usage that a provider has reported so far; `final` if it covers the whole answer. */
+/** Usage that a provider has reported so far. `final` is true if it covers the whole answer. */
 export type ReportedUsage = Partial<TokenUsage> & { final: boolean };
 
 /** Calculates the price of tokens in micro-credits. */
@@ -37,43 +36,44 @@ export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit
   return microFromCredits(usd / usdPerCredit);
 }
 
-/** Tokens of a request before it is sent. */
+/** Estimated tokens of a request before it is sent. */
 export interface ChatTokens {
-  /** Input tokens that the gateway itself has counted, and the audio tokens among them. */
+  /** Input tokens as estimated by the gateway. */
   input: number;
+  /** Audio tokens among the input tokens. */
   audioInput: number;
   /**
-   * Input tokens that may be written to the provider's cache: all of them if the request enables
-   * the cache, otherwise none.
+   * Input tokens that may be written to the prompt cache: all if the request enables it, or none.
    */
   cacheWrite: number;
-  /** Expected number and highest number of output tokens of all answers together. */
+  /** Expected output tokens of all answers together. */
   outputExpected: number;
+  /** Maximum output tokens of all answers together. */
   outputMax: number;
-  /** Output tokens without which the chat is rejected. */
+  /** Output tokens that the balance must be able to pay; otherwise the chat is rejected. */
   outputMin: number;
   answers: number;
 }
 
-/** Output tokens of an answer without `max_tokens`, if the balance cannot pay for more. */
-const outputTokensLeast = 16;
+/** Output tokens that the balance must be able to pay for an answer without `max_tokens`. */
+const outputTokensMin = 16;
 
 /**
- * Calculates the tokens of a request. Without `max_tokens` an answer is as long as the model and
- * the balance allow, so only an expected length is reserved.
+ * Estimates the tokens of a request. Without `max_tokens` an answer may be as long as the model and
+ * the balance allow, so credits are reserved only for the expected length.
  */
-export function tokensOf(
+export function countTokens(
   { limit }: ChatModel,
   request: { input: InputCount; maxTokens: number | null; answers: number },
   answerTokensExpected: number,
 ): ChatTokens {
   const { answers, maxTokens } = request;
   const input = Math.min(request.input.tokens, limit.context);
-  // Input and answers share the context of many models.
-  const room = Math.max(limit.context - input, Math.min(limit.output, 1024));
-  const answerMax = Math.min(limit.output, maxTokens ?? room);
+  // The context of many models contains both the input and the answer.
+  const answerRoom = Math.max(limit.context - input, Math.min(limit.output, 1024));
+  const answerMax = Math.min(limit.output, maxTokens ?? answerRoom);
   const expected = Math.min(answerMax, answerTokensExpected);
-  const least = maxTokens === null ? Math.min(outputTokensLeast, expected) : expected;
+  const least = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
   return {
     input,
     audioInput: Math.min(request.input.audioTokens, input),
@@ -85,7 +85,7 @@ export function tokensOf(
   };
 }
 
-/** Returns the expected usage of a request with this many output tokens. */
+/** Returns the expected usage of a request whose answer has this many output tokens. */
 export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUsage {
   const { input: inputTokens, audioInput: audioInputTokens, cacheWrite } = tokens;
   return {
@@ -97,7 +97,7 @@ export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUs
 }
 
 /**
- * Calculates the highest number of tokens of each answer with which the whole chat costs at most
+ * Calculates the maximum tokens of each answer, so that the whole chat costs at most
  * `payableMicro`.
  */
 export function affordableAnswer(

@@ -1,8 +1,8 @@
--- Chats: checkpoints, and the settlement of chats after a crash.
+-- Checkpoints of running chats, and settlement of chats after a crash.
 
--- Records the progress of running chats, [{id, model, provider, inputTokens, outputTokens, amount,
--- ttlMs}], and extends their reservations, so that the sweeper does not settle them. Reservations
--- that are being settled are locked, and skipped.
+-- Records the progress of running chats and extends their reservations, so that the sweeper does
+-- not settle them. Skips reservations that are locked because they are being settled.
+-- progress: [{id, model, provider, inputTokens, outputTokens, amount, ttlMs}]
 CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
   WITH running AS (
     SELECT p.* FROM reservation r JOIN jsonb_to_recordset(progress) AS p(id text, model text,
@@ -15,9 +15,9 @@ CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
     FROM running n WHERE r.id = n.id
 $$;
 
--- Settles the chats of crashed processes: charges the amount of the last checkpoint; without a
--- checkpoint, releases the credits. Expiry is checked again under the lock of the account, because
--- the process may have recorded progress meanwhile.
+-- Settles the chats of crashed processes: charges the amount of the last checkpoint, or releases
+-- the credits if there is none. Expiry is checked again once the account is locked, because the
+-- process may have recorded progress in the meantime.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
 DECLARE due record; c reservation; move jsonb; answer json;

@@ -1,44 +1,42 @@
-/** Counts tokens without a tokenizer (docs/chat.md gives the rates). */
+/** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
 import type { ChatBody, ContentPart } from './chat-body.ts';
 
-/** Tokens of the input of a request. */
+/** Estimated tokens of the input of a request. */
 export interface InputCount {
-  /** Estimate of all tokens, and of the audio tokens among them. */
+  /** All input tokens. */
   tokens: number;
+  /** Audio tokens among them. */
   audioTokens: number;
   /**
-   * Tokens that a provider may count in addition to one per byte of the sent request; Infinity for
-   * documents.
+   * Maximum tokens that a provider may count beyond one per byte of the request. Infinity if the
+   * request contains documents or videos.
    */
   beyondBytes: number;
-  /**
-   * True if the request makes the provider write its prompt cache, which may cost more than other
-   * input.
-   */
+  /** True if the request enables the prompt cache; writing to it may cost more than other input. */
   writesCache: boolean;
 }
 
-/** Tokens of role and separators of one message: the highest number, and the estimate. */
-const messageTokens = { most: 8, estimate: 4 };
+/** Tokens for the role and the separators of one message. */
+const messageTokens = { max: 8, estimate: 4 };
 /**
- * Tokens of a picture: most models count 85–1,600, gpt-4o-mini up to 48,169 (OpenAI, "Images and
- * vision"), and some any number with `detail: original`.
+ * Tokens of a picture. Most models count 85–1,600, gpt-4o-mini up to 48,169 (OpenAI, "Images and
+ * vision"), and some models any number with `detail: original`.
  */
-const imageTokens = { most: 50_000, estimate: 800 };
-/** Highest number of tokens of the text that providers put before tools. */
+const imageTokens = { max: 50_000, estimate: 800 };
+/** Maximum tokens of the instructions that providers add to a request with tools. */
 const toolsTokensMax = 600;
-/** Least estimate for a document: one page has 1,500–3,000 tokens (Anthropic, "PDF support"). */
+/** Minimum estimate for a document: one page has 1,500–3,000 tokens (Anthropic, "PDF support"). */
 const documentTokensMin = 3000;
 /** Base64 characters of sound, video and documents per token. */
 const base64PerToken = 64;
 
 /**
- * Counts the tokens of text that arrives in pieces. About four ASCII characters, or one character
- * of CJK, are a token.
+ * Estimates the tokens of text that arrives in pieces: one token per four ASCII characters, or per
+ * CJK character.
  */
 export class TextMeter {
   #units = 0;
-  /** Bytes that UTF-8 needs beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
+  /** UTF-8 bytes beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
   #extraBytes = 0;
 
   add(text: string): void {
@@ -46,14 +44,14 @@ export class TextMeter {
     this.#extraBytes += Buffer.byteLength(text) - text.length;
   }
 
-  /** Estimate, rounded up, so that a text that is not empty has at least one token. */
+  /** Estimated tokens, rounded up, so that every non-empty text has at least one. */
   get tokens(): number {
     const foreign = this.#extraBytes / 2;
     return Math.ceil(Math.max(0, this.#units - foreign) / 4 + foreign);
   }
 }
 
-/** Counts the input of a request: every text in every field. */
+/** Estimates the input tokens of a request, from every text in every field. */
 export function countInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: Media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
@@ -63,42 +61,42 @@ export function countInput(body: ChatBody): InputCount {
     else for (const part of content ?? []) countPart(part, meter, media);
     countFields(fields, meter);
   }
-  // The gateway may request a structured answer by a tool of its own.
+  // The gateway may add a tool of its own to request a structured answer.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
-  const input = Object.entries(others).filter(([name]) => !identifiers.has(name));
+  const input = Object.entries(others).filter(([name]) => !notInput.has(name));
   countFields(Object.fromEntries(input), meter);
   return {
     tokens:
       meter.tokens + media.tokens + media.audioTokens + messages.length * messageTokens.estimate,
     audioTokens: media.audioTokens,
     beyondBytes:
-      media.beyondBytes + messages.length * messageTokens.most + (hasTools ? toolsTokensMax : 0),
+      media.beyondBytes + messages.length * messageTokens.max + (hasTools ? toolsTokensMax : 0),
     writesCache: writesCache(body),
   };
 }
 
-function marked(part: object): boolean {
+function hasCacheControl(part: object): boolean {
   return 'cache_control' in part;
 }
 
 function writesCache({ messages, tools = [], cache_control: whole }: ChatBody): boolean {
   return (
     whole !== undefined ||
-    tools.some(marked) ||
+    tools.some(hasCacheControl) ||
     messages.some((message) => {
       const { content, tool_calls: calls = [] } = message;
       const parts = Array.isArray(content) ? content : [];
-      return marked(message) || parts.some(marked) || calls.some(marked);
+      return hasCacheControl(message) || parts.some(hasCacheControl) || calls.some(hasCacheControl);
     })
   );
 }
 
 /**
- * Returns the least number of tokens of the messages: their number of words, because a token does
- * not contain white space between words. The count stops above `countMax`, and is 0 if the text is
- * too short to have so many words.
+ * Returns a lower bound for the tokens of the messages: their number of words, because no token
+ * spans several words. Stops counting above `countMax`; returns 0 if the text is too short to
+ * exceed it.
  */
-export function leastTokens({ messages }: ChatBody, countMax: number): number {
+export function minimumTokens({ messages }: ChatBody, countMax: number): number {
   const texts = messages.flatMap(({ content }) =>
     typeof content === 'string'
       ? [content]
@@ -116,16 +114,17 @@ export function leastTokens({ messages }: ChatBody, countMax: number): number {
 }
 
 /**
- * Returns the highest count of input tokens that is possible for a sent request: a byte-level
- * tokenizer never needs more tokens than there are bytes, so no field of the request can be
- * forgotten.
+ * Returns the maximum input tokens of an encoded request. A byte-level tokenizer never produces
+ * more tokens than bytes, so the number of bytes covers every field of the request.
  */
 export function inputTokensMax(sent: string, { beyondBytes }: InputCount): number {
   return Buffer.byteLength(sent) + beyondBytes;
 }
 
-/** Fields that providers never give to a model. Every other field counts as input, known or not. */
-const identifiers: ReadonlySet<string> = new Set([
+/**
+ * Fields that are not part of a model's input. All other fields count as input, even unknown ones.
+ */
+const notInput: ReadonlySet<string> = new Set([
   'user',
   'metadata',
   'prompt_cache_key',
@@ -135,7 +134,7 @@ const identifiers: ReadonlySet<string> = new Set([
   'thinking',
 ]);
 
-/** Counts the texts of fields; numbers and flags are parameters of the provider, not input. */
+/** Counts the texts in fields. Numbers and flags are parameters, not input. */
 function countFields(fields: object, meter: TextMeter): void {
   for (const value of Object.values(fields)) {
     if (typeof value === 'string') meter.add(value);
@@ -153,21 +152,21 @@ function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
       return countFields(fields, meter);
     }
     case 'image_url':
-      media.beyondBytes += part.image_url.detail === 'original' ? Infinity : imageTokens.most;
+      media.beyondBytes += part.image_url.detail === 'original' ? Infinity : imageTokens.max;
       media.tokens += imageTokens.estimate;
       return undefined;
     case 'input_audio':
       media.audioTokens += Math.ceil(part.input_audio.data.length / base64PerToken);
       return undefined;
     case 'video_url':
-      // A compressed video may show any number of pictures.
+      // A compressed video may contain any number of frames.
       media.beyondBytes = Infinity;
       media.tokens += Math.ceil(part.video_url.url.length / base64PerToken);
       return undefined;
     case 'file':
       // A document may decompress to any length.
       media.beyondBytes = Infinity;
-      // A document by URL has no known length.
+      // The length of a document that is sent as a URL is unknown.
       media.tokens += Math.max(
         documentTokensMin,
         Math.ceil((part.file.file_data ?? '').length / base64PerToken),

@@ -1,4 +1,4 @@
-/** Metrics and traces of chat: its ledger, its upstreams, and each chat as a whole. */
+/** Adds metrics and traces to the chat ledger, to provider requests, and to each chat. */
 import { SpanKind, type Span } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
@@ -29,7 +29,7 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
     settle: (settle) => observeSettlement(observers, settle.id, () => ledger.settle(settle)),
     async sweep(terms) {
       const swept = await ledger.sweep(terms);
-      for (const { id } of swept) settlements.note(id);
+      for (const { id } of swept) settlements.add(id);
       return swept;
     },
   };
@@ -38,8 +38,8 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
 const ok = () => 'ok' as const;
 
 /**
- * Adds metrics and traces to the upstreams of chat. The duration of a stream ends with its response
- * headers.
+ * Adds metrics and traces to requests to chat providers. A streamed request is measured until its
+ * response headers arrive.
  */
 export function observeUpstreams(
   upstreams: Upstreams,
@@ -50,19 +50,19 @@ export function observeUpstreams(
     ...upstreams,
     of(model) {
       const upstream = upstreams.of(model);
-      const what = { provider: model.provider, verb: 'chat' } as const;
+      const labels = { provider: model.provider, verb: 'chat' } as const;
       return {
         ...upstream,
-        stream: (body, signal) => observe(what, () => upstream.stream(body, signal), ok),
-        whole: (body, signal) => observe(what, () => upstream.whole(body, signal), ok),
+        stream: (body, signal) => observe(labels, () => upstream.stream(body, signal), ok),
+        whole: (body, signal) => observe(labels, () => upstream.whole(body, signal), ok),
       };
     },
   };
 }
 
 /**
- * Values of `gen_ai.provider.name` that differ from the gateway's names (OpenTelemetry's
- * conventions for generative AI).
+ * Provider names in OpenTelemetry's conventions for generative AI, where they differ from the
+ * gateway's names.
  */
 const conventionalNames = new Map([
   ['google', 'gcp.gemini'],
@@ -70,18 +70,18 @@ const conventionalNames = new Map([
   ['xai', 'x_ai'],
 ]);
 
-/** Parts of an open chat, and properties of its request that its span contains. */
+/** Data of an open chat, and the properties of its request that its span records. */
 interface ObservedChatParts extends OpenChatParts {
   keyId: string;
   requestId: string;
   maxTokens: number | null;
-  /** Markup on the provider's prices: 0.2 is 20 %. */
+  /** Markup on the provider's prices; 0.2 means 20 %. */
   priceMarkup: number;
 }
 
 /**
- * Chat with a span and metrics of OpenTelemetry's conventions for generative AI, from the first
- * request to the settlement.
+ * Chat with a span and metrics that follow OpenTelemetry's conventions for generative AI. They
+ * cover the time from the first provider request to the settlement.
  */
 export class ObservedChat extends OpenChat {
   readonly #parts: ObservedChatParts;
@@ -110,18 +110,18 @@ export class ObservedChat extends OpenChat {
   override stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     return this.#observe(async (span) => {
       const startedAtMs = performance.now();
-      let silent = true;
+      let hasOutput = false;
       try {
         await super.stream((steps) => {
-          if (silent && steps.some(({ written }) => written !== '')) {
-            silent = false;
+          if (!hasOutput && steps.some(({ written }) => written !== '')) {
+            hasOutput = true;
             const seconds = (performance.now() - startedAtMs) / 1000;
             span.setAttribute('gen_ai.response.time_to_first_chunk', seconds);
           }
           return deliver(steps);
         });
       } finally {
-        const { head, finishReason } = this.outline;
+        const { head, finishReason } = this.streamMetadata;
         span.setAttributes({
           ...(head.id !== '' && { 'gen_ai.response.id': head.id }),
           ...(head.model !== '' && { 'gen_ai.response.model': head.model }),
@@ -160,7 +160,7 @@ export class ObservedChat extends OpenChat {
 
   #record(span: Span, { errorType, seconds }: { errorType: string; seconds: number }): void {
     const { metrics, priceMarkup, usdPerCredit } = this.#parts;
-    const { provider } = this.served;
+    const { provider } = this.servedBy;
     const labels = {
       gen_ai_operation_name: 'chat',
       gen_ai_provider_name: conventionalNames.get(provider) ?? provider,
@@ -178,7 +178,7 @@ export class ObservedChat extends OpenChat {
       ...(cachedInputTokens && { 'gen_ai.usage.cache_read.input_tokens': cachedInputTokens }),
       ...(cacheWriteTokens && { 'gen_ai.usage.cache_creation.input_tokens': cacheWriteTokens }),
       ...(reasoningTokens && { 'gen_ai.usage.reasoning.output_tokens': reasoningTokens }),
-      // No convention has an attribute for the price; Langfuse reads this one, in USD.
+      // OpenTelemetry has no attribute for the price. Langfuse reads this one, in USD.
       'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
       'gateway.credits.charged': bill.creditsConsumed,
     });
@@ -186,6 +186,6 @@ export class ObservedChat extends OpenChat {
     metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);
     metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'output' }, outputTokens);
     const costUsd = (creditsFromMicro(bill.priceMicro) * usdPerCredit) / (1 + priceMarkup);
-    metrics.chatCostUsd.inc({ provider, model: this.served.model }, costUsd);
+    metrics.chatCostUsd.inc({ provider, model: this.servedBy.model }, costUsd);
   }
 }

@@ -1,12 +1,15 @@
-/** Chat with reserved credits: one provider call, then one settlement before the answer ends. */
+/**
+ * A chat whose credits are reserved: calls the provider, returns or streams the answer, and settles
+ * the credits before the answer ends.
+ */
 import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
-  billOf,
+  calculateBilling,
   usageToCharge,
-  isPossible,
+  isPlausible,
   reportedUsage,
   usagePriceMicro,
   type Billing,
@@ -26,39 +29,40 @@ import {
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readSteps } from './stream-steps.ts';
-import { parseAnswer, UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
+import { parseJson, UnbilledFailure, invalidResponseError } from './upstream-failures.ts';
 import type { Upstream } from './upstreams.ts';
 
-/** Parts of an open chat. */
+/** Data and services of an open chat. */
 export interface OpenChatParts {
   id: string;
   organizationId: string;
   candidates: ChatCandidates;
   stream: boolean;
   usdPerCredit: number;
-  /** Registry that records the progress of the chat while it runs, and settles it at its end. */
+  /** Registry that records the progress of the running chat, and settles it when it ends. */
   running: Pick<RunningChats, 'add' | 'started' | 'settle'>;
   metrics: Metrics;
   logger: Logger;
 }
 
-/** Tokens and credits that a chat was charged for. */
+/** Tokens used by a chat, and credits charged. */
 export interface ChatBill {
   usage: TokenUsage;
   creditsConsumed: number;
   /**
-   * Price of the tokens in micro-credits; more was not charged if balance or key could not pay it.
+   * Full price of the tokens in micro-credits. The charge is lower if the balance or the budget of
+   * the key could not cover it.
    */
   priceMicro: number;
 }
 
-/** Chat whose credits are reserved. Exactly one of `answer` and `stream` is called, once. */
+/** Chat whose credits are reserved. Call either `answer` or `stream`, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
-  /** Models that did not answer. */
+  /** Models that were called and failed. */
   readonly tried: FailedTry[] = [];
   readonly #parts: OpenChatParts;
-  /** Model that was called last. */
+  /** Model that was called most recently. */
   #candidate: ChatCandidate;
   /** Request to that model; null before the first call. */
   #sent: SentRequest | null = null;
@@ -69,7 +73,7 @@ export class OpenChat implements RunningChat {
   #reader: StreamReader | null = null;
   #reported: ReportedUsage = { final: false };
   #delivered = false;
-  #left = false;
+  #hasCallerLeft = false;
   #ended = false;
   #bill: (Billing & { amountMicro: number; priceMicro: number }) | null = null;
 
@@ -87,20 +91,20 @@ export class OpenChat implements RunningChat {
     return { usage, creditsConsumed: creditsFromMicro(amountMicro), priceMicro };
   }
 
-  /** Model and provider that were called last. */
-  get served(): ServedBy {
+  /** Model and provider that were called most recently. */
+  get servedBy(): ServedBy {
     const { id, provider } = this.#candidate.model;
     return { model: id, provider };
   }
 
-  /** Start and end of the stream. */
-  get outline(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
+  /** Metadata of the stream: id, model and time of its first event, and how it ended. */
+  get streamMetadata(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
     const nothing = { id: '', created: 0, model: '' };
     const { head = nothing, finishReason = null, stopSequence = null } = this.#reader ?? {};
     return { head, finishReason, stopSequence };
   }
 
-  /** Usage so far: the usage that the provider reported, otherwise the gateway's own count. */
+  /** Usage so far, as reported by the provider, or as counted by the gateway. */
   get usage(): TokenUsage {
     const { final: _, ...reported } = reportedUsage(this.#counts);
     return { ...reported, ...usageToCharge(this.#counts) };
@@ -109,20 +113,20 @@ export class OpenChat implements RunningChat {
   progress(): Omit<ChatProgress, 'ttlMs'> {
     const usage = usageToCharge(this.#counts);
     const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
-    return { id: this.id, served: this.served, ...usage, amountMicro };
+    return { id: this.id, servedBy: this.servedBy, ...usage, amountMicro };
   }
 
   /**
-   * Returns the whole answer.
-   * @throws GatewayError if the provider fails; nothing is charged in this case
+   * Waits for the answer and returns it.
+   * @throws GatewayError if the provider fails; then nothing is charged
    */
   async answer(): Promise<ChatAnswer> {
     try {
       const text = await this.#call(({ upstream, request }) =>
         upstream.whole(request, this.#cancellation.signal),
       );
-      const answer = this.#candidate.upstream.protocol.decode(parseAnswer(text));
-      if (!answer) throw upstreamBroke(null);
+      const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
+      if (!answer) throw invalidResponseError(null);
       this.#meter.add(answer.written);
       this.#reported = { ...answer.usage, final: answer.usage !== null };
       await this.#end('complete');
@@ -130,15 +134,15 @@ export class OpenChat implements RunningChat {
     } catch (error) {
       this.#cancellation.abort();
       await this.#end('refused');
-      throw this.#left ? callerLeft(error) : error;
+      throw this.#hasCallerLeft ? callerLeftError(error) : error;
     }
   }
 
   /**
-   * Streams the answer: passes the steps of each packet to `deliver`, one after the other, until
-   * the answer is complete.
-   * @throws GatewayError if the provider fails or ends its stream early, and errors of `deliver`;
-   * delivered output is charged
+   * Streams the answer: calls `deliver` with the steps of each packet, and waits for it, until the
+   * answer is complete. Output delivered before an error is charged.
+   * @throws GatewayError if the provider fails or ends its stream early
+   * @throws any error of `deliver`
    */
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;
@@ -149,40 +153,40 @@ export class OpenChat implements RunningChat {
       const { upstream, tokens } = this.#candidate;
       this.#reader = upstream.protocol.createReader(tokens.answers);
       for await (const steps of readSteps(packets, this.#reader)) {
-        this.#note(steps);
+        this.#recordDelivery(steps);
         delivering = true;
         await deliver(steps);
         delivering = false;
       }
-      if (!this.#reader.complete) throw upstreamBroke(null);
+      if (!this.#reader.complete) throw invalidResponseError(null);
       await this.#end('complete');
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end(delivering || this.#left ? 'left' : 'broken');
-      throw this.#left && !delivering ? callerLeft(error) : error;
+      await this.#end(delivering || this.#hasCallerLeft ? 'left' : 'broken');
+      throw this.#hasCallerLeft && !delivering ? callerLeftError(error) : error;
     }
   }
 
   /**
-   * Ends the chat because the caller disconnected. A whole answer that a provider is already
-   * writing is awaited: the provider bills it in any case, and a retry with the same
-   * Idempotency-Key receives it.
+   * Handles a caller that disconnected: stops a stream. An answer that is not streamed is still
+   * awaited, because the provider bills it anyway, and a retry with the same Idempotency-Key
+   * receives it.
    */
   callerLeft(): void {
     if (this.#ended) return;
-    this.#left = true;
+    this.#hasCallerLeft = true;
     if (this.#parts.stream) this.#cancellation.abort();
   }
 
-  /** Calls one model after the other, until one begins to answer or may bill the call. */
+  /** Calls the models in order, until one starts to answer or fails in a way that may be billed. */
   async #call<Answer>(
     send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
   ): Promise<Answer> {
     for (;;) {
-      if (this.#left) throw callerLeft(null);
+      if (this.#hasCallerLeft) throw callerLeftError(null);
       try {
-        const { upstream, request } = this.#candidate;
-        this.#sent = request();
+        const { upstream, encode } = this.#candidate;
+        this.#sent = encode();
         const answer = await send({ upstream, request: this.#sent.body });
         this.#accepted = true;
         return answer;
@@ -190,13 +194,13 @@ export class OpenChat implements RunningChat {
         if (!(error instanceof GatewayError)) throw error;
         this.tried.push({ model: this.#candidate.model.id, error: error.code });
         const next = this.#parts.candidates[this.tried.length];
-        if (!next || !(error instanceof UnpaidFailure)) throw withTries(error, this.tried);
+        if (!next || !(error instanceof UnbilledFailure)) throw withTries(error, this.tried);
         this.#candidate = next;
       }
     }
   }
 
-  #note(steps: StreamStep[]): void {
+  #recordDelivery(steps: StreamStep[]): void {
     for (const { written } of steps) {
       if (written === '') continue;
       if (!this.#delivered) this.#parts.running.started(this);
@@ -209,7 +213,7 @@ export class OpenChat implements RunningChat {
     return usagePriceMicro(this.#counts, usage, this.#parts.usdPerCredit);
   }
 
-  /** Facts from which the usage is counted. */
+  /** Inputs of the usage count. */
   get #counts(): ChatCounts {
     return {
       candidate: this.#candidate,
@@ -221,19 +225,19 @@ export class OpenChat implements RunningChat {
     };
   }
 
-  /** Settles the chat when it first ends, and waits for the first attempt to settle. */
+  /** Settles the chat, the first time it is called, and waits for the first settlement attempt. */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
     const { id, organizationId, running } = this.#parts;
-    const billing = billOf(end, this.#counts);
+    const billing = calculateBilling(end, this.#counts);
     const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
-    this.#warn(end, billing);
-    const { served } = this;
+    this.#logAnomalies(end, billing);
+    const { servedBy } = this;
     const chargedMicro = await running.settle(this, {
       organizationId,
       id,
-      served,
+      servedBy,
       amountMicro: priceMicro,
       reason: `chat ${end}`,
       ...billing,
@@ -241,21 +245,21 @@ export class OpenChat implements RunningChat {
     this.#bill = { ...billing, amountMicro: chargedMicro, priceMicro };
     if (chargedMicro < priceMicro) {
       const { logger } = this.#parts;
-      logger.error({ chatId: id, model: served.model, priceMicro, chargedMicro }, 'chat.loss');
+      logger.error({ chatId: id, model: servedBy.model, priceMicro, chargedMicro }, 'chat.loss');
     }
   }
 
-  #warn(end: ChatEnd, billing: Billing): void {
+  #logAnomalies(end: ChatEnd, billing: Billing): void {
     const { id, logger, metrics } = this.#parts;
-    const { model, provider } = this.served;
+    const { model, provider } = this.servedBy;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
     const { reported } = this.#counts;
-    if (isPossible(this.#counts)) return;
+    if (isPlausible(this.#counts)) return;
     metrics.chatUsageRejected.inc({ provider });
     logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
   }
 }
 
-function callerLeft(cause: unknown): GatewayError {
-  return new GatewayError('CANCELED', 'The caller went away.', { cause });
+function callerLeftError(cause: unknown): GatewayError {
+  return new GatewayError('CANCELED', 'The caller disconnected.', { cause });
 }

@@ -1,13 +1,13 @@
 /**
- * Chats that run in this process. Each records its progress by a timer of its own, so that it can
- * be settled after a crash. Each is settled in a task that continues after its socket is closed.
+ * Registry of the chats that run in this process. Each chat records its progress on its own timer,
+ * so that it can be settled after a crash. Its settlement continues after its socket is closed.
  */
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-moves.ts';
 
-/** Chat whose reservation is open. */
+/** Chat that has not been settled. */
 export interface RunningChat {
   id: string;
   progress: () => Omit<ChatProgress, 'ttlMs'>;
@@ -21,13 +21,11 @@ interface Options {
 }
 
 /**
- * Time from the first output of a chat to its first checkpoint, in milliseconds; after a crash
- * before it, nothing is charged.
+ * Time from the first output of a chat to its first checkpoint, in milliseconds. If the process
+ * crashes earlier, nothing is charged.
  */
 const firstCheckpointMs = 1000;
-/**
- * Attempts to settle a chat in a process that is shutting down; after them the sweeper settles it.
- */
+/** Maximum attempts to settle a chat during shutdown. If all fail, the sweeper settles it later. */
 const shutdownAttempts = 5;
 
 /** Registry of the chats that run in this process. */
@@ -51,10 +49,10 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat, in the background if the first attempt fails. The chat counts as running until
-   * it is settled.
-   * @returns the micro-credits that were charged; after a failed attempt, those that are going to
-   * be charged
+   * Settles a chat. If the first attempt fails, retries continue in the background, and the chat
+   * counts as running until it is settled.
+   * @returns the charged micro-credits; if the first attempt fails, the micro-credits that the
+   * retries will charge
    */
   settle(chat: RunningChat, settle: ChatSettle): Promise<number> {
     clearTimeout(this.#timers.get(chat));
@@ -92,13 +90,13 @@ export class RunningChats {
     }
   }
 
-  /** Settles; calls `onCharge` with the micro-credits at the first success or failure. */
+  /** Settles with retries. The first `onCharge` call comes after the first success or failure. */
   async #settleWithRetries(
     settle: ChatSettle,
     onCharge: (chargedMicro: number) => void,
   ): Promise<void> {
     const { ledger, logger } = this.#options;
-    const answer = await pRetry(() => ledger.settle(settle), {
+    const verdict = await pRetry(() => ledger.settle(settle), {
       retries: Infinity,
       minTimeout: 200,
       factor: 4,
@@ -108,12 +106,12 @@ export class RunningChats {
         onCharge(settle.amountMicro);
       },
       shouldRetry: ({ attemptNumber }) => !this.#drained || attemptNumber < shutdownAttempts,
-      // The failed attempts have been logged, and the sweeper settles the chat.
+      // `onFailedAttempt` has logged the errors, and the sweeper settles the chat.
     }).catch(() => null);
-    if (!answer) return;
-    onCharge(answer.verdict === 'not_reserved' ? 0 : answer.charged);
-    if (answer.verdict === 'settled') return;
-    logger.error({ chatId: settle.id, verdict: answer.verdict }, 'chat.not_settled');
+    if (!verdict) return;
+    onCharge(verdict.verdict === 'not_reserved' ? 0 : verdict.charged);
+    if (verdict.verdict === 'settled') return;
+    logger.error({ chatId: settle.id, verdict: verdict.verdict }, 'chat.not_settled');
   }
 
   #remove(chat: RunningChat): void {

@@ -1,8 +1,8 @@
-/** Errors for callers, made from failures of chat providers. */
+/** Converts failures of chat providers to errors for callers. */
 import { GatewayError } from '../domain/errors.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 
-/** Error of a provider; texts are empty if the provider sent none. */
+/** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {
   message: string;
   /** e.g. `context_length_exceeded` */
@@ -12,18 +12,16 @@ interface ErrorReport {
   retryAfter: string | string[] | undefined;
 }
 
-/**
- * Names of accounts and keys, and addresses, which a provider's message must not show to callers.
- */
+/** Ids of accounts and keys, and URLs: they are removed from messages that callers receive. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
-/** Messages about an input beyond the context, of providers without a code for it. */
+/** Error messages of providers that have no error code for an input longer than the context. */
 const contextMessages =
   /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
 const messageLengthMax = 300;
 
-/** Failure after which the provider certainly bills nothing, so another model may be called. */
-export class UnpaidFailure extends GatewayError {
+/** Failure that the provider certainly does not bill, so another model may be called. */
+export class UnbilledFailure extends GatewayError {
   constructor(failure: GatewayError) {
     super(failure.code, failure.message, failure);
   }
@@ -32,24 +30,24 @@ export class UnpaidFailure extends GatewayError {
 /** Statuses sent by proxies in front of a provider, which may still process the request. */
 const proxyStatuses: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
 
-/** Marks the failure of a response as unbilled, unless a proxy may have sent the response. */
-export function answeredFailure(status: number, failure: GatewayError): GatewayError {
-  return proxyStatuses.has(status) ? failure : new UnpaidFailure(failure);
+/** Marks the failure as unbilled, unless a proxy may have sent the response. */
+export function markUnbilled(status: number, failure: GatewayError): GatewayError {
+  return proxyStatuses.has(status) ? failure : new UnbilledFailure(failure);
 }
 
-/** Makes the error for an error response of a provider, or for an error event of its stream. */
-export function upstreamRefused(status: number, report: ErrorReport): GatewayError {
+/** Converts a provider's error response, or the error event of its stream, to a GatewayError. */
+export function errorFromReport(status: number, report: ErrorReport): GatewayError {
   const { message, code, param, retryAfter } = report;
   if ([400, 413, 422].includes(status)) {
     if (policyCodes.test(code)) return new GatewayError('CONTENT_POLICY');
     const isTooLong = code === 'context_length_exceeded' || contextMessages.test(message);
-    const shown = message
+    const safeMessage = message
       .replaceAll(secrets, '…')
       .replaceAll(/\s+/g, ' ')
       .slice(0, messageLengthMax);
     return new GatewayError(
       isTooLong ? 'CONTEXT_LENGTH_EXCEEDED' : 'PROVIDER_REJECTED_INPUT',
-      shown === '' ? undefined : `The provider did not accept the input: ${shown}`,
+      safeMessage === '' ? undefined : `The provider did not accept the input: ${safeMessage}`,
       param === '' ? {} : { details: [{ path: param.slice(0, 100), message: code || 'invalid' }] },
     );
   }
@@ -59,19 +57,23 @@ export function upstreamRefused(status: number, report: ErrorReport): GatewayErr
       retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
     });
   }
-  // 401, 403 and 404 concern the gateway's own key and model ids, which a caller cannot change.
+  // 401, 403 and 404 are about the gateway's own API key and model ids, not about the request.
   return new GatewayError('PROVIDER_ERROR', `The provider failed (${status}).`);
 }
 
-/** Makes the error for a response that ended early or cannot be parsed. */
-export function upstreamBroke(cause: unknown): GatewayError {
-  return new GatewayError('PROVIDER_ERROR', 'The provider ended its response unexpectedly.', {
-    cause,
-  });
+/** Creates the error for a response that ended early, is too long, or cannot be parsed. */
+export function invalidResponseError(cause: unknown): GatewayError {
+  return new GatewayError(
+    'PROVIDER_ERROR',
+    'The response of the provider was incomplete or invalid.',
+    {
+      cause,
+    },
+  );
 }
 
-/** Makes the error for a request without a response. */
-export function upstreamUnreached(error: unknown): GatewayError {
+/** Converts a network error to a GatewayError: no response, a timeout, or a broken connection. */
+export function networkFailure(error: unknown): GatewayError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
     return new GatewayError('DEADLINE_EXCEEDED', 'The provider did not respond in time.', {
@@ -79,19 +81,19 @@ export function upstreamUnreached(error: unknown): GatewayError {
     });
   }
   if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(code)) {
-    const away = 'The provider of this model cannot be reached.';
-    return new UnpaidFailure(
-      new GatewayError('SERVICE_UNAVAILABLE', away, { retryAfterSeconds: 2, cause: error }),
+    const message = 'The provider of this model cannot be reached.';
+    return new UnbilledFailure(
+      new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2, cause: error }),
     );
   }
-  return upstreamBroke(error);
+  return invalidResponseError(error);
 }
 
-/** Parses JSON of a provider. @throws GatewayError if it is not JSON */
-export function parseAnswer(text: string): unknown {
+/** Parses a provider's response. @throws GatewayError PROVIDER_ERROR if it is not JSON */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw upstreamBroke(error);
+    throw invalidResponseError(error);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Upstreams of chat: address and key of a model's provider, and HTTP requests to it, each sent
- * once. The sandbox serves providers without a key.
+ * HTTP connections to chat providers. Each request is sent once. If the gateway has no API key for
+ * a provider, requests go to the sandbox.
  */
 import type { Readable } from 'node:stream';
 import { Pool, type Dispatcher } from 'undici';
@@ -13,9 +13,9 @@ import { createFairShare, type FairShare } from '../platform/fair-share.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
-import { answeredFailure, UnpaidFailure, upstreamUnreached } from './upstream-failures.ts';
+import { markUnbilled, UnbilledFailure, networkFailure } from './upstream-failures.ts';
 
-/** Chat endpoint of a provider. */
+/** Connection to the chat endpoint of a provider. */
 export interface Upstream {
   protocol: ChatProtocol;
   /**
@@ -25,16 +25,16 @@ export interface Upstream {
   stream: (body: string, signal: AbortSignal) => Promise<Readable>;
   /**
    * Sends a request and returns the text of the response.
-   * @throws GatewayError as `stream`, and if the response ends early
+   * @throws GatewayError as `stream`, and if the response ends early or is too long
    */
   whole: (body: string, signal: AbortSignal) => Promise<string>;
 }
 
-type Answer = Dispatcher.ResponseData['body'];
+type ResponseBody = Dispatcher.ResponseData['body'];
 
-interface Exchanged {
+interface PostOptions {
   body: string;
-  /** Longest time between two pieces of the response, in milliseconds. */
+  /** Maximum time between two packets of the response, in milliseconds. */
   bodyTimeout: number;
   signal: AbortSignal;
 }
@@ -48,13 +48,15 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
   openai: openaiProtocol,
   anthropic: anthropicProtocol,
 };
-const ownUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
+const defaultUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** Highest number of bytes of an error response that are read. */
+/** Maximum size of a whole response in bytes, because it is held in memory. */
+const responseBytesMax = 32 * 1024 * 1024;
+/** Maximum size of an error response in bytes; a longer one is treated as empty. */
 const errorBytesMax = 64 * 1024;
 
-/** Makes the upstreams of a process. */
+/** Creates the upstreams of a process. */
 export function createUpstreams(config: Config) {
   const known = new Map<string, Upstream>();
   const pools: Pool[] = [];
@@ -83,18 +85,18 @@ export function createUpstreams(config: Config) {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    async function send(request: Exchanged): Promise<Answer> {
-      const leave = takeConnection(connections);
+    async function send(request: PostOptions): Promise<ResponseBody> {
+      const release = takeConnection(connections);
       const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
-        leave();
-        throw upstreamUnreached(error);
+        release();
+        throw networkFailure(error);
       });
-      answer.body.once('close', leave);
+      answer.body.once('close', release);
       const { statusCode: status, headers: head } = answer;
       if (status < 300) return answer.body;
-      const page = parseError(await readError(answer.body));
-      const refusal = { status, body: page, retryAfter: head['retry-after'] };
-      throw answeredFailure(status, protocol.failureOf(refusal));
+      const body = await readErrorJson(answer.body);
+      const response = { status, body, retryAfter: head['retry-after'] };
+      throw markUnbilled(status, protocol.toGatewayError(response));
     }
 
     return {
@@ -102,8 +104,8 @@ export function createUpstreams(config: Config) {
       stream: (body, signal) => send({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
       async whole(body, signal) {
         const answer = await send({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
-        return answer.text().catch((error: unknown) => {
-          throw upstreamUnreached(error);
+        return readText(answer, responseBytesMax).catch((error: unknown) => {
+          throw networkFailure(error);
         });
       },
     };
@@ -125,13 +127,13 @@ export function createUpstreams(config: Config) {
     },
   };
 }
-/** Upstreams of chat, by model. */
+/** Connections to all chat providers. */
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
 function addressOf(model: ChatModel, config: Config): Address {
   const configured = config.CHAT_UPSTREAMS[model.provider];
   if (configured) {
-    const baseUrl = configured.baseUrl ?? ownUrls.get(model.provider);
+    const baseUrl = configured.baseUrl ?? defaultUrls.get(model.provider);
     if (baseUrl !== undefined) return { baseUrl, apiKey: configured.apiKey };
   }
   const sandbox = {
@@ -141,41 +143,42 @@ function addressOf(model: ChatModel, config: Config): Address {
   if (sandbox !== undefined && config.SANDBOX_CHAT_KEY !== undefined) {
     return { baseUrl: sandbox, apiKey: config.SANDBOX_CHAT_KEY };
   }
-  throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
+  throw new GatewayError(
+    'SERVICE_UNAVAILABLE',
+    `This gateway has no API key for ${model.provider}.`,
+  );
 }
 
 /**
- * Takes a connection to a provider for the organization of the request; returns the function that
+ * Takes a connection to a provider for the organization of the request, and returns a function that
  * releases it.
- * @throws UnpaidFailure if the organization uses its share of the connections
+ * @throws UnbilledFailure if the organization already uses its whole share of the connections
  */
 function takeConnection(connections: FairShare): () => void {
-  const leave = connections.take(correlation().organizationId ?? '');
-  if (leave) return leave;
+  const release = connections.take(correlation().organizationId ?? '');
+  if (release) return release;
   const message = 'This organization has too many running chats with the provider of this model.';
-  throw new UnpaidFailure(
+  throw new UnbilledFailure(
     new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2 }),
   );
 }
 
-async function readError(page: Answer): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  try {
-    for await (const packet of page) {
-      text += decoder.decode(packet, { stream: true });
-      if (text.length > errorBytesMax) break;
-    }
-    return text;
-  } catch {
-    return '';
+/** Reads a response as text. @throws Error if it is longer than `bytesMax`, or ends early */
+async function readText(body: ResponseBody, bytesMax: number): Promise<string> {
+  const packets: Buffer[] = [];
+  let bytes = 0;
+  for await (const packet of body) {
+    bytes += packet.length;
+    if (bytes > bytesMax) throw new Error(`the response is longer than ${bytesMax} bytes`);
+    packets.push(packet);
   }
+  return new TextDecoder().decode(Buffer.concat(packets));
 }
 
-function parseError(text: string): unknown {
-  if (text.length > errorBytesMax) return null;
+/** Reads the JSON of an error response; returns null if it cannot be read. */
+async function readErrorJson(body: ResponseBody): Promise<unknown> {
   try {
-    return JSON.parse(text);
+    return JSON.parse(await readText(body, errorBytesMax));
   } catch {
     return null;
   }

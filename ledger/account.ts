@@ -1,17 +1,17 @@
-/** State of an organization's account: its balance and its six-hour window. */
+/** Reads an organization's account: its balance and its six-hour window. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 
-/** State of an account; amounts in micro-credits. */
+/** Schema of an account's state; amounts in micro-credits. */
 export const accountState = z.object({
   posted: z.number(),
   reserved: z.number(),
   windowLimit: z.number().nullable(),
-  /** Current six-hour window; null if none is open. */
+  /** Current six-hour window; null if no window is open. */
   window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 
-/** Columns of the state, of the account row `a`. */
+/** SQL columns of the state, for a statement in which `a` is the account row. */
 export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
   CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
     'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),

@@ -1,4 +1,4 @@
--- The promises of the ledger as queries: each row of the view is a violation (docs/guarantees.md).
+-- Ledger invariants as queries: each row of the view is a violation (docs/guarantees.md).
 
 CREATE VIEW ledger_audit AS
 SELECT 'account differs from the sum of its entries' AS finding, a.organization_id AS subject
@@ -26,7 +26,7 @@ SELECT 'a reservation and its refund entries disagree', id FROM (
     SELECT reservation_id, posted_change FROM ledger_entry WHERE kind = 'refund') AS refunds
   GROUP BY id HAVING sum(refunded) <> 0
 UNION ALL
-SELECT 'entries do not chain', organization_id || ':' || sequence FROM (
+SELECT 'an entry does not continue the totals of the previous entry', organization_id || ':' || sequence FROM (
     SELECT *, lag(posted_after, 1, 0::bigint) OVER chain AS posted_before,
       lag(reserved_after, 1, 0::bigint) OVER chain AS reserved_before
     FROM ledger_entry WINDOW chain AS (PARTITION BY organization_id ORDER BY sequence)) e
@@ -46,10 +46,10 @@ SELECT 'budget use differs from its reservations and chats', budget_id || ' ' ||
     UNION ALL
     SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date,
         CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END
-      FROM reservation WHERE budget_id IS NOT NULL) AS spends
+      FROM reservation WHERE budget_id IS NOT NULL) AS spending
   GROUP BY budget_id, day HAVING sum(spent) <> 0
 UNION ALL
-SELECT 'a job or chat counts in another budget than its key''s', r.id FROM reservation r
+SELECT 'a job or chat is counted against a different budget from its key''s', r.id FROM reservation r
   LEFT JOIN job j USING (id) JOIN api_key k ON k.id = coalesce(j.key_id, r.key_id)
   WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
 UNION ALL

@@ -1,7 +1,7 @@
 /**
- * The audit checks every promise about money and results, by statements that share no code with the
- * ledger. It reads Postgres and, if the caller gives access to them, workflows, stored bytes and
- * the submits in a provider's log.
+ * Audits every guarantee about credits and results, with queries that share no code with the
+ * ledger. The audit reads Postgres and, if the caller gives access to them, workflows, stored files
+ * and a provider's log of submissions.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,31 +10,32 @@ import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import { findViolations, invariantNames, type Finding } from './invariants.ts';
 
-/** Submit that a provider accepted, according to the provider's log. */
-export interface WitnessedSubmit {
+/** Submission that a provider logged as accepted. */
+export interface LoggedSubmission {
   webhookUrl: string | null;
   idempotencyKey: string | null;
 }
 
-/** Sources of an audit; the report names the checks of absent sources as not done. */
+/** Data that an audit may read. Checks whose source is missing are not run. */
 export interface AuditSources {
   databaseUrl: string;
   pool: DatabasePool;
-  /** Returns whether a workflow runs that owns this job. */
+  /** Returns whether a running workflow owns this job. */
   isOwned?: (jobId: string) => Promise<boolean>;
   storage?: Pick<Storage, 'open'>;
-  /** Returns the accepted submits in the log of the provider (the sandbox). */
-  submits?: () => Promise<readonly WitnessedSubmit[]>;
+  /** Returns the submissions that the sandbox provider logged as accepted. */
+  submissions?: () => Promise<readonly LoggedSubmission[]>;
 }
 
 interface AuditCheck {
   name: string;
-  /** Number of subjects that were checked one by one; null if one statement checked all rows. */
+  /** Number of subjects checked one by one; null if one SQL statement checked all rows. */
   examined: number | null;
+  /** Ids of the rows that violate the check. */
   subjects: string[];
 }
 
-/** Highest number of ids that a report shows for one kind of finding. */
+/** Maximum ids that a report shows for one check. */
 export const subjectsShownMax = 100;
 
 /** Report of an audit. */
@@ -43,19 +44,19 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
-  /** Micro-credits that chats cost beyond the amounts that balance and key could pay. */
+  /** Micro-credits of chat usage that neither the balance nor the budget of the key could cover. */
   chatLossMicro: number;
 }
 
-const unownedName = 'an open reservation has no running workflow';
-const unreadableName = 'a paid result is not readable with its recorded hash';
-const repeatedName = 'a provider accepted one call more than once';
+const unownedCheck = 'an open reservation has no running workflow';
+const unreadableCheck = 'a paid result is not readable with its recorded hash';
+const repeatedCheck = 'a provider accepted one call more than once';
 
 const emptyRow = z.object({});
 
 /**
- * Runs every check that the sources allow, and records the number of findings.
- * @throws errors of the sources
+ * Runs every check whose source is given, and records the number of violations.
+ * @throws any error of a source
  */
 export async function runAudit(sources: AuditSources): Promise<AuditReport> {
   const startedAt = performance.now();
@@ -63,7 +64,7 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
   const checks = groupByName(await findViolations(sources.databaseUrl));
   if (sources.isOwned) checks.push(await checkOwners(sources.pool, sources.isOwned));
   if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
-  if (sources.submits) checks.push(checkSubmits(await sources.submits()));
+  if (sources.submissions) checks.push(checkSubmissions(await sources.submissions()));
   const findings = checks.reduce((sum, { subjects }) => sum + subjects.length, 0);
   await sources.pool.query(sql.type(emptyRow)`
     INSERT INTO last_audit (findings, finished_at) VALUES (${findings}, clock_timestamp())
@@ -97,19 +98,22 @@ function listOpenReservations(pool: DatabasePool, ids: readonly string[] | null)
     ORDER BY created_at, id LIMIT 5000`);
 }
 
-/** Finds reservations without a workflow, in two reads, between which jobs may end. */
+/**
+ * Finds open reservations without a running workflow. Reads the reservations again at the end,
+ * because jobs may end during the check.
+ */
 async function checkOwners(
   pool: DatabasePool,
   isOwned: NonNullable<AuditSources['isOwned']>,
 ): Promise<AuditCheck> {
   const open = await listOpenReservations(pool, null);
-  const without: string[] = [];
+  const missing: string[] = [];
   for (const id of open) {
-    // The workflows are read one after the other, because an audit must not load Temporal.
-    if (!(await isOwned(id))) without.push(id);
+    // Workflows are read one at a time, so that an audit puts little load on Temporal.
+    if (!(await isOwned(id))) missing.push(id);
   }
-  const subjects = without.length > 0 ? await listOpenReservations(pool, without) : [];
-  return { name: unownedName, examined: open.length, subjects: [...subjects] };
+  const subjects = missing.length > 0 ? await listOpenReservations(pool, missing) : [];
+  return { name: unownedCheck, examined: open.length, subjects: [...subjects] };
 }
 
 const artifactRow = z.object({
@@ -125,7 +129,7 @@ async function checkResults(
   const subjects: string[] = [];
   let examined = 0;
   for (let after = ''; ;) {
-    // The results are read in pages, so that the memory used is bounded.
+    // Results are read in pages, to limit memory use.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
       WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
@@ -135,7 +139,7 @@ async function checkResults(
     }
     examined += page.length;
     const last = page.at(-1);
-    if (!last) return { name: unreadableName, examined, subjects };
+    if (!last) return { name: unreadableCheck, examined, subjects };
     after = last.storage_key;
   }
 }
@@ -150,18 +154,18 @@ async function isIntact(
   return sizeBytes === row.size_bytes && sha256 === row.sha256;
 }
 
-/** Pattern of the job id and the call index in a notification URL or an idempotency key. */
-const callName = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
+/** Matches the job id and the call index in a notification URL or an idempotency key. */
+const callPattern = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
 /** Checks that providers accepted each call at most once (design §3.6). */
-function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
-  const timesByName = new Map<string, number>();
-  for (const { webhookUrl, idempotencyKey } of submits) {
-    const [, jobId, call] = callName.exec(webhookUrl ?? idempotencyKey ?? '') ?? [];
+function checkSubmissions(submissions: readonly LoggedSubmission[]): AuditCheck {
+  const countByCall = new Map<string, number>();
+  for (const { webhookUrl, idempotencyKey } of submissions) {
+    const [, jobId, call] = callPattern.exec(webhookUrl ?? idempotencyKey ?? '') ?? [];
     if (jobId === undefined) continue;
-    const name = `${jobId}:${call}`;
-    timesByName.set(name, (timesByName.get(name) ?? 0) + 1);
+    const callId = `${jobId}:${call}`;
+    countByCall.set(callId, (countByCall.get(callId) ?? 0) + 1);
   }
-  const subjects = [...timesByName].filter(([, times]) => times > 1).map(([name]) => name);
-  return { name: repeatedName, examined: timesByName.size, subjects };
+  const subjects = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
+  return { name: repeatedCheck, examined: countByCall.size, subjects };
 }

@@ -1,8 +1,8 @@
--- Budgets of keys. They are checked and counted under the lock of the organization's account, so
--- that parallel requests cannot exceed them. Reservations and charges count in the UTC day on which
--- they began; released credits go back to that day.
+-- Budgets of API keys. The organization's account is locked while they are checked and updated, so
+-- that parallel requests cannot exceed them. Reservations and charges count on the UTC day on which
+-- the reservation was made; released credits are subtracted from that day.
 
--- Returns the period of a limit at a time; `ends` is null for `total`.
+-- Returns the period of a limit that contains the time `at`. `ends` is null if `per` is `total`.
 CREATE FUNCTION budget_period(per text, at timestamptz, OUT starts date, OUT ends date)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE per WHEN 'total' THEN '-infinity' ELSE date_trunc(per, at AT TIME ZONE 'UTC') END::date,
@@ -10,8 +10,8 @@ LANGUAGE sql IMMUTABLE AS $$
       ELSE date_trunc(per, at AT TIME ZONE 'UTC') + ('1 ' || per)::interval END::date
 $$;
 
--- Returns {limit, per, used, resetsAtMs} of a key's budget, or null if it has no limit; `moved` are
--- spends of the batch that are not written yet.
+-- Returns {limit, per, used, resetsAtMs} of an API key's budget, or null if it has no limit.
+-- `moved` is spending in this batch that has not been written yet.
 CREATE FUNCTION budget_state(holder api_key, at timestamptz, moved budget_spend[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE period record; used bigint;
@@ -25,15 +25,18 @@ BEGIN
     'resetsAtMs', unix_ms(period.ends::timestamp AT TIME ZONE 'UTC'));
 END $$;
 
--- Returns the budget that a key spends from.
+-- Returns the budget that an API key spends from, or null if it has no limit.
 CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
   SELECT budget_state(holder, clock_timestamp(), NULL) FROM api_key k
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
 $$;
 
--- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null
--- (operators), makerKeyId|null, limit: {micro, per}|null}. A key that has a limit itself may not
--- change a limit.
+-- Sets the limit of the budget that an API key spends from.
+-- request: {keyId, memberId, makerKeyId, limit: {micro, per}}
+--   memberId: null for operators, who may change the limit of every key
+--   makerKeyId: the API key that makes the change, or null; a key with its own limit may not change
+--     limits
+--   limit: null removes the limit
 CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE k api_key; maker api_key;
 BEGIN

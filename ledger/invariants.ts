@@ -1,33 +1,38 @@
-/** Promises about money and results that one statement in Postgres checks for all rows. */
+/** Checks invariants of credits and results in all rows, with one SQL statement. */
 import { Client } from 'pg';
 
-/** Broken promise, and the id of the row that breaks it. */
+/** A violated invariant, and the id of the row that violates it. */
 export interface Finding {
   finding: string;
   subject: string;
 }
 
-/** Names of all checks, so that a clean report lists them; some are in `ledger_audit`. */
+/**
+ * Names of all checks, including those of the view `ledger_audit`, for reports without violations.
+ */
 export const invariantNames: readonly string[] = [
   'account differs from the sum of its entries',
   'reserved credits differ from the open reservations',
   'a reservation and its settle entry disagree',
   'a reservation and its refund entries disagree',
-  'entries do not chain',
+  'an entry does not continue the totals of the previous entry',
   'window use differs from its reservations',
   'budget use differs from its reservations and chats',
-  "a job or chat counts in another budget than its key's",
+  "a job or chat is counted against a different budget from its key's",
   'a job and its reservation disagree',
   'a completed job has no artifact',
   'a reservation was not reserved exactly once',
   'a reservation was settled more than once',
   'an open Studio reservation has no open job',
-  'an open reservation waits for the sweeper for too long',
+  'an open reservation has waited too long for the sweeper',
   'the outputs of a job differ from its artifacts',
   'a job that was not paid for has artifacts',
 ];
 
-/** Statement that selects the violations. A reservation due for 15 minutes shows a dead sweeper. */
+/**
+ * Selects all violations. A reservation that is more than 15 minutes overdue means that the sweeper
+ * is not running.
+ */
 const violations = `
   SELECT finding, subject FROM ledger_audit
   UNION ALL
@@ -42,29 +47,29 @@ const violations = `
     WHERE r.kind = 'studio' AND r.state = 'reserved'
       AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'open')
   UNION ALL
-  SELECT 'an open reservation waits for the sweeper for too long', r.id FROM reservation r
+  SELECT 'an open reservation has waited too long for the sweeper', r.id FROM reservation r
     WHERE r.state = 'reserved' AND r.expires_at < clock_timestamp() - interval '15 minutes'
   UNION ALL
   SELECT 'the outputs of a job differ from its artifacts', j.id FROM job j
     CROSS JOIN LATERAL (
-      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
+      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') AS files
       FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(output),
         LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256',
           (output->>'sizeBytes')::bigint)
-          AS f(fact)) listed
+          AS f(file)) listed
     CROSS JOIN LATERAL (
-      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
-      FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(fact)
-      WHERE a.job_id = j.id) kept
-    WHERE j.status = 'completed' AND listed.facts <> kept.facts
+      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') AS files
+      FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(file)
+      WHERE a.job_id = j.id) stored
+    WHERE j.status = 'completed' AND listed.files <> stored.files
   UNION ALL
   SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
     FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
 
-/** Time limit of the statement, which reads all rows of a large ledger. */
+/** Time limit of the statement in milliseconds; it reads every row of a large ledger. */
 const timeoutMs = 15 * 60_000;
 
-/** Returns the violations, by a connection with a snapshot and a time limit of its own. */
+/** Returns all violations. Uses its own connection, snapshot and time limit. */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
     connectionString: databaseUrl,
@@ -72,7 +77,7 @@ export async function findViolations(databaseUrl: string): Promise<Finding[]> {
     statement_timeout: timeoutMs,
     query_timeout: timeoutMs,
   });
-  // Without a listener, an error of the idle connection would end the process.
+  // Without a listener, an error of an idle connection would crash the process.
   client.on('error', () => {});
   await client.connect();
   try {

@@ -1,10 +1,13 @@
--- Decisions of the ledger: reserve → charge | release, refunds of charges, and grants.
+-- Decides the moves of the ledger: reserve → charge | release, refunds of charges, and grants.
 --
--- A function decide_… receives the account (null if there is none), the reservation with the id of
--- the move (null if there is none) and the move. It returns the answer, the new account and
--- reservation, and the key and kind of the ledger entry. Without a key nothing changes. A move is
--- idempotent by its id; an impossible move is answered, not raised as an error, so that the other
--- moves of the batch are not affected.
+-- Each function decide_… receives the account, the reservation that has the id of the move (each is
+-- null if it does not exist), and the move. It returns:
+--   answer: the verdict of the move, with its amounts
+--   a, r: the new account and the new reservation
+--   key, kind: the idempotency key and the kind of the ledger entry; if `key` is null, nothing
+--     changes
+-- Moves are idempotent by id. A move that cannot be applied returns a verdict instead of raising an
+-- error, so that the other moves of the batch are not affected.
 
 CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
@@ -12,10 +15,12 @@ CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
 CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
--- Reserves {organizationId, id, kind, amount, ttlMs, job?}. A chat has {amountMin, amountMax,
--- claim?, chat} instead of amount and job: the reservation is as much of amountMax as balance and
--- budget allow, and at least amountMin; `payable` is the total that they allow. `budget` is the
--- budget of the key (budgets.sql), or null.
+-- Reserves credits.
+-- move of Studio: {organizationId, id, kind, ttlMs, amount, job?}
+-- move of a chat: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?, chat}
+--   amountMax is reserved, or as much as the balance and the budget allow, but at least amountMin
+-- budget: the budget of the API key (budgets.sql); null if it has no limit
+-- `payable` of the answer is the most that the balance and the budget can pay.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,8 +34,8 @@ DECLARE
   studio boolean := move->>'kind' = 'studio';
   chat jsonb := move->'chat';
 BEGIN
-  -- A window opens with the first reservation after the end of the previous window. It starts at a
-  -- whole millisecond, because responses show milliseconds.
+  -- The first reservation after the end of a window starts the next window. Its start is truncated
+  -- to milliseconds, because responses show milliseconds.
   IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
     a.window_started_at := date_trunc('milliseconds', at); a.window_used := 0;
   END IF;
@@ -74,11 +79,14 @@ BEGIN
   END IF;
 END $$;
 
--- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?,
--- error?, artifacts?}}; a chat has {inputTokens, outputTokens, countedBy, model?, provider?}
--- instead of job; model and provider are those that were called last. Charge and release share one
--- key, so that only one of them can happen. A chat may cost more than its reservation: the balance
--- and the budget of its key pay the difference, and `loss_micro` is the part that they cannot pay.
+-- Settles a reservation: charges or releases its credits. Both have the same idempotency key, so
+-- that only one of them can happen.
+-- move of Studio: {organizationId, id, to: charged|released, amount?, reason, job?: {status,
+--   outputs?, error?, artifacts?}}
+-- move of a chat: {organizationId, id, to, amount?, reason, inputTokens, outputTokens, countedBy,
+--   model?, provider?}; model and provider are those that were called most recently
+-- A chat may cost more than its reservation. The balance and the budget of its API key pay the
+-- difference; `loss_micro` is what they cannot pay.
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -97,7 +105,7 @@ BEGIN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
-    -- Unused credits go back to the window that they were reserved in, never to a later one.
+    -- Unused credits are returned only to the window in which they were reserved.
     IF a.window_started_at = r.window_started_at THEN
       a.window_used := a.window_used - (r.amount - cost);
     END IF;
@@ -116,9 +124,10 @@ BEGIN
   END IF;
 END $$;
 
--- Refunds {organizationId, id, refundId, amount?, actor, reason}: gives credits of a charged
--- reservation back; without `amount`, all that are not refunded yet. The six-hour window and the
--- budget of the key do not change, because the work was done.
+-- Refunds charged credits of a reservation.
+-- move: {organizationId, id, refundId, amount?, actor, reason}; `amount` defaults to everything
+--   that was charged and has not been refunded
+-- The six-hour window and the budget of the API key do not change, because the work was done.
 CREATE FUNCTION decide_refund(INOUT a account, INOUT r reservation, move jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -127,7 +136,7 @@ DECLARE
 BEGIN
   SELECT * INTO repeated FROM ledger_entry e
     WHERE e.organization_id = a.organization_id AND e.idempotency_key = refund_key;
-  -- A repeated move is decided by the refunds before its entry.
+  -- For a repeated refund, only earlier refunds count, so that the verdict is the same as before.
   refundable := r.charged - (SELECT coalesce(sum(e.posted_change), 0) FROM ledger_entry e
     WHERE e.reservation_id = r.id AND e.kind = 'refund'
       AND (repeated.sequence IS NULL OR e.sequence < repeated.sequence));
@@ -149,8 +158,8 @@ BEGIN
   END IF;
 END $$;
 
--- Grants {organizationId, id, amount, actor, reason}: adds credits; a negative amount takes unreserved
--- credits back.
+-- Grants credits, or removes unreserved credits if the amount is negative.
+-- move: {organizationId, id, amount, actor, reason}
 CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE change bigint := move->>'amount'; granted bigint;

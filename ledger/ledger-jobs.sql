@@ -1,7 +1,7 @@
--- Studio jobs, which the ledger writes in the transaction of their moves.
+-- Writes Studio jobs in the transaction of their ledger moves.
 
--- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies
--- listeners of both and of rejected reservations (api/studio/job-updates.ts).
+-- Inserts a job for each reservation of a batch, and completes the job of each settlement. Notifies
+-- listeners of both, and of rejected reservations (api/studio/job-updates.ts).
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
@@ -34,8 +34,8 @@ BEGIN
         ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
       END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    -- Listeners were notified of a repeated move before. An answer without `required` is not a
-    -- rejection (jobs/ledger-verdicts.ts).
+    -- A repeated move is skipped, because listeners were notified the first time. An answer without
+    -- `required` is not a rejection (jobs/ledger-verdicts.ts).
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

@@ -1,4 +1,7 @@
-/** Moves of the ledger, which share a round trip and a commit (group commit; design §5). */
+/**
+ * Applies ledger moves in batches: the moves of a batch share one round trip and one commit (group
+ * commit; design §5). A move is one change of an account: reserve, settle, refund or grant.
+ */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
@@ -7,16 +10,19 @@ import { createBatcher } from '../platform/batch.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 
-/** Makes one move `{verb, organizationId, id, …}`. @throws AssertionError if it was invalid */
+/**
+ * Applies a move `{verb, organizationId, id, …}` and returns its verdict.
+ * @throws AssertionError if the verdict is not one of `verdicts`
+ */
 type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => Promise<Verdict>;
 
 const answer = z.looseObject({ verdict: z.string() });
 const row = z.object({ answers: z.array(answer) });
 
-/** Time for which a batch waits for a locked account, in milliseconds. */
+/** How long a batch waits for a locked account, in milliseconds. */
 const lockTimeoutMs = 50;
 
-/** Makes moves over a pool; `name` labels their batches in the metrics. */
+/** Creates the function that applies moves; `name` labels the batches in the metrics. */
 export function createLedgerMoves(
   pool: DatabasePool,
   observed: { name: string; metrics: Metrics | undefined },
@@ -24,7 +30,7 @@ export function createLedgerMoves(
   const apply = createBatcher<JsonObject, z.infer<typeof answer>>({
     ...observed,
     sizeMax: 200,
-    // One batch at a time, because moves of one organization would only wait for each other's lock.
+    // Parallel batches with moves of one organization would only wait for each other's locks.
     parallelMax: 1,
     groupOf: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
     run: (moves) =>
@@ -33,9 +39,9 @@ export function createLedgerMoves(
       ),
   });
   return async (move, verdicts) => {
-    const answered = await apply(move);
-    const parsed = verdicts.safeParse(answered);
-    assert(parsed.success, `the ledger answers ${answered.verdict}`);
+    const result = await apply(move);
+    const parsed = verdicts.safeParse(result);
+    assert(parsed.success, `unexpected ledger verdict: ${result.verdict}`);
     return parsed.data;
   };
 }

@@ -1,9 +1,9 @@
-/** Reads of ledger entries, open reservations and the last audit, for operators. */
+/** Reads ledger entries, open reservations and the last audit, for operators. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 
-/** Schema of an entry. */
+/** Schema of a ledger entry. */
 export const ledgerEntry = z.object({
   sequence: z.int(),
   kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
@@ -20,7 +20,7 @@ type LedgerEntry = z.infer<typeof ledgerEntry>;
 
 interface EntryListing {
   kind: LedgerEntry['kind'] | undefined;
-  /** Sequence of the last entry of the page before. */
+  /** Sequence of the last entry on the previous page; undefined for the first page. */
   before: number | undefined;
   limit: number;
 }
@@ -33,9 +33,9 @@ export const openReservation = z.object({
   creditsMicro: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
-  /** Time at which the sweeper next checks for an owner. */
+  /** When the sweeper next checks whether the owner, a workflow or a process, still runs. */
   expiresAtMs: z.number(),
-  /** Time at which the sweeper first found none. */
+  /** When the sweeper first found no owner; null if it has not. */
   ownerMissingAtMs: z.number().nullable(),
 });
 type OpenReservation = z.infer<typeof openReservation>;
@@ -48,7 +48,7 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
   posted_after AS "postedAfterMicro", reserved_after AS "reservedAfterMicro", actor, reason,
   created_at AS "createdAtMs"`;
 
-/** Makes the reads of the ledger. */
+/** Creates the read functions of the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
     /** Returns the last audit; null if none has run. */
@@ -66,7 +66,7 @@ export function createLedgerReads(pool: DatabasePool) {
           AND (${kind ?? null}::text IS NULL OR kind = ${kind ?? null}::text)
           AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
         ORDER BY sequence DESC LIMIT ${limit}`),
-    /** Lists the entries of a job or chat, oldest first. */
+    /** Lists the ledger entries of a job or chat, oldest first. */
     entriesOf: (reservationId: string): Promise<readonly LedgerEntry[]> =>
       pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry

@@ -1,30 +1,30 @@
--- The ledger: every move of money. ledger_apply takes a batch of moves: one round trip, one commit,
--- an answer per move. Each move is decided in memory by the function of its verb
--- (ledger-decisions.sql), under the locks of the accounts; then each table is written once.
+-- Applies moves of the ledger; a move is one change of an account. ledger_apply applies a batch of
+-- moves in one round trip and one commit: it locks the accounts, decides each move in memory with
+-- the function of its verb (ledger-decisions.sql), and then writes each table once.
 
--- Applies a batch; returns the answers in the order of the moves. Accounts are locked in the order
--- of their organizations, so that two batches cannot deadlock; reservations are read after
--- that. The planner settings make Postgres find rows by their keys, because the statistics of a
--- growing table may be outdated.
+-- Applies a batch of moves and returns one answer per move, in the given order. Accounts are locked
+-- in the order of their organization ids, so that two batches cannot deadlock. Reservations are
+-- read once the accounts are locked. The planner settings make Postgres use indexes, because the
+-- statistics of a growing table may be outdated.
 CREATE FUNCTION ledger_apply(moves jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
-  accounts account[]; a account; place integer := 0; m record; d record;
+  accounts account[]; a account; account_index integer := 0; m record; d record;
   reservations reservation[]; entries ledger_entry[]; moved budget_spend[];
   budget jsonb;
 BEGIN
-  -- With a lock timeout, a locked account fails the batch (lock_not_available), and nothing is
-  -- written.
+  -- If the timeout passes while an account is locked, the batch fails with lock_not_available, and
+  -- nothing is written.
   IF lock_timeout_ms IS NOT NULL THEN
     PERFORM set_config('lock_timeout', lock_timeout_ms || 'ms', true);
   END IF;
   accounts := ARRAY(SELECT l FROM account l
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
-  -- Moves with the same id are applied one after the other, because the second must find the rows
-  -- of the first.
+  -- If two moves have the same id, the moves of the batch are applied one at a time, because the
+  -- second move must read the rows that the first one wrote.
   IF jsonb_array_length(moves) > 1
     AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
     RETURN ledger_apply_singly(moves);
@@ -35,14 +35,15 @@ BEGIN
     FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
     LEFT JOIN reservation r ON r.id = x.move->>'id'
     LEFT JOIN api_key k ON k.id = coalesce(x.move->'job'->>'keyId', x.move->'chat'->>'keyId')
-    -- The key that has the limit of this move, if there is one.
+    -- The API key whose limit applies to this move, if any.
     LEFT JOIN api_key holder ON holder.id = coalesce(r.budget_id, k.budget_of, k.id)
       AND holder.limit_micro IS NOT NULL AND (x.move->>'verb' = 'reserve' OR r.kind = 'chat')
     ORDER BY x.move->>'organizationId', x.move->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM m.organization THEN
-      a := accounts[place + 1];
-      IF a.organization_id = m.organization THEN place := place + 1; ELSE a := NULL; END IF;
+      a := accounts[account_index + 1];
+      IF a.organization_id = m.organization THEN account_index := account_index + 1;
+      ELSE a := NULL; END IF;
     END IF;
     budget := CASE WHEN (m.holder).id IS NOT NULL
       THEN budget_state(m.holder, coalesce((m.found).created_at, clock_timestamp()), moved) END;
@@ -67,7 +68,7 @@ BEGIN
       END IF;
       d.a.sequence := a.sequence + 1;
       a := d.a;
-      accounts[place] := a;
+      accounts[account_index] := a;
       IF (d.r).id IS NOT NULL THEN reservations := reservations || d.r; END IF;
     END IF;
   END LOOP;
@@ -97,6 +98,7 @@ BEGIN
   RETURN to_json(answers);
 END $$;
 
+-- Applies moves one at a time, so that each reads the rows that earlier moves wrote.
 CREATE FUNCTION ledger_apply_singly(moves jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]); m record;
 BEGIN

@@ -1,7 +1,7 @@
 /**
- * The ledger: reserve → charge | release, refunds and grants. Postgres decides each move under the
- * lock of the organization's account. A move is idempotent by its id, and shares its round trip
- * with other moves of the same moment (group commit; design §5).
+ * The credit ledger: reserve → charge | release, refunds and grants. Postgres decides each move
+ * while it holds the lock of the organization's account. Each move is idempotent by its id. Moves
+ * that are requested at the same time share one round trip (group commit; design §5).
  */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../domain/errors.ts';
@@ -19,14 +19,16 @@ import {
 } from '../jobs/ledger-verdicts.ts';
 import { createLedgerMoves } from './ledger-moves.ts';
 
-/** Reservation of credits. Its `job` is written in the same transaction. */
-export interface Reserve {
+/** Reservation of credits. The row of its `job` is written in the same transaction. */
+export interface Reservation {
   organizationId: string;
-  /** Id of the job or chat; a second reservation with the same id changes nothing. */
+  /** Id of the job or chat. A second reservation with the same id changes nothing. */
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /** Time after which the sweeper looks for the workflow of the reservation, in ms. */
+  /**
+   * How long until the sweeper checks whether the workflow of the job still runs, in milliseconds.
+   */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -36,14 +38,14 @@ export interface Reserve {
     requestId: string;
     deadlineAt: string;
     request: JsonObject;
-    /** Plan without its request; absent if no workflow runs the job. */
+    /** Job plan without its request. Missing if no workflow runs the job. */
     plan?: Json;
     metadata?: Record<string, string>;
   };
 }
 
 /** Settlement of a reservation. */
-export interface Settle {
+export interface Settlement {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
@@ -58,13 +60,13 @@ export interface Settle {
   };
 }
 
-/** Refund of credits that a reservation was charged. */
+/** Refund of charged credits. */
 interface Refund {
   organizationId: string;
   id: string;
-  /** Idempotency id of this refund among those of the reservation. */
+  /** Idempotency id of this refund; unique within the reservation. */
   refundId: string;
-  /** Micro-credits to give back; absent: all that are not refunded yet. */
+  /** Micro-credits to refund. Defaults to everything charged and not yet refunded. */
   amountMicro?: number | undefined;
   actor: string;
   reason: string;
@@ -81,7 +83,7 @@ const refundVerdict = z.discriminatedUnion('verdict', [
     balance,
   }),
   z.object({
-    /** Refusal because less than the amount was charged and is not refunded yet. */
+    /** The amount exceeds what remains refundable. */
     verdict: z.literal('not_refundable'),
     state: z.enum(['reserved', 'charged', 'released']),
     charged: z.number(),
@@ -91,10 +93,10 @@ const refundVerdict = z.discriminatedUnion('verdict', [
 ]);
 export type RefundVerdict = z.infer<typeof refundVerdict>;
 
-/** Grant of credits; a negative amount takes unreserved credits back. */
+/** Grant of credits. A negative amount removes unreserved credits. */
 interface Grant {
   organizationId: string;
-  /** Idempotency id of this grant. */
+  /** Idempotency id of the grant. */
   id: string;
   amountMicro: number;
   actor: string;
@@ -109,22 +111,35 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 ]);
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
-/** Makes the ledger over a pool; `metrics` are absent in tools. */
+/** Creates the ledger on a pool. Tools pass no `metrics`. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
-    /** Reserves credits. @throws AssertionError without an account, or for another price */
-    reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
-      assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');
-      return move({ verb: 'reserve', amount: amountMicro, ...reserve }, reserveVerdict);
+    /**
+     * Reserves credits.
+     * @throws AssertionError if the organization has no account, or if the id was already reserved
+     * with a different amount
+     */
+    reserve: async ({ amountMicro, ...reservation }: Reservation): Promise<ReserveVerdict> => {
+      assert(
+        Number.isSafeInteger(amountMicro) && amountMicro >= 0,
+        'the price must be a non-negative integer',
+      );
+      return move({ verb: 'reserve', amount: amountMicro, ...reservation }, reserveVerdict);
     },
-    /** Charges or releases. @throws AssertionError if more is charged than was reserved */
-    settle: async ({ amountMicro, job, ...settle }: Settle): Promise<SettleVerdict> => {
-      assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
+    /**
+     * Charges or releases reserved credits.
+     * @throws AssertionError if the charge is above the reservation
+     */
+    settle: async ({ amountMicro, job, ...settle }: Settlement): Promise<SettleVerdict> => {
+      assert(
+        Number.isSafeInteger(amountMicro) && amountMicro >= 0,
+        'the charge must be a non-negative integer',
+      );
       const settlement = { verb: 'settle', amount: amountMicro, ...settle };
       return move(job ? { ...settlement, job: jsonOf(job) } : settlement, settleVerdict);
     },
-    /** Gives credits back. @throws AssertionError if there is no such reservation */
+    /** Refunds charged credits. @throws AssertionError if the reservation does not exist */
     refund: ({ amountMicro, ...refund }: Refund): Promise<RefundVerdict> =>
       move({ verb: 'refund', amount: amountMicro ?? null, ...refund }, refundVerdict),
     grant: ({ amountMicro, ...grant }: Grant): Promise<GrantVerdict> =>

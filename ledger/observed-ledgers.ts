@@ -1,4 +1,4 @@
-/** Metrics and traces of the ledger. */
+/** Adds metrics and traces to the ledgers. */
 import { SpanKind } from '@opentelemetry/api';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -9,7 +9,7 @@ import type { Ledger } from './ledger.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 
-/** Metrics and settlement counter that moves are reported to. */
+/** Where moves are reported: the metrics and the settlement counter. */
 export interface Observers {
   metrics: Metrics;
   settlements: Settlements;
@@ -31,17 +31,18 @@ export function observeMove<Answer extends Verdict>(
   });
 }
 
-/** Runs a settlement and notes its reservation for the metrics. */
+/** Runs a settlement in a span, and counts it in the metrics. */
 export async function observeSettlement<Answer extends Verdict>(
   { settlements }: Observers,
   id: string,
   settle: () => Promise<Answer>,
 ): Promise<Answer> {
   const answer = await observeMove('ledger.settle', settle);
-  if (answer.verdict === 'settled') settlements.note(id);
+  if (answer.verdict === 'settled') settlements.add(id);
   return answer;
 }
 
+/** Counts a reservation, or its rejection, in the metrics. */
 export function countReserve(
   metrics: Metrics,
   kind: string,
@@ -51,7 +52,7 @@ export function countReserve(
   else metrics.reservationsRefused.inc({ kind, verdict });
 }
 
-/** Observes the ledger of Studio. */
+/** Adds metrics and traces to the ledger of Studio. */
 export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   const { metrics } = observers;
   return {
@@ -73,7 +74,7 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /** Seconds of a job outside of its provider calls; null if not recorded. */
+  /** Duration of a job without its provider calls, in seconds; null if not recorded. */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
@@ -83,20 +84,22 @@ const settledRow = z.object({
   provider: z.string(),
 });
 
-/** Number of noted ids after which they are counted without a scrape. */
-const notedMax = 5000;
+/** Maximum uncounted settlements; at this number they are counted without waiting for a scrape. */
+const pendingMax = 5000;
 
-/** Counts settlements of this process; their rows are read together at the next scrape. */
+/**
+ * Counts the settlements of this process in the metrics; their rows are read at the next scrape.
+ */
 export function createSettlements(
   pool: DatabasePool,
   { metrics, logger }: { metrics: Metrics; logger: Logger },
 ) {
-  let noted: string[] = [];
+  let pending: string[] = [];
 
   async function count(): Promise<void> {
-    const ids = noted;
+    const ids = pending;
     if (ids.length === 0) return;
-    noted = [];
+    pending = [];
     try {
       const rows = await pool.any(sql.type(settledRow)`
         SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
@@ -117,16 +120,16 @@ export function createSettlements(
       for (const row of rows) countOne(metrics, row);
     } catch (error) {
       logger.warn({ error, settlements: ids.length }, 'metrics.settlements_not_read');
-      noted = [...ids, ...noted].slice(-notedMax);
+      pending = [...ids, ...pending].slice(-pendingMax);
     }
   }
 
   metrics.onScrape(count);
   return {
-    /** Notes a reservation that a move of this process has settled. */
-    note(id: string): void {
-      noted.push(id);
-      if (noted.length >= notedMax) void count();
+    /** Adds a reservation that this process has settled. */
+    add(id: string): void {
+      pending.push(id);
+      if (pending.length >= pendingMax) void count();
     },
   };
 }
@@ -150,6 +153,7 @@ function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
     row.seconds,
   );
   if (row.overheadSeconds === null) return;
-  // A notification may come later than the check that found the outputs.
+  // A notification may arrive later than the check that found the outputs, so that the time is
+  // negative.
   metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
 }

@@ -1,4 +1,6 @@
-/** Errors for rejected reservations: 402 with the missing amount, 429 with the window's end. */
+/**
+ * Converts rejected reservations to errors: 402 with the amounts, 429 with the end of the window.
+ */
 import type { Refusal } from '../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { toResponse } from '../domain/json.ts';

@@ -1,4 +1,4 @@
-/** Usage records of an organization, one per job and chat, read from the ledger's rows. */
+/** Reads usage records of an organization: one record for each job and each chat. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
@@ -18,7 +18,7 @@ const usageRecord = z.object({
   type: z.string(),
   model: z.string().nullable(),
   status: z.enum(['reserved', 'charged', 'released']),
-  /** Charge, less refunds. */
+  /** Charge minus refunds. */
   creditsMicro: z.number(),
   refundedMicro: z.number(),
   inputTokens: z.number().nullable(),
@@ -31,12 +31,12 @@ const usageRecord = z.object({
   requestId: z.string().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
   createdAtMs: z.number(),
-  /** Position of the record, for the cursor of the next page. */
+  /** Creation time in microseconds: the position of the record for the cursor of the next page. */
   createdAtMicros: z.number(),
 });
 export type UsageRecord = z.infer<typeof usageRecord>;
 
-/** Filter of records; the newest come first. */
+/** Request for a page of records, newest first. */
 interface UsageListing extends UsageFilter {
   cursor: string | undefined;
   limit: number;
@@ -51,7 +51,7 @@ export interface UsagePage {
 
 const row = accountState.extend({ records: z.array(usageRecord) });
 
-/** Makes the reads of usage. */
+/** Creates the read functions of usage records. */
 export function createUsageReads(pool: DatabasePool) {
   return {
     /** Reads a page. @throws GatewayError INVALID_REQUEST for an invalid cursor */
@@ -74,14 +74,14 @@ export function createUsageReads(pool: DatabasePool) {
   };
 }
 
-/** Columns of a record, in the statements of `kinds`. */
+/** Columns of a record, selected from the statements of `kinds`. */
 const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro",
   refunded AS "refundedMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
 
-/** Builds the statement that reads a page and one more record, by an index for each kind. */
+/** Builds the statement that reads a page and one more record, using one index per kind. */
 function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = afterCursor(cursor, sql.fragment`x.id`);
@@ -102,7 +102,7 @@ export interface UsageFilter extends RecordFilter {
 }
 
 interface Records extends UsageFilter {
-  /** More conditions on the rows `x`. */
+  /** Additional conditions on the rows `x`. */
   bounds?: FragmentSqlToken[];
 }
 

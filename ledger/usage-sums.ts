@@ -1,20 +1,20 @@
-/** Sums of usage records by day, model, key, type and tags. */
+/** Sums usage records by day, model, key, type and metadata. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
-/** Grouping of records; `metadata.team` is the value of a tag. */
+/** Property to group records by; `metadata.team` groups by the value of `team` in the metadata. */
 export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
 const sums = z.object({
   requests: z.number(),
-  /** Charges, less refunds, in micro-credits. */
+  /** Charges minus refunds, in micro-credits. */
   creditsMicro: z.number(),
   inputTokens: z.number(),
   outputTokens: z.number(),
 });
-/** Row of a summary: the values of its groups, in their order, and the sums. */
+/** Row of a summary: the values of its groups, in the requested order, and the sums. */
 const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
 export type UsageSum = z.infer<typeof usageSum>;
 
@@ -33,11 +33,11 @@ const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToke
 function groupColumn(group: UsageGroup): FragmentSqlToken {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
-  // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
+  // oxlint-disable-next-line no-unsafe-type-assertion -- every group without `metadata.` is a key of `columns`
   return columns[group as keyof typeof columns];
 }
 
-/** Sums records by their groups. */
+/** Creates the function that sums records by group. */
 export function createSumUsage(pool: DatabasePool) {
   return (
     organizationId: string,

@@ -13,7 +13,7 @@ import {
   subjectsShownMax,
   type AuditReport,
   type AuditSources,
-  type WitnessedSubmit,
+  type LoggedSubmission,
 } from '../ledger/audit.ts';
 import { loadConfig } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
@@ -27,7 +27,7 @@ const submitList = z.array(
 );
 
 /** Reads the submits that a provider sandbox has accepted. */
-async function readSubmits(sandboxUrl: string): Promise<WitnessedSubmit[]> {
+async function readSubmits(sandboxUrl: string): Promise<LoggedSubmission[]> {
   const response = await fetch(`${sandboxUrl}/_sandbox/submits`);
   if (!response.ok) throw new Error(`${sandboxUrl} responded with status ${response.status}`);
   const body: unknown = await response.json();
@@ -90,7 +90,7 @@ async function openSources(): Promise<AuditSources> {
   }
   if (options.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
   const { submits } = options;
-  if (submits !== undefined) sources.submits = () => readSubmits(submits);
+  if (submits !== undefined) sources.submissions = () => readSubmits(submits);
   return sources;
 }
 

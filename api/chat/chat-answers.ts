@@ -1,5 +1,5 @@
 /**
- * Responses to chats (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
+ * Answers a chat request (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
  * answer as one body or as a stream.
  */
 import type { OpenChat } from '../../chat/open-chat.ts';
@@ -7,8 +7,8 @@ import { assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
-import type { Presentation, Shown } from './chat-presentation.ts';
-import { checkModels, orderOf } from './chat-orders.ts';
+import type { ChatContext, Presentation } from './chat-presentation.ts';
+import { buildOrder, checkModels } from './chat-orders.ts';
 import type { ChatCall } from './chat-request.ts';
 import { signUploads } from './uploaded-pictures.ts';
 import {
@@ -26,8 +26,9 @@ type Services = Pick<
   'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage' | 'claims' | 'config' | 'telemetry'
 >;
 
-/** Running chat, and the claim under which its answer is kept for replays. */
-interface Handled extends Shown {
+/** Chat that is being answered. */
+interface OpenedChat extends ChatContext {
+  /** Claim of the Idempotency-Key, with which the answer is stored for replays. */
   hold: Hold;
   /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;
@@ -35,7 +36,7 @@ interface Handled extends Shown {
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Sends the answer of a chat, as one body or as a stream. */
+/** Opens a chat and sends its answer, as one body or as a stream. */
 export async function answerChat(
   call: ChatCall,
   presentation: Presentation,
@@ -44,26 +45,26 @@ export async function answerChat(
   const { ctx, body: request } = call;
   const { ignored = [] } = request;
   if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
-  const shown = await open(call, services);
-  if (!shown) return;
+  const opened = await open(call, services);
+  if (!opened) return;
   try {
-    if (request.stream) await streamAnswer(ctx, shown, { presentation, config: services.config });
-    else await sendAnswer(ctx, shown, presentation);
+    if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
+    else await sendAnswer(ctx, opened, presentation);
   } finally {
-    // An Idempotency-Key is free again only if nothing was charged under it.
-    if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
+    // The Idempotency-Key may be used again only if nothing was charged.
+    if (!opened.chat.bill?.creditsConsumed) await opened.hold.giveBack();
   }
 }
 
-/** Opens the chat; returns null if the kept answer of the first request was sent. */
-async function open(call: ChatCall, services: Services): Promise<Handled | null> {
+/** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
+async function open(call: ChatCall, services: Services): Promise<OpenedChat | null> {
   const { ctx, body: request } = call;
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
   const models = checkModels(call, services);
   const claimed = { path: ctx.path, body: request, subjectId: newId('chat') };
   const hold = await services.claims.hold(ctx, claimed);
   if (hold.state === 'done') {
-    assert(hold.answer, 'the key of a chat that is done has its answer');
+    assert(hold.answer, 'a finished claim has no stored answer');
     ctx.set('Idempotent-Replayed', 'true');
     ctx.set('Content-Type', hold.answer.contentType);
     ctx.status = 200;
@@ -71,11 +72,11 @@ async function open(call: ChatCall, services: Services): Promise<Handled | null>
     return null;
   }
   try {
-    const order = orderOf(await signUploads(call, services), models);
+    const order = buildOrder(await signUploads(call, services), models);
     const chat = await services.chat.open(order, { id: hold.subjectId, claim: hold.name });
-    // The reservation holds the key from now on.
+    // From now on, the reservation keeps the Idempotency-Key claimed.
     hold.leave();
-    watch(ctx, chat);
+    watchCaller(ctx, chat);
     return { chat, request, requestId: ctx.state.requestId, hold, firstToken };
   } catch (error) {
     await hold.giveBack();
@@ -86,7 +87,7 @@ async function open(call: ChatCall, services: Services): Promise<Handled | null>
 /** Sends the answer as a stream of server-sent events. */
 async function streamAnswer(
   ctx: Context,
-  shown: Handled,
+  opened: OpenedChat,
   { presentation, config }: { presentation: Presentation; config: Config },
 ): Promise<void> {
   const out = createEventStream(ctx.res, {
@@ -101,68 +102,72 @@ async function streamAnswer(
     },
   });
   try {
-    const keptText = await relay(ctx, shown, { presentation, out });
-    const end = presentation.end(shown, billOf(shown.chat));
-    if (keptText !== null) {
-      await shown.hold.finish({ text: keptText + end, contentType: eventStreamType });
+    const sentText = await relay(ctx, opened, { presentation, out });
+    const end = presentation.end(opened, requireBill(opened.chat));
+    if (sentText !== null) {
+      await opened.hold.finish({ text: sentText + end, contentType: eventStreamType });
     }
     out.end(end);
   } catch (error) {
     if (!out.opened) throw error;
     if (error instanceof ReaderGone) ctx.res.destroy();
-    else out.end(presentation.failure(shown, toGatewayError(error), shown.chat.bill));
+    else out.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
   } finally {
     out.stop();
   }
 }
 
 /** Sends the answer as one body. */
-async function sendAnswer(ctx: Context, shown: Handled, presentation: Presentation): Promise<void> {
-  const answer = await shown.chat.answer();
-  const body = presentation.body(shown, answer, billOf(shown.chat));
-  await shown.hold.finish({ text: body, contentType: jsonType });
+async function sendAnswer(
+  ctx: Context,
+  opened: OpenedChat,
+  presentation: Presentation,
+): Promise<void> {
+  const answer = await opened.chat.answer();
+  const body = presentation.body(opened, answer, requireBill(opened.chat));
+  await opened.hold.finish({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
 }
 
 /** Calls `callerLeft` of the chat when its caller disconnects. */
-function watch({ res }: Context, chat: OpenChat): void {
+function watchCaller({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }
 
 /**
- * Sends the steps of a stream; returns the sent text for a replay, or null if it is not kept or is
- * too long.
+ * Sends the steps of a stream. Returns the sent text, which is stored for replays; null if the
+ * request has no Idempotency-Key or the text is too long.
  */
 async function relay(
   ctx: Context,
-  shown: Handled,
+  opened: OpenedChat,
   { presentation, out }: { presentation: Presentation; out: EventStream },
 ): Promise<string | null> {
-  let keptText: string[] | null = shown.hold.name ? [] : null;
-  let silent = true;
-  await shown.chat.stream(async (steps) => {
-    const text = presentation.steps(shown, steps);
+  let sentText: string[] | null = opened.hold.name ? [] : null;
+  let hasOutput = false;
+  await opened.chat.stream(async (steps) => {
+    const text = presentation.steps(opened, steps);
     if (text === '') return;
     const bytes = Buffer.byteLength(text);
-    if (keptText && ctx.state.holdBytes({ kind: 'keptText', bytes })) {
-      keptText = null;
+    if (sentText && ctx.state.holdBytes({ kind: 'keptText', bytes })) {
+      sentText = null;
       ctx.state.releaseBytes('keptText');
     }
-    keptText?.push(text);
+    sentText?.push(text);
     const written = out.write(text);
-    if (silent && steps.some((step) => step.written !== '')) {
-      silent = false;
-      shown.firstToken({ provider: shown.chat.served.provider });
+    if (!hasOutput && steps.some((step) => step.written !== '')) {
+      hasOutput = true;
+      opened.firstToken({ provider: opened.chat.servedBy.provider });
     }
     await written;
   });
-  return keptText?.join('') ?? null;
+  return sentText?.join('') ?? null;
 }
 
-function billOf(chat: OpenChat): NonNullable<OpenChat['bill']> {
-  assert(chat.bill, 'a chat that has ended has a bill');
+function requireBill(chat: OpenChat): NonNullable<OpenChat['bill']> {
+  assert(chat.bill, 'the chat has no bill');
   return chat.bill;
 }

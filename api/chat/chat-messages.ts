@@ -1,16 +1,16 @@
-/** Messages of OpenAI's chat completions, translated to messages of the internal request. */
+/** Translates messages of OpenAI's chat completions to messages of the internal request. */
 import { z } from 'zod';
 import type { ChatMessage } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { assistantContent, textContent, userContent } from './content-parts.ts';
-import { marked, name, text, withoutNulls } from './field-schemas.ts';
+import { cacheable, name, text, withoutNulls } from './field-schemas.ts';
 
 const toolCall = z.object({
   id: name,
   type: z.literal('function'),
   function: z.object({ name, arguments: text }),
   extra_content: anyJsonObject.nullish(),
-  ...marked,
+  ...cacheable,
 });
 const system = { content: textContent, name: name.nullish() };
 const systemMessage = z.object({ role: z.literal('system'), ...system });
@@ -26,10 +26,10 @@ const assistantMessage = z
     content: assistantContent.nullish(),
     name: name.nullish(),
     refusal: text.nullish(),
-    // Some providers return an empty list in answers without calls.
+    // May be empty, because some providers return an empty list in answers without tool calls.
     tool_calls: z.array(toolCall).max(256).nullish(),
-    // Fields of answers, because a caller may send an answer back unchanged. Other fields of
-    // answers are dropped.
+    // These fields are part of answers, which callers may send unchanged in the next request. Other
+    // fields of answers are dropped.
     reasoning: text.nullish(),
     reasoning_content: text.nullish(),
     reasoning_details: z.array(anyJsonObject).max(1024).nullish(),
@@ -43,7 +43,7 @@ const toolMessage = z.object({
   role: z.literal('tool'),
   content: textContent,
   tool_call_id: name,
-  ...marked,
+  ...cacheable,
 });
 
 const conversation = <Message extends z.ZodType<WireMessage>>(message: Message) =>
@@ -72,8 +72,8 @@ interface WireMessage {
 }
 
 /**
- * Converts a parsed message: drops null fields, turns the developer role into system, and collects
- * the reasoning in one field, which providers name differently.
+ * Converts a parsed message: drops null fields, changes the role `developer` to `system`, and moves
+ * reasoning, which has several field names, to `reasoning_content`.
  */
 function toMessage({ reasoning, tool_calls: calls, ...wire }: WireMessage): ChatMessage {
   const fields = {

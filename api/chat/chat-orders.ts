@@ -1,6 +1,6 @@
-/** Orders of chats: the models that a request names, checked against the request and the key. */
+/** Checks the models that a chat request names, and builds the order of the chat. */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
-import { leastTokens } from '../../chat/input-count.ts';
+import { minimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { received } from '../../domain/field-messages.ts';
@@ -15,63 +15,62 @@ type Candidates = ChatOrder['models'];
 
 /**
  * Estimates the price of a chat.
- * @throws GatewayError errors that reject the chat before it reserves
+ * @throws GatewayError any error that the chat itself could raise before it reserves credits
  */
 export async function estimateChat(call: ChatCall, services: Services): Promise<ChatEstimate> {
   const models = checkModels(call, services);
-  return services.chat.estimate(orderOf(await signUploads(call, services), models));
+  return services.chat.estimate(buildOrder(await signUploads(call, services), models));
 }
 
 /**
- * Returns the models of a request, each once, after checking that the key may use them.
- * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, and the errors of a request that a model rejects
+ * Returns the models of a request, without duplicates. Checks that each model supports the request
+ * and that the API key may use it.
+ * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, and errors of requests that a model does not
+ * support
  */
 export function checkModels(
   { ctx, body: request }: ChatCall,
   { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
 ): Candidates {
   const { model, fallbacks = [], body } = request;
-  // Items and blocks that a model does not need are dropped, and may be all that was sent.
+  // The list is empty if the request contains only items or blocks that are dropped.
   if (body.messages.length === 0) {
     throw fieldError('INVALID_REQUEST', 'messages', 'must contain at least one message');
   }
   const first = catalog.find(model);
   const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
   const models = [first, ...new Set(others.filter(({ id }) => id !== first.id))] as const;
-  for (const each of models) {
-    checkParts(request, each, outbound);
-    authorizeModel(ctx.state.caller, each.id);
-    refuseTooManyTokens(request, each);
-    refuseTooLongInput(request, each);
+  for (const candidate of models) {
+    checkParts(request, candidate, outbound);
+    authorizeModel(ctx.state.caller, candidate.id);
+    checkMaxTokens(request, candidate);
+    checkInputLength(request, candidate);
   }
   return models;
 }
 
-/**
- * Rejects a `max_tokens` above the limit of the model, because the model would end the answer
- * earlier than requested.
- */
-function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
+/** Throws if `max_tokens` is above the limit of the model, which would end the answer earlier. */
+function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 
 /**
- * Rejects an input that certainly exceeds the context of the model. The message contains the
- * phrases by which clients recognize this error.
+ * Throws if the input certainly exceeds the context of the model. Clients recognize this error by
+ * the phrases "prompt is too long" and "maximum context length".
  */
-function refuseTooLongInput({ body }: ChatRequest, { id, limit }: ChatModel): void {
-  const least = leastTokens(body, limit.context);
-  if (least <= limit.context) return;
+function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void {
+  const tokens = minimumTokens(body, limit.context);
+  if (tokens <= limit.context) return;
   const size = `it has more than ${limit.context} tokens`;
   const message = `The prompt is too long: ${size}, the maximum context length of ${id}.`;
   const details = [{ path: 'messages', message: `must have at most ${limit.context} tokens` }];
   throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }
 
-/** Makes the order of a request. */
-export function orderOf({ ctx, body: request }: ChatCall, models: Candidates): ChatOrder {
+/** Builds the order of a chat from its request and its caller. */
+export function buildOrder({ ctx, body: request }: ChatCall, models: Candidates): ChatOrder {
   const { caller, requestId } = ctx.state;
   const { organizationId, keyId } = caller;
   return { ...request, organizationId, keyId, requestId, models };

@@ -1,4 +1,7 @@
-/** Response formats of chats (design §6): the service's own, and a superset of OpenAI's. */
+/**
+ * Formats the responses of chats (design §6) in the gateway's own format, or as a superset of
+ * OpenAI's.
+ */
 import type { ChatAnswer, StreamStep } from '../../chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
@@ -8,7 +11,7 @@ import { openaiError } from '../http/error-bodies.ts';
 import type { ChatRequest } from './chat-request.ts';
 
 /** Chat and request that a presentation formats. */
-export interface Shown {
+export interface ChatContext {
   chat: OpenChat;
   request: ChatRequest;
   requestId: string;
@@ -16,13 +19,14 @@ export interface Shown {
 
 /** Format of response bodies and stream events. */
 export interface Presentation {
-  body: (shown: Shown, answer: ChatAnswer, bill: ChatBill) => string;
-  /** Returns the stream text for steps; empty if there is none. */
-  steps: (shown: Shown, steps: readonly StreamStep[]) => string;
-  /** Returns the end of a complete stream. */
-  end: (shown: Shown, bill: ChatBill) => string;
-  /** Returns the end of a failed stream, without `[DONE]`. */
-  failure: (shown: Shown, error: GatewayError, bill: ChatBill | null) => string;
+  /** Formats an answer that is not streamed. */
+  body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
+  /** Formats steps as stream text; empty if they have nothing to send. */
+  steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
+  /** Formats the end of a complete stream. */
+  end: (context: ChatContext, bill: ChatBill) => string;
+  /** Formats the end of a failed stream, without `[DONE]`. */
+  failure: (context: ChatContext, error: GatewayError, bill: ChatBill | null) => string;
 }
 
 const done = 'data: [DONE]\n\n';
@@ -43,7 +47,7 @@ function serviceUsage(usage: TokenUsage) {
   };
 }
 
-/** Returns usage in OpenAI's fields and in the service's. */
+/** Formats usage with OpenAI's field names and with the gateway's. */
 function bothUsages(usage: TokenUsage): Record<string, unknown> {
   const both = serviceUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
@@ -60,14 +64,14 @@ function bothUsages(usage: TokenUsage): Record<string, unknown> {
   };
 }
 
-/** Returns the errors of the models that were called before the one that answered. */
+/** Returns `tried`: the errors of models that failed before one answered; empty if none failed. */
 export function triesOf({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
-/** Returns the gateway's ids of a chat and of its model, which replace the provider's ids. */
-function namesOf({ id, served }: OpenChat): { id: string; model: string } {
-  return { id, model: served.model };
+/** Returns the gateway's ids of the chat and its model; they replace the provider's ids. */
+function idsOf({ id, servedBy }: OpenChat): { id: string; model: string } {
+  return { id, model: servedBy.model };
 }
 
 function serviceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
@@ -78,20 +82,20 @@ function serviceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill)
 /** Format of POST /api/v1/chat (spec §2.4). */
 export const servicePresentation: Presentation = {
   body: ({ chat }, { text: content, finishReason }, bill) =>
-    JSON.stringify({ ...namesOf(chat), content, ...serviceEnd(chat, finishReason, bill) }),
+    JSON.stringify({ ...idsOf(chat), content, ...serviceEnd(chat, finishReason, bill) }),
   steps({ chat }, steps) {
     const delta = steps.map((step) => step.text).join('');
-    return delta === '' ? '' : event({ ...namesOf(chat), type: 'delta', delta });
+    return delta === '' ? '' : event({ ...idsOf(chat), type: 'delta', delta });
   },
   end: ({ chat }, bill) =>
     event({
-      ...namesOf(chat),
+      ...idsOf(chat),
       type: 'done',
-      ...serviceEnd(chat, chat.outline.finishReason, bill),
+      ...serviceEnd(chat, chat.streamMetadata.finishReason, bill),
     }) + done,
   failure: ({ chat, requestId }, { code: error, message }, bill) =>
     event({
-      ...namesOf(chat),
+      ...idsOf(chat),
       type: 'error',
       error,
       message,
@@ -100,26 +104,26 @@ export const servicePresentation: Presentation = {
     }),
 };
 
-/** Format of POST /api/v1/chat/completions: OpenAI's envelope with the service's fields. */
+/** Format of POST /api/v1/chat/completions: OpenAI's envelope with the gateway's own fields. */
 export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
       ...completion,
-      ...namesOf(chat),
+      ...idsOf(chat),
       content: text,
       usage: bothUsages(bill.usage),
       creditsConsumed: bill.creditsConsumed,
       ...triesOf(chat),
     }),
   steps: ({ chat }, steps) =>
-    steps.map(({ chunk }) => (chunk ? event({ ...chunk, ...namesOf(chat) }) : '')).join(''),
+    steps.map(({ chunk }) => (chunk ? event({ ...chunk, ...idsOf(chat) }) : '')).join(''),
   end({ chat, request }, bill) {
     if (!request.includeUsage) return done;
     return (
       event({
-        ...namesOf(chat),
+        ...idsOf(chat),
         object: 'chat.completion.chunk',
-        created: chat.outline.head.created,
+        created: chat.streamMetadata.head.created,
         choices: [],
         usage: bothUsages(bill.usage),
         creditsConsumed: bill.creditsConsumed,

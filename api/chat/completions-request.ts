@@ -1,6 +1,6 @@
 /**
- * Requests of POST /api/v1/chat and /api/v1/chat/completions, with OpenAI's fields. Features that
- * the price list does not cover (audio output, web search, paid service tiers) are rejected; /chat
+ * Parses requests of POST /api/v1/chat and /api/v1/chat/completions, which have OpenAI's fields.
+ * Features without a price here (audio output, web search, paid service tiers) are rejected. /chat
  * also rejects unknown fields.
  *
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
@@ -13,7 +13,7 @@ import type { ChatRequest } from './chat-request.ts';
 import {
   cacheControl,
   fallbacks,
-  marked,
+  cacheable,
   modelId,
   name,
   rejectedField,
@@ -30,11 +30,11 @@ import {
   thinking,
 } from './reasoning-fields.ts';
 
-/** Number of tokens of an answer; the limit of the model is checked later. */
+/** Maximum tokens of an answer. `checkModels` compares it with the limit of the model. */
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
-/** Fields of both endpoints; `null` is the same as an absent field. */
+/** Fields of both endpoints. `null` means the same as a missing field. */
 export const sampling = {
   model: modelId,
   models: fallbacks,
@@ -60,7 +60,7 @@ const tool = z.object({
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
-  ...marked,
+  ...cacheable,
 });
 const toolChoice = z.union(
   [
@@ -78,7 +78,7 @@ const responseFormat = z.discriminatedUnion(
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
-/** Highest number of answers of a request, because each answer is charged. */
+/** Maximum answers per request. Each answer is charged. */
 const answersMax = 8;
 /** Fields of POST /api/v1/chat/completions that POST /api/v1/chat rejects. */
 export const openaiFields = {
@@ -111,7 +111,7 @@ export const openaiFields = {
     .nullish(),
 };
 
-/** Fields that are rejected, because without them the answer would differ from the request. */
+/** Fields that are rejected, because ignoring them would change the answer. */
 const rejected = {
   provider: provider.nullish(),
   audio: rejectedField('answers are only text'),
@@ -124,10 +124,9 @@ type Wire = { messages: ChatRequest['body']['messages'] } & z.infer<z.ZodObject<
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /**
- * Fields that are not passed to the provider, because the gateway uses them itself or they change
- * nothing.
+ * Fields that are not sent to the provider: the gateway uses them itself, or they change nothing.
  */
-const ownFields: ReadonlySet<string> = new Set([
+const gatewayFields: ReadonlySet<string> = new Set([
   'model',
   'models',
   'messages',
@@ -147,10 +146,9 @@ const ownFields: ReadonlySet<string> = new Set([
 function toRequest(wire: Wire): ChatRequest {
   const options: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(wire)) {
-    if (value != null && !ownFields.has(field)) options[field] = value;
+    if (value != null && !gatewayFields.has(field)) options[field] = value;
   }
-  // The provider receives the metadata only with `store`, because without `store` it stores neither
-  // the answer nor the metadata.
+  // Metadata is sent only with `store`, because otherwise the provider does not store it.
   if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
@@ -163,15 +161,15 @@ function toRequest(wire: Wire): ChatRequest {
   };
 }
 
-/** Body of POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
+/** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
 export const chatRequest = z
   .strictObject({ messages: serviceMessages, ...sampling })
   .transform(toRequest);
 
 /**
- * Body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other fields. Unknown
- * fields are dropped and never sent to a provider, because OpenAI's clients may send more fields
- * than are listed here.
+ * Schema of the body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other
+ * fields. OpenAI's clients may send further fields; they are dropped, and no provider receives
+ * them.
  */
 export const completionsRequest = z
   .object({ messages: completionsMessages, ...sampling, ...openaiFields, ...rejected })

@@ -1,12 +1,12 @@
 /**
- * Parts of messages in OpenAI's chat completions (spec §2.2), and `video_url` as OpenRouter
- * documents it.
+ * Schemas of message parts in OpenAI's chat completions (spec §2.2), with `video_url` as documented
+ * by OpenRouter.
  */
 import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
-import { fileId, fileSource, marked, partsIn, text, withoutNulls } from './field-schemas.ts';
+import { fileId, fileSource, cacheable, partsIn, text, withoutNulls } from './field-schemas.ts';
 
-const textPart = z.object({ type: z.literal('text'), text, ...marked });
+const textPart = z.object({ type: z.literal('text'), text, ...cacheable });
 const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
 const imageUrl = z.object({
   url: fileSource,
@@ -16,7 +16,7 @@ const imageUrl = z.object({
 const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, fileSource.transform((url) => ({ url }))]),
-  ...marked,
+  ...cacheable,
 });
 const audioPart = z.object({
   type: z.literal('input_audio'),
@@ -28,7 +28,7 @@ const videoPart = z.object({
     url: fileSource.regex(/^data:video\/[\w.+-]{1,64};base64,/, 'must be a data URI of a video'),
   }),
 });
-/** Document as data, or the id of an uploaded picture. */
+/** Document as a data URI, or the id of an uploaded picture. */
 const filePart = z
   .object({
     type: z.literal('file'),
@@ -37,7 +37,7 @@ const filePart = z
       file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
       filename: z.string().max(255).optional(),
     }),
-    ...marked,
+    ...cacheable,
   })
   .refine(({ file }) => (file.file_id == null) !== (file.file_data == null), {
     path: ['file', 'file_data'],
@@ -50,12 +50,12 @@ const filePart = z
       : { type: 'image_url', image_url: { url: id }, ...mark };
   });
 
-/** Content of a message that may only be text. */
+/** Content that may only be text. */
 export const textContent = z.union([text, partsIn(textPart).min(1)]);
-/** Content of a message of the user. */
+/** Content of a user message. */
 export const userContent = z.union([
   text,
   partsIn(textPart, imagePart, audioPart, videoPart, filePart).min(1),
 ]);
-/** Content of a message of the assistant. */
+/** Content of an assistant message. */
 export const assistantContent = z.union([text, partsIn(textPart, refusalPart).min(1)]);

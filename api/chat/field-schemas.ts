@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 
-/** Text, limited to more characters than the context of every model. */
+/** Text. Its limit is above the context of every model. */
 export const text = z.string().max(10_000_000);
 /** Name or id in a conversation. */
 export const name = z.string().min(1).max(256);
@@ -13,16 +13,13 @@ export const toolName = z
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
 /** Id of a model. */
 export const modelId = z.string().min(1).max(256);
-/**
- * Highest number of fallback models. They are called one after the other, so each may add its time
- * to the request.
- */
+/** Maximum fallback models. Each may add its whole response time to the request. */
 const fallbacksMax = 4;
 /** Ids of fallback models. */
 export const fallbacks = z.array(modelId).max(fallbacksMax).nullish().meta({
-  description: 'Fallback models, called in this order if `model` or the fallback before fails.',
+  description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
 });
-/** Base64 data or URL of a file; the limit is the size limit of a request. */
+/** Base64 data or URL of a file. Its limit is the size limit of a request. */
 export const fileSource = z
   .string()
   .min(1)
@@ -36,22 +33,24 @@ export const fileId = z
     'must be the id of an uploaded file (POST /api/v1/storage/upload-url)',
   );
 
-/** Mark at the end of a cached prompt. A longer time in the cache has no price here. */
+/**
+ * `cache_control`: marks the end of a prompt prefix to cache. Only the TTL `5m` has a price here.
+ */
 export const cacheControl = z
   .object({
     type: z.literal('ephemeral'),
-    ttl: z.literal('5m', 'must be 5m: a longer time in the cache is not available').nullish(),
+    ttl: z.literal('5m', 'must be 5m: a longer TTL is not available').nullish(),
   })
   .transform(({ type }) => ({ type }));
-/** Field of a part, a tool or a message that may end a cached prompt. */
-export const marked = { cache_control: cacheControl.optional() };
+/** Field `cache_control` of a part, a tool or a message. */
+export const cacheable = { cache_control: cacheControl.optional() };
 
-/** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
+/** Creates the schema of a field that is rejected, because ignoring it would change the answer. */
 export const rejectedField = (reason: string) => z.null(`is not supported: ${reason}`).optional();
 
 type Part = z.core.$ZodTypeDiscriminable;
 
-/** Makes the schema of a list of parts; its error names the types of parts. */
+/** Creates the schema of a list of parts. Its error message lists the types of parts. */
 export function partsIn<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
   const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
   const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });
@@ -61,8 +60,8 @@ export function partsIn<Parts extends readonly [Part, ...Part[]]>(...parts: Part
 type Present<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
 
 /**
- * Returns an object without its null and undefined fields, because no provider accepts `null` in
- * all fields.
+ * Removes null and undefined fields from an object, because no provider accepts `null` in every
+ * field.
  */
 export function withoutNulls<Fields extends object>(fields: Fields): Present<Fields> {
   const entries = Object.entries(fields).filter(([, value]) => value != null);

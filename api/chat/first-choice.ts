@@ -1,6 +1,6 @@
 /**
- * Reads the first choice of a `chat.completion` or `chat.completion.chunk`, whose fields a provider
- * may leave out.
+ * Reads the first choice of a `chat.completion` or a `chat.completion.chunk`. Any field may be
+ * missing, because providers omit fields.
  */
 import { fieldsOf, isRecord, textOf, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
@@ -11,7 +11,7 @@ export interface CallPiece {
   id: string;
   name: string;
   json: string;
-  /** Data that the provider requires in the next request with the call; null if there is none. */
+  /** Data that the provider requires with the call in the next request; null if there is none. */
   extraContent: JsonObject | null;
 }
 

@@ -1,33 +1,34 @@
-/** Stream events of Anthropic's Messages API, made from the chunks of a chat. */
+/** Converts the chunks of a chat to stream events of Anthropic's Messages API. */
 import { textOf } from '../../domain/json.ts';
 import { callsOf, firstOf, type CallPiece } from './first-choice.ts';
-import { sealed, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
+import { seal, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
 
-/** Makes the text of an event. */
+/** Formats a server-sent event. */
 export function messageEvent(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 }
 
 /**
- * Converts the chunks of one chat to stream events. A block is open until the next block begins.
+ * Converter of the chunks of one chat to stream events. A block stays open until the next one
+ * begins.
  */
 export class MessageEvents {
   #started = false;
   /** Index of the next block. */
   #next = 0;
   #open: 'thinking' | 'text' | 'tool' | null = null;
-  /** Indexes of blocks by the index of their call. */
+  /** Index of the block of each tool call, by the index of the call. */
   readonly #blocks = new Map<number, number>();
 
-  /** Returns the first event of the stream, once. */
+  /** Returns the first event of the stream; an empty string if called again. */
   start(message: object): string {
     if (this.#started) return '';
     this.#started = true;
     return messageEvent('message_start', { message });
   }
 
-  /** Returns the events of a chunk. */
-  of(chunk: unknown): string {
+  /** Converts a chunk to events. */
+  convert(chunk: unknown): string {
     const delta = firstOf(chunk);
     const text = textOf(delta['content']);
     return [
@@ -37,7 +38,7 @@ export class MessageEvents {
     ].join('');
   }
 
-  /** Ends the block that is open. */
+  /** Ends the open block, if any. */
   close(): string {
     if (this.#open === null) return '';
     this.#open = null;
@@ -78,7 +79,7 @@ export class MessageEvents {
   #call({ index, id, name, json, extraContent }: CallPiece): string {
     let start = '';
     if (!this.#blocks.has(index)) {
-      if (extraContent) start = this.#redacted(sealed({ extraContent }));
+      if (extraContent) start = this.#redacted(seal({ extraContent }));
       start += this.#begin('tool', { type: 'tool_use', id, name, input: {} });
       this.#blocks.set(index, this.#next - 1);
     }

@@ -1,5 +1,5 @@
 /**
- * Content blocks and messages of Anthropic's Messages API.
+ * Schemas of the content blocks and messages of Anthropic's Messages API.
  *
  * Source: the types of @anthropic-ai/sdk, `MessageParam`.
  */
@@ -16,11 +16,11 @@ import {
   withoutNulls,
 } from './field-schemas.ts';
 
-/** Field of a block, a tool or a request that may end a cached prompt. */
-export const nullableMark = { cache_control: cacheControl.nullish() };
+/** Field `cache_control` of a block, a tool or a request; null means none. */
+export const cacheableOrNull = { cache_control: cacheControl.nullish() };
 
 const textBlock = z
-  .object({ type: z.literal('text'), text, ...nullableMark })
+  .object({ type: z.literal('text'), text, ...cacheableOrNull })
   .transform(({ type, text: content, ...mark }) => ({
     type,
     text: content,
@@ -49,7 +49,7 @@ const imageBlock = z
     source: z.discriminatedUnion('type', [base64Source, urlSource, fileIdSource], {
       error: 'must be one of base64, url, file',
     }),
-    ...nullableMark,
+    ...cacheableOrNull,
   })
   .transform(({ source, cache_control }): ContentPart => {
     const [url = ''] = Object.values(source);
@@ -62,7 +62,7 @@ const documentBlock = z
       error: 'must be one of base64, url, file, text',
     }),
     title: z.string().max(255).nullish(),
-    ...nullableMark,
+    ...cacheableOrNull,
   })
   .transform(({ source, title, cache_control }): ContentPart => {
     const mark = withoutNulls({ cache_control });
@@ -78,14 +78,14 @@ const toolResult = z.object({
   tool_use_id: name,
   content: z.union([text, partsIn(textBlock, imageBlock)]).optional(),
   is_error: z.boolean().nullish(),
-  ...nullableMark,
+  ...cacheableOrNull,
 });
 const toolUse = z.object({
   type: z.literal('tool_use'),
   id: name,
   name,
   input: anyJsonObject,
-  ...nullableMark,
+  ...cacheableOrNull,
 });
 const thought = z.object({ type: z.literal('thinking'), thinking: text, signature: text });
 const redacted = z.object({ type: z.literal('redacted_thinking'), data: text });
@@ -112,7 +112,7 @@ export type Message = z.infer<typeof message>;
 export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
 /** Tool call of an assistant message. */
 export type ToolUse = z.infer<typeof toolUse>;
-/** Tool result in a message of the user. */
+/** Tool result in a user message. */
 export type ToolResult = z.infer<typeof toolResult>;
 /** System prompt. */
 export type SystemPrompt = z.infer<typeof system>;

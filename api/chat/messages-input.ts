@@ -1,4 +1,4 @@
-/** Messages and the system prompt of Anthropic's Messages API, translated to messages of a chat. */
+/** Translates messages and the system prompt of Anthropic's Messages API to internal messages. */
 import type { ChatMessage, ContentPart, ToolCall } from '../../chat/chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { withoutNulls } from './field-schemas.ts';
@@ -10,24 +10,24 @@ import type {
   ToolResult,
   ToolUse,
 } from './messages-blocks.ts';
-import { detailOf, unsealed } from './thoughts.ts';
+import { detailOf, unseal } from './thoughts.ts';
 
-/** Converts the system prompt to a message; returns none if it is empty. */
+/** Converts the system prompt to a message, or to no message if it is empty. */
 export function systemOf(prompt: SystemPrompt = ''): ChatMessage[] {
-  const content = typeof prompt === 'string' ? prompt : textsOf(prompt, '\n');
+  const content = typeof prompt === 'string' ? prompt : joinTexts(prompt, '\n');
   return content === '' ? [] : [{ role: 'system', content }];
 }
 
-/** Joins texts to one; returns them as separate parts if one of them ends a cached prompt. */
-function textsOf(parts: readonly TextPart[], separator: string): string | ContentPart[] {
+/** Joins text parts to one text, or returns them as parts if any of them has `cache_control`. */
+function joinTexts(parts: readonly TextPart[], separator: string): string | ContentPart[] {
   return parts.some((part) => part.cache_control)
     ? [...parts]
     : parts.map(({ text }) => text).join(separator);
 }
 
 /**
- * Converts a message. Tool results become separate messages, before the other content of the user's
- * message.
+ * Converts a message. Tool results become separate messages, which precede the other content of the
+ * user message.
  */
 export function messagesOf({ role, content }: Message): ChatMessage[] {
   if (typeof content === 'string') return [{ role, content }];
@@ -59,7 +59,7 @@ function assistantTurn(content: AssistantBlocks): ChatMessage {
   const calls: ToolCall[] = [];
   const details: JsonObject[] = [];
   let thoughts = '';
-  /** Data that belongs to the next call. */
+  /** Provider data that belongs to the next tool call. */
   let extra: JsonObject | undefined;
   for (const block of content) {
     if (block.type === 'text') texts.push(block);
@@ -68,7 +68,7 @@ function assistantTurn(content: AssistantBlocks): ChatMessage {
       details.push(detailOf({ text: block.thinking, signature: block.signature, data: '' }));
     }
     if (block.type === 'redacted_thinking') {
-      const ours = unsealed(block.data);
+      const ours = unseal(block.data);
       if (ours) extra = ours.extraContent;
       else details.push(detailOf({ text: '', signature: '', data: block.data }));
     }
@@ -78,7 +78,7 @@ function assistantTurn(content: AssistantBlocks): ChatMessage {
   }
   return {
     role: 'assistant',
-    content: textsOf(texts, ''),
+    content: joinTexts(texts, ''),
     ...(thoughts !== '' && { reasoning_content: thoughts }),
     ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && { tool_calls: calls }),

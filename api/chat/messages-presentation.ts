@@ -1,12 +1,12 @@
-/** Formats chats as Anthropic's Messages API does: messages, and streams of their events. */
+/** Formats chats as messages and stream events of Anthropic's Messages API. */
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { textOf } from '../../domain/json.ts';
 import { anthropicError } from '../http/error-bodies.ts';
-import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
+import { triesOf, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { callsOf, firstOf } from './first-choice.ts';
 import { MessageEvents, messageEvent } from './message-events.ts';
-import { sealed, thoughtsIn } from './thoughts.ts';
+import { seal, thoughtsIn } from './thoughts.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
   stop: 'end_turn',
@@ -28,7 +28,7 @@ function endingOf({ finishReason, stopSequence }: Ending): object {
   };
 }
 
-/** Returns the usage; as Anthropic counts, `input_tokens` does not include tokens of the cache. */
+/** Formats usage. As in Anthropic's API, `input_tokens` does not include cached tokens. */
 function usageOf(usage: TokenUsage): object {
   const { inputTokens, cachedInputTokens = 0, cacheWriteTokens = 0, outputTokens } = usage;
   return {
@@ -39,11 +39,11 @@ function usageOf(usage: TokenUsage): object {
   };
 }
 
-function headOf({ chat }: Shown) {
-  return { id: chat.id, type: 'message', role: 'assistant', model: chat.served.model };
+function headOf({ chat }: ChatContext) {
+  return { id: chat.id, type: 'message', role: 'assistant', model: chat.servedBy.model };
 }
 
-/** Returns the content blocks of a whole answer. */
+/** Formats an answer that is not streamed as content blocks. */
 function contentOf(completion: unknown): object[] {
   const message = firstOf(completion);
   const text = textOf(message['content']);
@@ -53,43 +53,45 @@ function contentOf(completion: unknown): object[] {
     ),
     ...(text === '' ? [] : [{ type: 'text', text }]),
     ...callsOf(completion).flatMap(({ id, name, json, extraContent }) => [
-      ...(extraContent ? [{ type: 'redacted_thinking', data: sealed({ extraContent }) }] : []),
-      { type: 'tool_use', id, name, input: parsedInput(json) },
+      ...(extraContent ? [{ type: 'redacted_thinking', data: seal({ extraContent }) }] : []),
+      { type: 'tool_use', id, name, input: parseInput(json) },
     ]),
   ];
 }
 
-function extrasOf({ chat }: Shown, { usage, creditsConsumed }: ChatBill): object {
+function extrasOf({ chat }: ChatContext, { usage, creditsConsumed }: ChatBill): object {
   return { usage: usageOf(usage), creditsConsumed, ...triesOf(chat) };
 }
 
-/** Makes the presentation of one chat, whose stream consists of content blocks in sequence. */
+/**
+ * Creates the presentation of one chat. It keeps the state of the stream: its open content block.
+ */
 export function messagesPresentation(): Presentation {
   const stream = new MessageEvents();
-  const start = (shown: Shown): string =>
+  const start = (context: ChatContext): string =>
     stream.start({
-      ...headOf(shown),
+      ...headOf(context),
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: usageOf({ ...shown.chat.usage, outputTokens: 0 }),
+      usage: usageOf({ ...context.chat.usage, outputTokens: 0 }),
     });
   return {
-    body: (shown, answer, bill) =>
+    body: (context, answer, bill) =>
       JSON.stringify({
-        ...headOf(shown),
+        ...headOf(context),
         content: contentOf(answer.completion),
         ...endingOf(answer),
-        ...extrasOf(shown, bill),
+        ...extrasOf(context, bill),
       }),
-    steps: (shown, steps) =>
-      steps.map(({ chunk }) => (chunk ? start(shown) + stream.of(chunk) : '')).join(''),
-    end: (shown, bill) =>
-      start(shown) +
+    steps: (context, steps) =>
+      steps.map(({ chunk }) => (chunk ? start(context) + stream.convert(chunk) : '')).join(''),
+    end: (context, bill) =>
+      start(context) +
       stream.close() +
       messageEvent('message_delta', {
-        delta: endingOf(shown.chat.outline),
-        ...extrasOf(shown, bill),
+        delta: endingOf(context.chat.streamMetadata),
+        ...extrasOf(context, bill),
       }) +
       messageEvent('message_stop', {}),
     failure: ({ requestId }, error, bill) =>
@@ -100,12 +102,12 @@ export function messagesPresentation(): Presentation {
   };
 }
 
-function parsedInput(json: string): unknown {
+function parseInput(json: string): unknown {
   try {
     const input: unknown = JSON.parse(json || '{}');
     return input;
   } catch {
-    // Arguments of a model may be invalid JSON; the caller receives them as text.
+    // A model may write invalid JSON; the caller then receives the text.
     return { arguments: json };
   }
 }

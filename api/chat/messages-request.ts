@@ -1,6 +1,6 @@
 /**
- * Requests of Anthropic's Messages API, translated to the internal chat request. Fields without a
- * counterpart are rejected if ignoring them would change the answer; hints are dropped.
+ * Translates requests of Anthropic's Messages API to the internal chat request. Unsupported fields
+ * are rejected if ignoring them would change the answer; hints are dropped.
  *
  * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
  */
@@ -17,7 +17,7 @@ import {
   toolName,
   withoutNulls,
 } from './field-schemas.ts';
-import { message, nullableMark, system } from './messages-blocks.ts';
+import { message, cacheableOrNull, system } from './messages-blocks.ts';
 import { messagesOf, systemOf } from './messages-input.ts';
 import { hasRoomToThink, noRoomToThink, thinking } from './reasoning-fields.ts';
 
@@ -27,7 +27,7 @@ const tool = z.object({
   description: text.optional(),
   input_schema: anyJsonObject,
   strict: z.boolean().nullish(),
-  ...nullableMark,
+  ...cacheableOrNull,
 });
 const single = { disable_parallel_tool_use: z.boolean().optional() };
 const toolChoice = z.discriminatedUnion('type', [
@@ -59,18 +59,18 @@ const wireRequest = z.object({
   speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
   top_k: z.int().min(1).max(1000).optional(),
   thinking: thinking.nullish(),
-  ...nullableMark,
+  ...cacheableOrNull,
   container: rejectedField('tools that the provider runs are not supported'),
   mcp_servers: rejectedField('tools that the provider runs are not supported'),
 });
 type Wire = z.infer<typeof wireRequest>;
 
-/** Body of POST /api/v1/messages. */
+/** Schema of the body of POST /api/v1/messages. */
 export const messagesRequest = wireRequest
   .refine(hasRoomToThink, noRoomToThink)
   .transform(toRequest);
 
-/** Body of POST /api/v1/messages/count_tokens. */
+/** Schema of the body of POST /api/v1/messages/count_tokens. */
 export const countRequest = wireRequest
   .omit({ max_tokens: true })
   .transform((wire) => toRequest({ ...wire, max_tokens: 1 }));
@@ -103,7 +103,7 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
       reasoning_effort: effort,
       cache_control: wire.cache_control,
     }),
-    // Without `thinking`, an effort does not make a model of Anthropic use reasoning.
+    // In Anthropic's API an effort alone does not enable reasoning; `thinking` does.
     thinking: wire.thinking ?? { type: 'default' },
     ...(format && {
       response_format: {

@@ -1,4 +1,7 @@
-/** Lists of chat models: one format with the fields of OpenAI's, Anthropic's and older clients. */
+/**
+ * Formats lists of chat models, with the fields of OpenAI's, Anthropic's and older clients
+ * together.
+ */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { time } from '../endpoints/fields.ts';
@@ -45,14 +48,14 @@ export const modelList = z.object({
   models: z.array(legacyModel),
 });
 
-/** Page of the list. */
+/** Page of the list of models. */
 export interface Page {
   models: readonly ChatModel[];
-  /** True if more models follow, or precede the page if it is read by `before_id`. */
+  /** True if more models follow the page; with `before_id`, if more models precede it. */
   hasMore: boolean;
 }
 
-/** Returns the list of a page of models. */
+/** Formats a page of models as a list. */
 export function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
   return {
     object: 'list',
@@ -64,7 +67,7 @@ export function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelL
   };
 }
 
-/** Returns the fields of a model in OpenAI's and Anthropic's APIs. */
+/** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
 export function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
   return {
     id: model.id,
@@ -91,7 +94,8 @@ function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
       cacheWrite: cost.cacheWriteUsdPerMillion,
     },
     limit,
-    // These fields are absent instead of false (spec §2.5), because JSON omits undefined values.
+    // Undefined fields are omitted from the JSON; spec §2.5 requires that they are missing, not
+    // false.
     reasoning,
     supportsImages,
     supportsVideo,

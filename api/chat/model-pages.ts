@@ -1,11 +1,11 @@
-/** Pages of the list of chat models, as Anthropic's clients request them. */
+/** Selects pages of the list of chat models with Anthropic's pagination parameters. */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { received } from '../../domain/field-messages.ts';
 import type { Page } from './model-list.ts';
 
-/** Anthropic's pagination; other query parameters are ignored. */
+/** Schema of Anthropic's pagination parameters. Other query parameters are ignored. */
 export const paging = z.object({
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   after_id: z.string().min(1).max(256).optional(),

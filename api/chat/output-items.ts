@@ -1,8 +1,8 @@
-/** Output items of a response, in the format of OpenAI's Responses API. */
+/** Formats output items of OpenAI's Responses API. */
 import type { JsonObject } from '../../domain/json.ts';
-import { sealed } from './thoughts.ts';
+import { seal } from './thoughts.ts';
 
-/** Part of a message. */
+/** Part of an output message. */
 export interface TextPart {
   kind: 'output_text' | 'refusal';
   text: string;
@@ -15,7 +15,7 @@ export interface MessageItem {
   parts: TextPart[];
 }
 
-/** Tool call; `json` has its arguments. */
+/** Tool call; `json` contains its arguments. */
 export interface CallItem {
   type: 'function_call';
   id: string;
@@ -24,10 +24,7 @@ export interface CallItem {
   json: string;
 }
 
-/**
- * Reasoning, and a text that contains the data that the provider requires with it in the next
- * request.
- */
+/** Reasoning, with the data that the provider requires in the next request. */
 export interface ReasoningItem {
   type: 'reasoning';
   id: string;
@@ -58,7 +55,7 @@ export function itemOf(item: Item, status: Status): object {
     return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
   }
   const { text, details, extraContent } = item;
-  const carried = {
+  const content = {
     ...(details.length > 0 && { details }),
     ...(extraContent && { extraContent }),
   };
@@ -66,7 +63,7 @@ export function itemOf(item: Item, status: Status): object {
     id,
     type,
     summary: text === '' ? [] : [summaryOf(text)],
-    encrypted_content: Object.keys(carried).length > 0 ? sealed(carried) : null,
+    encrypted_content: Object.keys(content).length > 0 ? seal(content) : null,
   };
 }
 

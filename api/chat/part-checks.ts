@@ -1,6 +1,6 @@
 /**
- * Checks the parts of a request against the model. Providers read the URLs; addresses that no
- * provider should read are rejected here.
+ * Checks that the model supports the parts of a request, and that URLs, which providers will fetch,
+ * have public addresses.
  */
 import { partsOf } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -12,27 +12,27 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-request.ts';
 
 /**
- * Checks the parts of a request against the model.
+ * Checks the parts of a request.
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
   for (const [path, part] of partsOf(request.body)) {
-    const refuse = (kind: string): GatewayError =>
+    const unsupported = (kind: string): GatewayError =>
       fieldError('UNSUPPORTED_PARAMETER', path, `${model.id} does not accept ${kind}`);
     switch (part.type) {
       case 'image_url':
-        if (!model.supportsImages) throw refuse('images');
+        if (!model.supportsImages) throw unsupported('images');
         checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
         break;
       case 'file':
-        if (!model.supportsImages) throw refuse('documents');
+        if (!model.supportsImages) throw unsupported('documents');
         if (part.file.file_url !== undefined) checkUrl(part.file.file_url, path, outbound);
         break;
       case 'input_audio':
-        if (!model.supportsAudio) throw refuse('audio');
+        if (!model.supportsAudio) throw unsupported('audio');
         break;
       case 'video_url':
-        if (!model.supportsVideo) throw refuse('video');
+        if (!model.supportsVideo) throw unsupported('video');
         break;
       case 'text':
       case 'refusal':

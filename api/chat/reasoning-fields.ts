@@ -1,10 +1,10 @@
 /**
- * Fields that request reasoning: Anthropic's `thinking`, and `reasoning` of OpenRouter's clients.
+ * Parses the fields that request reasoning: Anthropic's `thinking`, and OpenRouter's `reasoning`.
  */
 import { z } from 'zod';
 import type { Thinking } from '../../chat/chat-body.ts';
 
-/** Smallest budget of reasoning tokens that Anthropic accepts. */
+/** Budget in reasoning tokens; Anthropic accepts at least 1024. */
 const budget = z.int().min(1024);
 
 /** Schema of Anthropic's `thinking`. */
@@ -18,10 +18,10 @@ export const thinking = z.discriminatedUnion(
   { error: 'must be one of enabled, adaptive, disabled' },
 );
 
-/** Schema of the efforts of OpenAI's API. */
+/** Schema of an effort in OpenAI's API. */
 export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
-/** Schema of `reasoning`: an effort, or a budget in tokens. */
+/** Schema of `reasoning`, which contains an effort or a budget in tokens. */
 export const reasoning = z
   .object({
     effort: effort.nullish(),
@@ -40,7 +40,7 @@ interface ReasoningRequest {
   reasoning_effort?: string | null | undefined;
 }
 
-/** Returns the reasoning fields of the internal request. */
+/** Converts the reasoning fields of a request to those of the internal request. */
 export function reasoningOf({
   thinking: sentThinking,
   reasoning: fields,
@@ -71,15 +71,15 @@ interface Limited {
 }
 
 /**
- * Returns whether the answer may be longer than its budget of reasoning tokens, which are a part of
- * it.
+ * Returns whether `max_tokens` is above the reasoning budget. Reasoning tokens count toward
+ * `max_tokens`, so the answer would otherwise have no room.
  */
 export function hasRoomToThink(wire: Limited): boolean {
   const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;
   return wire.thinking?.type !== 'enabled' || wire.thinking.budget_tokens < limit;
 }
 
-/** Error of a budget that is not smaller than `max_tokens`. */
+/** Validation error for a reasoning budget that is not below `max_tokens`. */
 export const noRoomToThink = {
   path: ['thinking', 'budget_tokens'],
   message: 'must be less than max_tokens',

@@ -1,6 +1,6 @@
 /**
- * Output items of a response, built from the chunks of a chat, with the stream events that announce
- * them.
+ * Builds the output items of a response of OpenAI's Responses API from the chunks of a chat, and
+ * the stream events that report them.
  */
 import { textOf, type JsonObject } from '../../domain/json.ts';
 import { callsOf, firstOf, type CallPiece } from './first-choice.ts';
@@ -24,24 +24,24 @@ export interface ResponseEvent {
 }
 
 /**
- * Collects the items of one response. A message ends when a call begins; calls end with the
- * response, because providers may mix the pieces of parallel calls.
+ * Collector of the items of one response. A message ends when a tool call begins. All calls end
+ * with the response, because providers may interleave the pieces of parallel calls.
  */
 export class ResponseItems {
   readonly #chatId: string;
   readonly #items: Item[] = [];
-  /** Items by the index of their call in the chunks. */
+  /** Tool-call items, by the index of the call in the chunks. */
   readonly #calls = new Map<number, CallItem>();
-  /** Message that the next text belongs to. */
+  /** Open message, to which the next text is added. */
   #message: MessageItem | null = null;
-  /** Reasoning that the next thoughts belong to. */
+  /** Open reasoning item, to which the next thoughts are added. */
   #reasoning: ReasoningItem | null = null;
 
   constructor(chatId: string) {
     this.#chatId = chatId;
   }
 
-  /** Adds a chunk, or a whole completion, and returns its events. */
+  /** Adds a chunk or a whole completion, and returns the events that report it. */
   add(chunk: unknown): ResponseEvent[] {
     const message = firstOf(chunk);
     return [
@@ -52,7 +52,7 @@ export class ResponseItems {
     ];
   }
 
-  /** Ends the open items and returns the events of their ends. */
+  /** Ends the open items, and returns the events that report it. */
   end(status: Status): ResponseEvent[] {
     const calls = [...this.#calls.values()].flatMap((item) => [
       {
@@ -183,8 +183,8 @@ export class ResponseItems {
     ];
   }
 
-  /** Adds an item without text that contains the data of the next call. */
-  #carry(extraContent: JsonObject): ResponseEvent[] {
+  /** Adds a reasoning item without text, which contains provider data for the next tool call. */
+  #addCallData(extraContent: JsonObject): ResponseEvent[] {
     const id = this.#idOf('rs');
     const item: ReasoningItem = { type: 'reasoning', id, text: '', details: [], extraContent };
     return [this.#begin(item), this.#done(item, 'completed')];
@@ -195,7 +195,7 @@ export class ResponseItems {
     let item = this.#calls.get(index);
     if (!item) {
       events.push(...this.#endReasoning(), ...this.#endMessage('completed'));
-      if (extraContent) events.push(...this.#carry(extraContent));
+      if (extraContent) events.push(...this.#addCallData(extraContent));
       item = { type: 'function_call', id: this.#idOf('fc'), callId: id, name, json: '' };
       this.#calls.set(index, item);
       events.push(this.#begin(item));

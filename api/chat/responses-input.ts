@@ -1,19 +1,19 @@
-/** The `input` of OpenAI's Responses API, translated to messages of the internal request. */
+/** Translates the `input` of OpenAI's Responses API to messages of the internal request. */
 import { z } from 'zod';
 import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { text } from './field-schemas.ts';
 import {
   items,
-  resend,
+  nothingStored,
   type CallItem,
   type InputItem,
   type MessageItem,
   type ReasoningItem,
 } from './responses-items.ts';
-import { unsealed } from './thoughts.ts';
+import { unseal } from './thoughts.ts';
 
-/** Messages, and the paths of the items that were left out. */
+/** Translated messages, and the paths of the items that were ignored. */
 interface Conversation {
   messages: ChatMessage[];
   ignored: string[];
@@ -25,9 +25,9 @@ export const input = z.union([text, items]).transform((sent, ctx): Conversation 
   const ignored: string[] = [];
   for (const [index, item] of sent.entries()) {
     if (!('type' in item) || item.type !== 'item_reference') continue;
-    if (isDispensable(sent, index)) ignored.push(`input.${index}`);
+    if (canBeDropped(sent, index)) ignored.push(`input.${index}`);
     else {
-      const message = `item_reference is not supported: ${resend}`;
+      const message = `item_reference is not supported: ${nothingStored}`;
       ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
     }
   }
@@ -35,10 +35,10 @@ export const input = z.union([text, items]).transform((sent, ctx): Conversation 
 });
 
 /**
- * Returns whether a reference names an item that the model does not need: reasoning, or the text
- * before a tool call. The AI SDK sends such references unless `store: false` is set.
+ * Returns whether the item of a reference can be dropped without losing meaning: reasoning, or the
+ * text before a tool call. The AI SDK sends such references unless `store: false` is set.
  */
-function isDispensable(sent: readonly InputItem[], index: number): boolean {
+function canBeDropped(sent: readonly InputItem[], index: number): boolean {
   const next = sent
     .slice(index + 1)
     .find((item) => !('type' in item) || item.type !== 'item_reference');
@@ -48,12 +48,12 @@ function isDispensable(sent: readonly InputItem[], index: number): boolean {
 }
 
 /**
- * Converts items to messages. Reasoning, a text of the assistant and the calls after it become one
- * message.
+ * Converts items to messages. Reasoning, assistant text and the tool calls that follow it are
+ * combined in one message.
  */
 function toMessages(sent: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
-  /** Data of a provider that belongs to the next call. */
+  /** Provider data that belongs to the next tool call. */
   let pending: JsonObject | undefined;
   for (const item of sent) {
     if ('role' in item) addMessage(messages, item);
@@ -64,21 +64,21 @@ function toMessages(sent: readonly InputItem[]): ChatMessage[] {
     } else if (item.type === 'function_call_output') {
       const { call_id, output } = item;
       const hasPictures = typeof output !== 'string' && output.some(({ type }) => type !== 'text');
-      const content = hasPictures ? output : textOf(output);
+      const content = hasPictures ? output : joinTexts(output);
       messages.push({ role: 'tool', tool_call_id: call_id, content });
     }
   }
   return messages.filter(({ role, content, tool_calls: calls }) => {
-    // Reasoning without an answer after it is dropped, because a model does not use it.
+    // Reasoning that no answer follows is dropped, because models do not use it.
     return role !== 'assistant' || content !== null || calls;
   });
 }
 
 /**
- * Returns the last message if it is from the assistant and `accepts` returns true; otherwise adds a
- * new message of the assistant and returns it.
+ * Returns the last message if it is an assistant message that `accepts` allows; otherwise adds a
+ * new assistant message and returns it.
  */
-function turnOf(
+function assistantTurn(
   messages: ChatMessage[],
   accepts: (turn: ChatMessage) => boolean = () => true,
 ): ChatMessage {
@@ -89,8 +89,8 @@ function turnOf(
   return turn;
 }
 
-/** Returns whether a message has only reasoning so far. */
-function isThought({ content, tool_calls: calls }: ChatMessage): boolean {
+/** Returns whether a message contains only reasoning. */
+function hasOnlyReasoning({ content, tool_calls: calls }: ChatMessage): boolean {
   return content === null && !calls;
 }
 
@@ -99,16 +99,16 @@ function addReasoning(
   { summary, encrypted_content: encrypted }: ReasoningItem,
 ): JsonObject | undefined {
   const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
-  const { details = [], extraContent } = unsealed(encrypted ?? '') ?? {};
+  const { details = [], extraContent } = unseal(encrypted ?? '') ?? {};
   if (thoughts === '' && details.length === 0) return extraContent;
-  const turn = turnOf(messages, isThought);
+  const turn = assistantTurn(messages, hasOnlyReasoning);
   if (thoughts !== '') turn.reasoning_content = (turn.reasoning_content ?? '') + thoughts;
   if (details.length > 0) turn.reasoning_details = [...(turn.reasoning_details ?? []), ...details];
   return extraContent;
 }
 
 function addCall(messages: ChatMessage[], item: CallItem, extra: JsonObject | undefined): void {
-  const turn = turnOf(messages);
+  const turn = assistantTurn(messages);
   turn.tool_calls ??= [];
   turn.tool_calls.push({
     id: item.call_id,
@@ -120,12 +120,13 @@ function addCall(messages: ChatMessage[], item: CallItem, extra: JsonObject | un
 
 function addMessage(messages: ChatMessage[], { role, content }: MessageItem): void {
   if (role === 'user') messages.push({ role, content });
-  else if (role === 'assistant') turnOf(messages, isThought).content = textOf(content);
-  else messages.push({ role: 'system', content: textOf(content) });
+  else if (role === 'assistant')
+    assistantTurn(messages, hasOnlyReasoning).content = joinTexts(content);
+  else messages.push({ role: 'system', content: joinTexts(content) });
 }
 
-/** Joins the texts of a content. */
-function textOf(content: string | readonly ContentPart[]): string {
+/** Joins the text parts of a message to one text. */
+function joinTexts(content: string | readonly ContentPart[]): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 }

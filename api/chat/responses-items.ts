@@ -1,5 +1,5 @@
 /**
- * Items of the `input` of OpenAI's Responses API.
+ * Schemas of the items in the `input` of OpenAI's Responses API.
  *
  * Source: the types of the `openai` client, `ResponseInputItem`.
  */
@@ -7,9 +7,9 @@ import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
 import { fileId, fileSource, name, partsIn, text, withoutNulls } from './field-schemas.ts';
 
-/** Reason for rejecting a reference to an earlier response. */
-export const resend =
-  'nothing is stored here; send the whole conversation in input (an SDK may need store: false for that)';
+/** Reason for rejecting references to stored responses, with the remedy. */
+export const nothingStored =
+  'responses are not stored; send the whole conversation in input (some SDKs do so only with store: false)';
 
 const isPresent = (value: unknown): boolean => value != null;
 
@@ -89,7 +89,7 @@ const reasoningItem = z.object({
     .nullish(),
   encrypted_content: text.nullish(),
 });
-/** Reference to an item of an earlier response, which clients send instead of the item. */
+/** Reference that some clients send instead of an item of an earlier response. */
 const itemReference = z.object({ type: z.literal('item_reference'), id: name });
 
 const inputItem = z.discriminatedUnion(

@@ -1,11 +1,11 @@
-/** Formats chats as OpenAI's Responses API does: responses, and streams of their events. */
+/** Formats chats as responses and stream events of OpenAI's Responses API. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
 import { toOpenaiCode, openaiError } from '../http/error-bodies.ts';
-import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
+import { triesOf, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
-/** Finish reasons of chat that make a response incomplete, and their names in the Responses API. */
+/** Finish reasons that mean an incomplete response, with their names in the Responses API. */
 const incompleteReasons: Readonly<Record<string, string>> = {
   length: 'max_output_tokens',
   content_filter: 'content_filter',
@@ -15,7 +15,7 @@ function statusOf(finishReason: string | null): 'completed' | 'incomplete' {
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
 }
 
-/** Returns the usage. Cached and reasoning tokens are 0 if the provider does not report them. */
+/** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
 function usageOf({ usage }: ChatBill): object {
   const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
   return {
@@ -27,8 +27,8 @@ function usageOf({ usage }: ChatBill): object {
   };
 }
 
-/** Returns the fields that repeat the request. */
-function settingsOf({ body, maxTokens, metadata }: Shown['request']): object {
+/** Returns the response fields that repeat fields of the request. */
+function settingsOf({ body, maxTokens, metadata }: ChatContext['request']): object {
   const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
   return {
     instructions: null,
@@ -49,13 +49,13 @@ function settingsOf({ body, maxTokens, metadata }: Shown['request']): object {
   };
 }
 
-function formatOf(format: Shown['request']['body']['response_format']): object {
+function formatOf(format: ChatContext['request']['body']['response_format']): object {
   if (!format) return { type: 'text' };
   const { type, json_schema: schema } = format;
   return { type, ...(isRecord(schema) && schema) };
 }
 
-function responseOf({ chat, request }: Shown, createdAt: number, state: object): object {
+function responseOf({ chat, request }: ChatContext, createdAt: number, state: object): object {
   return {
     id: chat.id,
     object: 'response',
@@ -63,7 +63,7 @@ function responseOf({ chat, request }: Shown, createdAt: number, state: object):
     background: false,
     error: null,
     incomplete_details: null,
-    model: chat.served.model,
+    model: chat.servedBy.model,
     previous_response_id: null,
     service_tier: 'default',
     store: false,
@@ -76,7 +76,7 @@ function responseOf({ chat, request }: Shown, createdAt: number, state: object):
 
 /** Returns the fields of a response that has ended. */
 function endOf(
-  { chat }: Shown,
+  { chat }: ChatContext,
   end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
 ): object {
   const status = statusOf(end.finishReason);
@@ -91,7 +91,7 @@ function endOf(
   };
 }
 
-/** Makes the presentation of one chat, which collects the output items of its stream. */
+/** Creates the presentation of one chat. It keeps the output items of the stream. */
 export function responsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
   let items: ResponseItems | null = null;
@@ -102,33 +102,33 @@ export function responsesPresentation(): Presentation {
     sequence += 1;
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
   };
-  /** Returns the events before the first item, once. */
-  const start = (shown: Shown): { items: ResponseItems; text: string } => {
+  /** Returns the output items, and, the first time, the events that start the stream. */
+  const start = (context: ChatContext): { items: ResponseItems; text: string } => {
     if (items) return { items, text: '' };
-    items = new ResponseItems(shown.chat.id);
-    const response = responseOf(shown, createdAt, { status: 'in_progress', output: [] });
+    items = new ResponseItems(context.chat.id);
+    const response = responseOf(context, createdAt, { status: 'in_progress', output: [] });
     const created = event({ type: 'response.created', response });
     return { items, text: created + event({ type: 'response.in_progress', response }) };
   };
 
   return {
-    body(shown, { completion, finishReason }, bill) {
-      const completed = new ResponseItems(shown.chat.id);
+    body(context, { completion, finishReason }, bill) {
+      const completed = new ResponseItems(context.chat.id);
       completed.add(completion);
-      const end = endOf(shown, { finishReason, bill, items: completed });
-      return JSON.stringify(responseOf(shown, createdAt, end));
+      const end = endOf(context, { finishReason, bill, items: completed });
+      return JSON.stringify(responseOf(context, createdAt, end));
     },
-    steps(shown, steps) {
-      const started = start(shown);
+    steps(context, steps) {
+      const started = start(context);
       const events = steps.flatMap(({ chunk }) => (chunk ? started.items.add(chunk) : []));
       return started.text + events.map(event).join('');
     },
-    end(shown, bill) {
-      const started = start(shown);
-      const { finishReason } = shown.chat.outline;
+    end(context, bill) {
+      const started = start(context);
+      const { finishReason } = context.chat.streamMetadata;
       const status = statusOf(finishReason);
-      const end = endOf(shown, { finishReason, bill, items: started.items });
-      const response = responseOf(shown, createdAt, end);
+      const end = endOf(context, { finishReason, bill, items: started.items });
+      const response = responseOf(context, createdAt, end);
       const events = [...started.items.end(status), { type: `response.${status}`, response }];
       return started.text + events.map(event).join('');
     },

@@ -1,6 +1,6 @@
 /**
- * Requests of OpenAI's Responses API, translated to the internal chat request. Fields that need a
- * stored response or a tool at the provider are rejected; hints without a counterpart are dropped.
+ * Translates requests of OpenAI's Responses API to the internal chat request. Fields that require a
+ * stored response or a tool of the provider are rejected; unsupported hints are dropped.
  *
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */
@@ -13,7 +13,7 @@ import { openaiFields, sampling } from './completions-request.ts';
 import { name, rejectedField, text, toolName, withoutNulls } from './field-schemas.ts';
 import { effort } from './reasoning-fields.ts';
 import { input } from './responses-input.ts';
-import { resend } from './responses-items.ts';
+import { nothingStored } from './responses-items.ts';
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
@@ -70,19 +70,19 @@ const wireRequest = z.object({
     .array(z.literal('reasoning.encrypted_content', 'must be reasoning.encrypted_content'))
     .max(16)
     .nullish(),
-  truncation: z.literal('disabled', 'must be disabled: nothing is cut from the input').nullish(),
+  truncation: z.literal('disabled', 'must be disabled: the input is never truncated').nullish(),
   store: openaiFields.store,
-  background: z.literal(false, 'must be false: a response ends with its request').nullish(),
-  previous_response_id: rejectedField(resend),
-  conversation: rejectedField(resend),
-  context_management: rejectedField(resend),
+  background: z.literal(false, 'must be false: background responses are not supported').nullish(),
+  previous_response_id: rejectedField(nothingStored),
+  conversation: rejectedField(nothingStored),
+  context_management: rejectedField(nothingStored),
   prompt: rejectedField('send its text in instructions and input'),
   moderation: rejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
 type Wire = z.infer<typeof wireRequest>;
 
-/** Body of POST /api/v1/responses. */
+/** Schema of the body of POST /api/v1/responses. */
 export const responsesRequest = wireRequest.transform(toRequest);
 
 function toRequest(wire: Wire): ChatRequest {
@@ -94,7 +94,7 @@ function toRequest(wire: Wire): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: false,
     metadata: nonEmptyPairs(wire.metadata),
-    // The response says that it was not stored.
+    // `store` is ignored, because no response is stored.
     ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
     body: {
       messages: [

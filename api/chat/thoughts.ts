@@ -1,6 +1,6 @@
 /**
- * Reasoning in the answers of chats. Data that has no field in another API's messages is encoded in
- * a sealed text, which the caller returns unchanged in the next request.
+ * Reads reasoning from answers of chats. Provider data for which Anthropic's and OpenAI's formats
+ * have no field is encoded in a sealed text; callers send it unchanged in the next request.
  */
 import { z } from 'zod';
 import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
@@ -8,8 +8,8 @@ import { anyJsonObject } from '../http/body-schema.ts';
 
 /**
  * Piece of reasoning in a message or a delta: text, a whole thought with its signature, or
- * encrypted reasoning. In a stream, the text of a signed thought was sent before in pieces without
- * a signature.
+ * encrypted reasoning. In a stream, the text of a signed thought has already been sent in unsigned
+ * pieces.
  */
 export interface ThoughtPiece {
   text: string;
@@ -18,7 +18,7 @@ export interface ThoughtPiece {
   data: string;
 }
 
-/** Returns the reasoning in a message or a delta, in its order. */
+/** Returns the pieces of reasoning in a message or a delta, in order. */
 export function thoughtsIn(message: Record<string, unknown>): ThoughtPiece[] {
   const { reasoning_details: details } = message;
   const pieces = (Array.isArray(details) ? details.filter(isRecord) : [])
@@ -33,28 +33,28 @@ export function thoughtsIn(message: Record<string, unknown>): ThoughtPiece[] {
   return text === '' ? [] : [{ text, signature: '', data: '' }];
 }
 
-/** Reasoning of one assistant message, and the provider's data of its next tool call. */
+/** Reasoning of an assistant message, and provider data for its next tool call. */
 const sealedShape = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
 });
 /** Content of a sealed text. */
-export type Sealed = z.infer<typeof sealedShape>;
+export type SealedContent = z.infer<typeof sealedShape>;
 
-/** Start of sealed texts; a text without this start is the provider's own. */
-const seal = 'sg1.';
+/** Prefix of sealed texts. A text without it comes from the provider. */
+const sealPrefix = 'sg1.';
 
-/** Writes a sealed text. */
-export function sealed(content: Sealed): string {
-  return seal + Buffer.from(JSON.stringify(content)).toString('base64url');
+/** Encodes content as a sealed text. */
+export function seal(content: SealedContent): string {
+  return sealPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/** Reads a sealed text; returns null if the text is not sealed. */
-export function unsealed(text: string): Sealed | null {
-  if (!text.startsWith(seal)) return null;
+/** Decodes a sealed text; returns null if the text is not sealed, or is invalid. */
+export function unseal(text: string): SealedContent | null {
+  if (!text.startsWith(sealPrefix)) return null;
   try {
     const content: unknown = JSON.parse(
-      Buffer.from(text.slice(seal.length), 'base64url').toString(),
+      Buffer.from(text.slice(sealPrefix.length), 'base64url').toString(),
     );
     return sealedShape.safeParse(content).data ?? null;
   } catch {

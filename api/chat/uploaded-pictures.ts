@@ -1,19 +1,19 @@
-/** Uploaded pictures in chats: parts name them by file id; providers read them by signed URLs. */
+/** Replaces the ids of uploaded pictures in chats with signed URLs, which providers can fetch. */
 import { partsOf, type ContentPart } from '../../chat/chat-body.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatCall } from './chat-request.ts';
 
-/** Time for which providers can read an uploaded picture, in milliseconds. */
-const readTtlMs = 3_600_000;
+/** How long the signed URL of a picture is valid, in milliseconds. */
+const urlTtlMs = 3_600_000;
 
-/** Returns whether a part names an uploaded picture. */
+/** Returns whether a part is an uploaded picture, referenced by its file id. */
 function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'image_url' }> {
   return part.type === 'image_url' && isId('upload', part.image_url.url);
 }
 
 /**
- * Returns a call with signed URLs in place of the ids of uploaded pictures.
+ * Returns the call with the ids of uploaded pictures replaced by signed URLs.
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(
@@ -28,7 +28,7 @@ export async function signUploads(
     const source = { field: `${path}.file_id`, url: part.image_url.url, medium: 'image' as const };
     const input = await inputs.resolve(source, ctx.state.caller.organizationId);
     if (input.kind === 'file') {
-      part.image_url.url = await storage.urlOf(input.storageKey, readTtlMs);
+      part.image_url.url = await storage.urlOf(input.storageKey, urlTtlMs);
     }
   }
   return { ctx, body: { ...request, body } };

@@ -18,7 +18,7 @@ const chatHeaders = z.object({
 /** Maximum size of a chat request in bytes. It is large because requests may contain images. */
 export const chatBodyBytesMax = 20 * 1024 * 1024;
 
-/** Example of a request. */
+/** Example of a chat request. */
 export const chatExample = {
   model: 'gpt-5-mini',
   messages: [{ role: 'user', content: 'What lights a harbour?' }],

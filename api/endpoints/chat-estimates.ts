@@ -37,12 +37,12 @@ export const estimateEndpoint = (parts: { path: `/${string}`; body: z.ZodType<Ch
     ],
     async handle(call, services) {
       const estimate = await estimateChat(call, services);
-      const { reserveMicro, leastMicro, mostMicro } = estimate;
+      const { reserveMicro, reserveMinMicro, chargeMaxMicro } = estimate;
       return toData({
         model: call.body.model,
         credits: creditsFromMicro(reserveMicro),
-        least: creditsFromMicro(leastMicro),
-        most: creditsFromMicro(mostMicro),
+        least: creditsFromMicro(reserveMinMicro),
+        most: creditsFromMicro(chargeMaxMicro),
         items: estimate.parts.map(({ unit, tokens, amountMicro }) => ({
           unit,
           quantity: tokens,

@@ -38,10 +38,11 @@ export const models = section('Chat', {
         ctx.body = listOf(pageOf(current, query));
         return;
       }
-      const { etag, bytes } = prepare(current);
+      const { etag, bytes } = serializeList(current);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // Koa's `fresh` is false for `Cache-Control: no-cache`, which fetch adds to conditional
-      // requests.
+      // Koa's `ctx.fresh` cannot be used: it is false for requests with `Cache-Control: no-cache`,
+      // and
+      // fetch adds this header to conditional requests.
       if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;
@@ -73,8 +74,8 @@ export const models = section('Chat', {
   }),
 });
 
-/** Returns the list of all models as JSON, and its ETag. */
-function prepare(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
+/** Serializes the list of all models and calculates its ETag. */
+function serializeList(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
   const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
   // The ETag is weak, because the compressed response has different bytes.

@@ -1,25 +1,25 @@
-/** Messages of the internal request, translated to turns and content blocks of Anthropic. */
+/** Translates messages of the internal request to turns and content blocks of Anthropic. */
 import { fieldError } from '../../domain/errors.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
 import { thoughtsOf } from './anthropic-thinking.ts';
 import { unsupported } from './protocol.ts';
 
-/** Returns the mark at the end of a cached prompt; an empty object if there is none. */
-export function cacheControlOf({ cache_control: mark }: Pick<ContentPart, 'cache_control'>): {
+/** Returns the `cache_control` of a part, or an empty object if it has none. */
+export function cacheControlOf({ cache_control: marker }: Pick<ContentPart, 'cache_control'>): {
   cache_control?: JsonObject;
 } {
-  return mark ? { cache_control: mark } : {};
+  return marker ? { cache_control: marker } : {};
 }
 
-function isCached({ content }: ChatMessage): boolean {
+function hasCacheControl({ content }: ChatMessage): boolean {
   return Array.isArray(content) && content.some((part) => part.cache_control);
 }
 
-/** Returns the system messages as one text; as blocks, if a part of them ends a cached prompt. */
+/** Joins the system messages to one text, or to blocks if any part has `cache_control`. */
 export function systemOf(messages: readonly ChatMessage[]): string | unknown[] {
   const system = messages.filter(({ role }) => role === 'system');
-  if (!system.some(isCached))
+  if (!system.some(hasCacheControl))
     return system.map((message) => textOnly(message, 'messages')).join('\n\n');
   return system.flatMap(({ content }) =>
     partsOf(content).flatMap((part) => blockOf(part, 'messages')),
@@ -32,10 +32,10 @@ interface Turn {
 }
 
 /**
- * Groups messages into turns. Tool results belong to the next user turn, and consecutive messages
- * of one role form one turn, because the roles of turns must alternate.
+ * Groups messages into turns. The roles of turns must alternate, so consecutive messages of the
+ * same role form one turn. Tool results are part of the user's turn.
  */
-export function turnsOf(messages: readonly ChatMessage[]): Turn[] {
+export function groupIntoTurns(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
   for (const [index, message] of messages.entries()) {
     if (message.role === 'system') continue;
@@ -47,7 +47,7 @@ export function turnsOf(messages: readonly ChatMessage[]): Turn[] {
   }
   if (turns.length === 0) {
     const message =
-      'must contain a user message: this model does not answer to a system message alone';
+      'must contain a user message: this model does not answer a system message alone';
     throw fieldError('INVALID_REQUEST', 'messages', message);
   }
   return turns;
@@ -79,7 +79,7 @@ function toolResultOf(message: ChatMessage, path: string): unknown {
   };
 }
 
-/** Converts a part to blocks. Anthropic rejects empty texts, so they are left out. */
+/** Converts a part to content blocks. Empty texts are omitted, because Anthropic rejects them. */
 function blockOf(part: ContentPart, path: string): unknown[] {
   const cache = cacheControlOf(part);
   switch (part.type) {
@@ -121,7 +121,7 @@ function toolUse(call: ToolCall, index: number): unknown {
       return { type: 'tool_use', id, name: called.name, input, ...cacheControlOf(call) };
     }
   } catch {
-    // Arguments that are not JSON are rejected below, like arguments that are not an object.
+    // Invalid JSON is rejected below, as are arguments that are not an object.
   }
   throw unsupported(path, 'arguments must be a JSON object');
 }

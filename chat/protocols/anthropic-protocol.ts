@@ -1,13 +1,13 @@
 /**
- * Anthropic's Messages API as a protocol of upstreams. Sources: the types of @anthropic-ai/sdk and
- * Anthropic's API reference.
+ * Encodes requests for Anthropic's Messages API and decodes its answers. Sources: the types of
+ * @anthropic-ai/sdk and Anthropic's API reference.
  */
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
-import { upstreamRefused } from '../upstream-failures.ts';
+import { errorFromReport } from '../upstream-failures.ts';
 import { AnthropicReader } from './anthropic-reader.ts';
 import { encodeAnthropic } from './anthropic-request.ts';
-import { boundAnthropic } from './anthropic-thinking.ts';
+import { limitAnthropic } from './anthropic-thinking.ts';
 import { finishReasonOf, usageOf } from './anthropic-usage.ts';
 import type { ChatAnswer, ChatProtocol } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
@@ -16,17 +16,17 @@ const errorShape = z.object({
   error: z.object({ type: z.string().nullish(), message: z.string().nullish() }),
 });
 
-/** Anthropic’s Messages API as a protocol of upstreams. */
+/** Protocol of providers that serve Anthropic's Messages API. */
 export const anthropicProtocol: ChatProtocol = {
   path: '/v1/messages',
   headers: (apiKey) => ({ 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }),
   encode: encodeAnthropic,
-  bounded: boundAnthropic,
+  withTokenLimit: limitAnthropic,
   decode: decodeAnthropic,
   createReader: () => new AnthropicReader(),
-  failureOf({ status, body, retryAfter }) {
+  toGatewayError({ status, body, retryAfter }) {
     const error = errorShape.safeParse(body).data?.error;
-    return upstreamRefused(status, {
+    return errorFromReport(status, {
       message: error?.message ?? '',
       code: error?.type ?? '',
       param: '',
@@ -56,13 +56,15 @@ const messageShape = z.object({
 });
 type Block = z.infer<typeof messageShape>['content'][number];
 
-function callOf(block: Block) {
+function toToolCall(block: Block) {
   const { id = '', name = '', input = {} } = block;
   return { id, type: 'function', function: { name, arguments: JSON.stringify(input) } };
 }
 
-/** Returns the thoughts of a message as `reasoning_details`, which a caller sends back. */
-function detailsOf(content: readonly Block[]): JsonObject[] {
+/**
+ * Converts the thoughts of a message to `reasoning_details`, which callers send in later requests.
+ */
+function toReasoningDetails(content: readonly Block[]): JsonObject[] {
   const details: JsonObject[] = [];
   for (const { type, thinking: text = '', signature = '', data = '' } of content) {
     if (type === 'thinking') details.push({ type: 'reasoning.text', text, signature });
@@ -71,7 +73,7 @@ function detailsOf(content: readonly Block[]): JsonObject[] {
   return details;
 }
 
-/** Parses a whole message; returns null if the answer has another format. */
+/** Parses a message; returns null if its format is unknown. */
 function decodeAnthropic(answer: unknown): ChatAnswer | null {
   const parsed = messageShape.safeParse(answer);
   if (!parsed.success) return null;
@@ -80,15 +82,15 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
   const structured = content.filter(({ name }) => name === answerTool);
   const calls = content
     .filter(({ type, name }) => type === 'tool_use' && name !== answerTool)
-    .map(callOf);
+    .map(toToolCall);
   const text =
     structured.length > 0
       ? JSON.stringify(structured[0]?.input ?? {})
       : content.map((block) => block.text ?? '').join('');
-  const isAnswered = structured.length > 0 && calls.length === 0;
-  const finishReason = isAnswered ? 'stop' : (finishReasonOf(stopReason) ?? 'stop');
+  const isStructuredAnswer = structured.length > 0 && calls.length === 0;
+  const finishReason = isStructuredAnswer ? 'stop' : (finishReasonOf(stopReason) ?? 'stop');
   const thoughts = content.map((block) => block.thinking ?? '').join('');
-  const details = detailsOf(content);
+  const details = toReasoningDetails(content);
   const message = {
     role: 'assistant',
     content: text === '' && calls.length > 0 ? null : text,
@@ -99,7 +101,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
   };
   const usage = usageOf(parsed.data.usage ?? {});
   const { inputTokens, outputTokens } = usage;
-  const isKnown = inputTokens !== undefined && outputTokens !== undefined;
+  const isComplete = inputTokens !== undefined && outputTokens !== undefined;
   return {
     completion: {
       id,
@@ -111,7 +113,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
     text,
     finishReason,
     stopSequence,
-    usage: isKnown ? { ...usage, inputTokens, outputTokens } : null,
+    usage: isComplete ? { ...usage, inputTokens, outputTokens } : null,
     written:
       text + thoughts + calls.map((call) => call.function.name + call.function.arguments).join(''),
   };

@@ -1,26 +1,26 @@
 /**
- * Streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk,
+ * Parses streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk,
  * `RawMessageStreamEvent`.
  */
 import { fieldsOf, textOf, type JsonObject } from '../../domain/json.ts';
-import { upstreamRefused } from '../upstream-failures.ts';
+import { errorFromReport } from '../upstream-failures.ts';
 import { finishReasonOf, usageOf } from './anthropic-usage.ts';
 import { parseObject, tokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
-/** Fields of an event, which a provider may leave out or send with other types. */
+/** Fields of an event. They may be missing or have other types than documented. */
 type Fields = Record<string, unknown>;
 
-const overloaded = new Set(['overloaded_error', 'rate_limit_error']);
+const busyErrors = new Set(['overloaded_error', 'rate_limit_error']);
 
-/** Reads a stream of message events. */
+/** Parser of one stream of message events. */
 export class AnthropicReader implements StreamReader {
   complete = false;
   finishReason: string | null = null;
   stopSequence: string | null = null;
   usage: StreamReader['usage'] = { final: false };
   readonly head = { id: '', created: Math.floor(Date.now() / 1000), model: '' };
-  /** Index of the tool call by the index of its content block; null for the structured answer. */
+  /** Index of each tool call, by the index of its content block; null for a structured answer. */
   readonly #calls = new Map<number, number | null>();
   /** Text of the thought that is being streamed. */
   #thoughtText = '';
@@ -42,9 +42,9 @@ export class AnthropicReader implements StreamReader {
       case 'error': {
         const { type, message } = fieldsOf(event['error']);
         const code = textOf(type);
-        const status = overloaded.has(code) ? 529 : 500;
+        const status = busyErrors.has(code) ? 529 : 500;
         const report = { message: textOf(message), code, param: '', retryAfter: undefined };
-        throw upstreamRefused(status, report);
+        throw errorFromReport(status, report);
       }
       default:
         return null;
@@ -83,7 +83,7 @@ export class AnthropicReader implements StreamReader {
       this.#calls.set(index, null);
       return null;
     }
-    const call = [...this.#calls.values()].filter((each) => each !== null).length;
+    const call = [...this.#calls.values()].filter((position) => position !== null).length;
     this.#calls.set(index, call);
     const id = textOf(block['id']);
     const started = { index: call, id, type: 'function', function: { name, arguments: '' } };
@@ -100,10 +100,10 @@ export class AnthropicReader implements StreamReader {
   }
 
   /**
-   * Sends a whole thought with its signature, once: OpenAI's client keeps the last value of a field
-   * that it does not know, and other clients join the texts of all.
+   * Returns the whole thought with its signature in one step. For a field that they do not know,
+   * OpenAI's client uses only the last value, and other clients concatenate all values.
    */
-  #signed(signature: string, index: number): StreamStep {
+  #completeThought(signature: string, index: number): StreamStep {
     const text = this.#thoughtText;
     this.#thoughtText = '';
     return this.#details({ type: 'reasoning.text', text, signature, index });
@@ -120,7 +120,7 @@ export class AnthropicReader implements StreamReader {
       case 'thinking_delta':
         return this.#thought(textOf(delta['thinking']));
       case 'signature_delta':
-        return this.#signed(textOf(delta['signature']), index);
+        return this.#completeThought(textOf(delta['signature']), index);
       case 'input_json_delta':
         return this.#json(index, textOf(delta['partial_json']));
       default:
@@ -142,12 +142,14 @@ export class AnthropicReader implements StreamReader {
     const { inputTokens: known = 0 } = this.usage;
     if ((input.inputTokens ?? -1) >= known) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
-    // The last count of output covers the whole message; the first one, in its start, does not.
+    // Only this count covers the whole output; the count in `message_start` does not.
     this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
     const calls = [...this.#calls.values()];
-    const isAnswered = calls.length > 0 && calls.every((call) => call === null);
+    const isStructuredAnswer = calls.length > 0 && calls.every((call) => call === null);
     this.stopSequence = textOf(delta['stop_sequence']) || null;
-    this.finishReason = isAnswered ? 'stop' : (finishReasonOf(delta['stop_reason']) ?? 'stop');
+    this.finishReason = isStructuredAnswer
+      ? 'stop'
+      : (finishReasonOf(delta['stop_reason']) ?? 'stop');
     return this.#step({}, { finishReason: this.finishReason });
   }
 }

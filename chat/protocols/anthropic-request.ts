@@ -1,16 +1,16 @@
 /**
- * Internal chat request → Anthropic's Messages API. A field without a counterpart is rejected,
- * unless its value has no effect.
+ * Translates the internal chat request to Anthropic's Messages API. A field that Anthropic's API
+ * does not have is rejected, unless its value changes nothing.
  */
 import type { ChatBody } from '../chat-body.ts';
-import { cacheControlOf, systemOf, turnsOf } from './anthropic-content.ts';
+import { cacheControlOf, systemOf, groupIntoTurns } from './anthropic-content.ts';
 import { reasoningOf } from './anthropic-thinking.ts';
 import { toolsOf } from './anthropic-tools.ts';
 import { unsupported, type ChatCall } from './protocol.ts';
 import { structuredAnswer } from './structured-answer.ts';
 
-/** Fields without a counterpart, and their values that have no effect. */
-const neutral: Readonly<Record<string, readonly unknown[]>> = {
+/** Fields that Anthropic's API does not have, and their values that change nothing. */
+const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
   seed: [],
   logprobs: [false],
@@ -20,11 +20,11 @@ const neutral: Readonly<Record<string, readonly unknown[]>> = {
   frequency_penalty: [0],
   prediction: [],
   verbosity: ['medium'],
-  // OpenAI stores requests with these fields.
+  // With these fields, OpenAI stores the request.
   metadata: [],
   store: [false],
 };
-/** Hints for OpenAI, which are dropped because they do not change the answer. */
+/** Hints for OpenAI. They are dropped, because they do not change the answer. */
 const hints: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
@@ -46,22 +46,24 @@ const mapped: ReadonlySet<string> = new Set([
   'cache_control',
 ]);
 
-/** Rejects fields without a counterpart. @throws GatewayError UNSUPPORTED_PARAMETER */
-function refuseForeign(body: ChatBody): void {
+/**
+ * Throws for a field that Anthropic's API does not have. @throws GatewayError UNSUPPORTED_PARAMETER
+ */
+function throwIfUnsupported(body: ChatBody): void {
   for (const [field, value] of Object.entries(body)) {
     if (mapped.has(field) || hints.has(field)) continue;
-    const harmless = neutral[field] ?? [];
-    if (!harmless.includes(value)) throw unsupported(field, 'this model does not support it');
+    const allowed = neutralValues[field] ?? [];
+    if (!allowed.includes(value)) throw unsupported(field, 'this model does not support it');
   }
 }
 
 /**
- * Translates a request to Anthropic’s Messages API.
+ * Translates a request.
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST
  */
 export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
   const { model, body, stream } = call;
-  refuseForeign(body);
+  throwIfUnsupported(body);
   if (body.temperature !== undefined && body.temperature > 1) {
     throw unsupported('temperature', 'this model accepts at most 1');
   }
@@ -72,10 +74,10 @@ export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
     ...(effort !== undefined && { effort }),
     ...(answer.format && { format: answer.format }),
   };
-  // Undefined fields are not sent.
+  // JSON omits undefined fields.
   return {
     model: model.upstreamModel,
-    messages: turnsOf(body.messages),
+    messages: groupIntoTurns(body.messages),
     system: system.length > 0 ? system : undefined,
     temperature: body.temperature,
     top_p: body.top_p,

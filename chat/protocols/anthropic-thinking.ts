@@ -1,21 +1,21 @@
 /**
- * Reasoning of models with Anthropic's protocol: the requested reasoning, and the thoughts of
- * earlier answers.
+ * Translates reasoning for models with Anthropic's protocol: the requested effort or budget, and
+ * the thoughts of earlier answers.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody, ChatMessage } from '../chat-body.ts';
 import { unsupported } from './protocol.ts';
 
-/** Fields of Anthropic's request. */
+/** Reasoning fields of Anthropic's request. */
 interface Reasoning {
   thinking?: JsonObject;
   effort?: string;
 }
 
-/** Smallest budget that Anthropic accepts, in tokens. */
+/** Minimum budget that Anthropic accepts, in tokens. */
 const budgetMin = 1024;
-/** Budgets in tokens by effort, for models that accept only budgets. */
+/** Budget in tokens for each effort, for models that accept only budgets. */
 const budgets: Readonly<Record<string, number>> = {
   minimal: 1024,
   low: 2048,
@@ -24,7 +24,7 @@ const budgets: Readonly<Record<string, number>> = {
   xhigh: 32_768,
   max: 49_152,
 };
-/** Efforts, each for budgets below a number of tokens, for models that accept only efforts. */
+/** Effort for each range of budgets in tokens, for models that accept only efforts. */
 const efforts = [
   { below: 4096, effort: 'low' },
   { below: 12_288, effort: 'medium' },
@@ -36,7 +36,7 @@ export function effortOf(budgetTokens: number): string {
   return efforts.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
 }
 
-/** Adaptive reasoning with visible thoughts, which newer models omit by default. */
+/** Adaptive reasoning. Newer models do not show their thoughts unless `display` is set. */
 const adaptive = { type: 'adaptive', display: 'summarized' };
 
 /**
@@ -71,9 +71,9 @@ export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody 
 }
 
 /**
- * Returns whether the model can use reasoning. With a budget, Anthropic requires the signed
- * thoughts of a tool loop in the next request, but many clients drop them. In this case the model
- * answers without reasoning.
+ * Returns whether the request can use reasoning with a budget. In a tool loop Anthropic requires
+ * the signed thoughts of earlier answers, but many clients drop them. The model then answers
+ * without reasoning.
  */
 function canThink(messages: readonly ChatMessage[]): boolean {
   const turn = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
@@ -82,26 +82,26 @@ function canThink(messages: readonly ChatMessage[]): boolean {
 }
 
 /**
- * Adds the token limit of the answer. If the budget of the reasoning is not smaller, it becomes
- * half of the limit; if that is below the smallest budget, the model answers without reasoning.
+ * Adds the token limit of the answer. Anthropic requires a smaller reasoning budget: if the budget
+ * is too large, half of the limit is used, or no reasoning if that is below the minimum budget.
  */
-export function boundAnthropic(
+export function limitAnthropic(
   { thinking, ...fields }: Record<string, unknown>,
   { answerTokens }: { answerTokens: number },
 ): Record<string, unknown> {
-  const bounded = { ...fields, max_tokens: answerTokens };
-  if (!isRecord(thinking)) return bounded;
+  const limited = { ...fields, max_tokens: answerTokens };
+  if (!isRecord(thinking)) return limited;
   const budget = thinking['budget_tokens'];
-  if (typeof budget !== 'number' || budget < answerTokens) return { ...bounded, thinking };
+  if (typeof budget !== 'number' || budget < answerTokens) return { ...limited, thinking };
   const half = Math.floor(answerTokens / 2);
   return half < budgetMin
-    ? bounded
-    : { ...bounded, thinking: { ...thinking, budget_tokens: half } };
+    ? limited
+    : { ...limited, thinking: { ...thinking, budget_tokens: half } };
 }
 
 /**
- * Returns the thoughts of an earlier answer that the provider can verify, as content blocks.
- * Unsigned ones are left out.
+ * Converts the signed and encrypted thoughts of an earlier answer to content blocks. Unsigned
+ * thoughts are omitted, because the provider cannot verify them.
  */
 export function thoughtsOf({ reasoning_details: details = [] }: ChatMessage): JsonObject[] {
   const blocks: JsonObject[] = [];
@@ -111,7 +111,7 @@ export function thoughtsOf({ reasoning_details: details = [] }: ChatMessage): Js
       blocks.push({ type: 'redacted_thinking', data });
     }
     if (type !== 'reasoning.text') continue;
-    // Clients may send the pieces of a stream as they arrived: the signature comes last.
+    // A client may send the pieces of a streamed thought separately; only the last has a signature.
     if (typeof piece === 'string') text += piece;
     if (typeof signature !== 'string' || signature === '') continue;
     blocks.push({ type: 'thinking', thinking: text, signature });

@@ -1,4 +1,4 @@
-/** Tools of the internal request, translated to tools of Anthropic. */
+/** Translates the tools of the internal request to Anthropic's tools. */
 import type { JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import { cacheControlOf } from './anthropic-content.ts';
@@ -6,7 +6,7 @@ import { unsupported } from './protocol.ts';
 import { answerTool, type StructuredAnswer } from './structured-answer.ts';
 
 /**
- * Returns the tools and the choice of tools.
+ * Returns the fields `tools` and `tool_choice`.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
 export function toolsOf(
@@ -25,25 +25,25 @@ export function toolsOf(
     };
   });
   if (answer) {
-    const isAlone = tools.length === 0 || body.tool_choice === 'none';
+    const isOnlyTool = tools.length === 0 || body.tool_choice === 'none';
     return {
       tools: [...tools, answer],
-      tool_choice: isAlone
+      tool_choice: isOnlyTool
         ? { type: 'tool', name: answerTool }
-        : { type: 'any', ...singleOf(body) },
+        : { type: 'any', ...parallelOf(body) },
     };
   }
   const choice = toolChoiceOf(body);
   return tools.length === 0 ? {} : { tools, ...(choice && { tool_choice: choice }) };
 }
 
-function singleOf({ parallel_tool_calls: parallel }: ChatBody): JsonObject {
+function parallelOf({ parallel_tool_calls: parallel }: ChatBody): JsonObject {
   return parallel === false ? { disable_parallel_tool_use: true } : {};
 }
 
 function toolChoiceOf(body: ChatBody): JsonObject | undefined {
   const { tool_choice: choice } = body;
-  const single = singleOf(body);
+  const single = parallelOf(body);
   if (choice === 'none') return { type: 'none' };
   if (choice === 'required') return { type: 'any', ...single };
   if (typeof choice === 'object') return { type: 'tool', name: choice.function.name, ...single };

@@ -1,4 +1,4 @@
-/** Usage and stop reasons of Anthropic's Messages API. */
+/** Translates the usage and the stop reasons of Anthropic's Messages API. */
 import type { TokenUsage } from '../chat-price.ts';
 import { tokenCount } from './protocol.ts';
 
@@ -12,14 +12,14 @@ const finishReasons: Readonly<Record<string, string>> = {
   refusal: 'content_filter',
 };
 
-/** Returns the finish reason for a stop reason; null if there is none yet. */
+/** Converts a stop reason to a finish reason; returns null if it is missing. */
 export function finishReasonOf(stopReason: unknown): string | null {
   return typeof stopReason === 'string' ? (finishReasons[stopReason] ?? 'stop') : null;
 }
 
 /**
- * Returns the reported usage; fields that are not reported are absent. Anthropic's `input_tokens`
- * does not include tokens that are read from or written to the cache.
+ * Returns the reported usage, without the fields that are missing. Anthropic's `input_tokens` does
+ * not include tokens read from or written to the cache; the result does.
  */
 export function usageOf(reported: Record<string, unknown>): Partial<TokenUsage> {
   const input = tokenCount(reported['input_tokens']);

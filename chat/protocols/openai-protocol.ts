@@ -1,14 +1,14 @@
 /**
- * OpenAI's chat completions, which most providers serve under their own base URLs. Answers already
- * have the internal format.
+ * Encodes requests for OpenAI's chat completions and decodes its answers. Most providers serve this
+ * protocol under their own base URLs.
  *
  * Sources: the types of the `openai` client, the providers' API references.
  */
 import { z } from 'zod';
-import { upstreamRefused } from '../upstream-failures.ts';
+import { errorFromReport } from '../upstream-failures.ts';
 import { fieldsOf, isRecord, textOf } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
-import { boundOpenai, encodeOpenai } from './openai-request.ts';
+import { limitOpenai, encodeOpenai } from './openai-request.ts';
 import {
   parseObject,
   tokenCount,
@@ -30,16 +30,16 @@ const errorShape = z.object({
   ]),
 });
 
-/** OpenAI’s chat completions as a protocol of upstreams. */
+/** Protocol of providers that serve OpenAI's chat completions. */
 export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   encode: encodeOpenai,
-  bounded: boundOpenai,
+  withTokenLimit: limitOpenai,
   decode,
   createReader: (answers) => new OpenaiReader(answers),
-  failureOf: ({ status, body, retryAfter }) =>
-    upstreamRefused(status, { ...reportOf(body), retryAfter }),
+  toGatewayError: ({ status, body, retryAfter }) =>
+    errorFromReport(status, { ...reportOf(body), retryAfter }),
 };
 
 function reportOf(body: unknown): { message: string; code: string; param: string } {
@@ -53,8 +53,8 @@ function reportOf(body: unknown): { message: string; code: string; param: string
 }
 
 /**
- * Reads usage in OpenAI's format. Some providers leave reasoning tokens out of `completion_tokens`
- * but include them in the total, so all tokens that are not input count as output.
+ * Parses usage in OpenAI's format. Some providers count reasoning tokens only in `total_tokens`,
+ * not in `completion_tokens`, so every token that is not input counts as output.
  */
 function readUsage(value: unknown): TokenUsage | null {
   if (!isRecord(value)) return null;
@@ -69,7 +69,7 @@ function readUsage(value: unknown): TokenUsage | null {
   return {
     inputTokens,
     ...(audio !== undefined && { audioInputTokens: audio }),
-    // DeepSeek and Moonshot AI name the cached tokens outside of the details.
+    // DeepSeek and Moonshot AI report cached tokens outside of `prompt_tokens_details`.
     cachedInputTokens:
       tokenCount(input['cached_tokens']) ??
       tokenCount(value['prompt_cache_hit_tokens']) ??
@@ -81,26 +81,26 @@ function readUsage(value: unknown): TokenUsage | null {
 }
 
 /**
- * Returns all output of the model in a message or a delta: text, refusals, visible reasoning, tool
- * calls.
+ * Concatenates all output of the model in a message or a delta: text, refusals, visible reasoning
+ * and tool calls.
  */
-function writtenOf(part: Record<string, unknown>): string {
+function writtenIn(part: Record<string, unknown>): string {
   const text =
     textOf(part['content']) +
     textOf(part['refusal']) +
     (textOf(part['reasoning_content']) || textOf(part['reasoning']));
   const calls = part['tool_calls'];
-  return Array.isArray(calls) ? text + calls.map(writtenCall).join('') : text;
+  return Array.isArray(calls) ? text + calls.map(writtenInCall).join('') : text;
 }
 
-function writtenCall(call: unknown): string {
+function writtenInCall(call: unknown): string {
   const called = fieldsOf(fieldsOf(call)['function']);
   return textOf(called['name']) + textOf(called['arguments']);
 }
 
 /**
- * Returns the choices of an answer or a chunk, whose `field` is a message or a delta; null if there
- * is no list of choices.
+ * Returns the choices of an answer (`field` is `message`) or a chunk (`delta`); null if it has no
+ * list of choices.
  */
 function choicesOf(
   { choices }: Record<string, unknown>,
@@ -109,16 +109,16 @@ function choicesOf(
   if (!Array.isArray(choices)) return null;
   return choices.filter(isRecord).map((choice) => {
     const part = choice[field];
-    const isPlain = !isRecord(part) || !Array.isArray(part['content']);
-    return isPlain ? choice : { ...choice, [field]: withPlainContent(part) };
+    const isText = !isRecord(part) || !Array.isArray(part['content']);
+    return isText ? choice : { ...choice, [field]: withTextContent(part) };
   });
 }
 
 /**
- * Converts the content of a message or a delta to text: Mistral's reasoning models return a list of
- * `thinking` and `text` parts.
+ * Converts a content list to text. Mistral's reasoning models return a list of `thinking` and
+ * `text` parts.
  */
-function withPlainContent({ content, ...part }: Record<string, unknown>): Record<string, unknown> {
+function withTextContent({ content, ...part }: Record<string, unknown>): Record<string, unknown> {
   const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
   const thoughts = parts.flatMap(({ thinking }) => (Array.isArray(thinking) ? thinking : []));
   return {
@@ -143,11 +143,11 @@ function decode(answer: unknown): ChatAnswer | null {
     finishReason: typeof finish === 'string' ? finish : null,
     stopSequence: null,
     usage: readUsage(answer['usage']),
-    written: choices.map(({ message }) => writtenOf(fieldsOf(message))).join(''),
+    written: choices.map(({ message }) => writtenIn(fieldsOf(message))).join(''),
   };
 }
 
-/** Reads a stream of chunks. */
+/** Parser of one stream of chunks. */
 class OpenaiReader implements StreamReader {
   finishReason: string | null = null;
   readonly stopSequence = null;
@@ -164,7 +164,7 @@ class OpenaiReader implements StreamReader {
   }
 
   get complete(): boolean {
-    // Some providers do not end a stream with [DONE].
+    // Some providers do not send [DONE].
     return this.#isDone || this.#ended.size >= this.#answers;
   }
 
@@ -175,7 +175,7 @@ class OpenaiReader implements StreamReader {
     }
     const value = parseObject(data);
     if (value['error']) {
-      throw upstreamRefused(500, { ...reportOf(value), retryAfter: undefined });
+      throw errorFromReport(500, { ...reportOf(value), retryAfter: undefined });
     }
     const usage = readUsage(value['usage']);
     if (usage) this.usage = { ...usage, final: true };
@@ -185,11 +185,11 @@ class OpenaiReader implements StreamReader {
       this.#isStarted = true;
     }
     const choices = choicesOf(value, 'delta');
-    // The gateway sends the usage itself, to callers that request it.
+    // Usage is removed, because the gateway sends its own to callers that request it.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;
     const step = this.#step(chunk, choices);
-    // Usage that was reported before this output does not cover it.
+    // Usage that was reported earlier does not include this output.
     if (!usage && step.written !== '') this.usage.final = false;
     return step;
   }
@@ -204,7 +204,7 @@ class OpenaiReader implements StreamReader {
         if (index === 0) this.finishReason = finish;
       }
       const delta = fieldsOf(choice['delta']);
-      step.written += writtenOf(delta);
+      step.written += writtenIn(delta);
       if (index === 0) step.text += textOf(delta['content']);
     }
     return step;

@@ -1,5 +1,5 @@
 /**
- * Internal chat request → OpenAI's chat completions, with the differences of each provider.
+ * Translates the internal chat request to OpenAI's chat completions, as each provider requires it.
  *
  * Sources: the types of the `openai` client, the providers' API references.
  */
@@ -11,58 +11,58 @@ import { unsupported, type ChatCall } from './protocol.ts';
 /** Differences of a provider from OpenAI. */
 interface Dialect {
   /**
-   * Field for the token limit of an answer: OpenAI's reasoning models reject `max_tokens`, and many
+   * Field for the token limit of an answer. OpenAI's reasoning models reject `max_tokens`; many
    * other providers accept only `max_tokens`.
    */
-  boundField: 'max_tokens' | 'max_completion_tokens';
-  /** True if usage must be requested in a stream; other providers always send it. */
-  asksForUsage: boolean;
-  /** The provider's names of fields, by the internal names. */
+  limitField: 'max_tokens' | 'max_completion_tokens';
+  /** True if a stream reports usage only if the request asks for it. */
+  requestsUsage: boolean;
+  /** Fields that have another name at the provider: internal name → the provider's name. */
   renamed: Readonly<Record<string, string>>;
   /**
-   * Handling of the reasoning of earlier answers. `required`: the provider rejects tool calls
-   * without reasoning, so an empty text is sent if there is none.
+   * Reasoning of earlier answers is dropped or sent. With `required`, an empty text is sent if
+   * there is none, because the provider rejects tool calls without reasoning.
    */
   reasoning: 'dropped' | 'accepted' | 'required';
-  /** True if tool calls contain thought signatures. */
+  /** True if tool calls of the provider contain thought signatures. */
   signatures: boolean;
   /** True if the provider accepts `top_k`. */
   topK: boolean;
 }
 
-const usual: Dialect = {
-  boundField: 'max_tokens',
-  asksForUsage: true,
+const defaults: Dialect = {
+  limitField: 'max_tokens',
+  requestsUsage: true,
   renamed: {},
   reasoning: 'dropped',
   signatures: false,
   topK: false,
 };
-const modern: Dialect = { ...usual, boundField: 'max_completion_tokens' };
+const modern: Dialect = { ...defaults, limitField: 'max_completion_tokens' };
 const dialects: Readonly<Record<string, Dialect>> = {
   openai: modern,
   xai: modern,
   groq: modern,
   cerebras: modern,
-  mistral: { ...usual, asksForUsage: false, renamed: { seed: 'random_seed' } },
-  google: { ...usual, signatures: true },
-  deepseek: { ...usual, reasoning: 'required' },
-  moonshotai: { ...usual, reasoning: 'required' },
-  xiaomi: { ...usual, reasoning: 'required' },
-  zai: { ...usual, reasoning: 'accepted' },
-  together: { ...usual, topK: true },
+  mistral: { ...defaults, requestsUsage: false, renamed: { seed: 'random_seed' } },
+  google: { ...defaults, signatures: true },
+  deepseek: { ...defaults, reasoning: 'required' },
+  moonshotai: { ...defaults, reasoning: 'required' },
+  xiaomi: { ...defaults, reasoning: 'required' },
+  zai: { ...defaults, reasoning: 'accepted' },
+  together: { ...defaults, topK: true },
 };
 
 function dialectOf(model: ChatModel): Dialect {
-  return dialects[model.provider] ?? usual;
+  return dialects[model.provider] ?? defaults;
 }
 
 /** Adds the token limit of the answer to a request. */
-export function boundOpenai(
+export function limitOpenai(
   fields: Record<string, unknown>,
   { model, answerTokens }: { model: ChatModel; answerTokens: number },
 ): Record<string, unknown> {
-  return { ...fields, [dialectOf(model).boundField]: answerTokens };
+  return { ...fields, [dialectOf(model).limitField]: answerTokens };
 }
 
 /**
@@ -86,14 +86,14 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
   }
   if (stream) {
     request['stream'] = true;
-    // Without this option a stream ends without usage, and its price could only be estimated.
-    if (dialect.asksForUsage) request['stream_options'] = { include_usage: true };
+    // Without usage, the price could only be estimated.
+    if (dialect.requestsUsage) request['stream_options'] = { include_usage: true };
   }
   return request;
 }
 
 /**
- * Returns the effort for a budget of reasoning tokens.
+ * Returns the effort that corresponds to the requested reasoning budget; empty without a budget.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
 function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
@@ -106,9 +106,9 @@ function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknow
   const sent: unknown[] = [];
   let pictures: unknown[] = [];
   /**
-   * Sends the pictures of tool results as a message of the user, because results may only be text.
+   * Adds the pictures of tool results as a user message, because a tool result may only be text.
    */
-  const showPictures = (): void => {
+  const addPictures = (): void => {
     if (pictures.length > 0) sent.push({ role: 'user', content: pictures });
     pictures = [];
   };
@@ -121,12 +121,12 @@ function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknow
       pictures.push(...images.map((image) => partFor(image, path)));
       sent.push(resultFor(message));
     } else {
-      showPictures();
+      addPictures();
       const own = Array.isArray(content) ? parts.map((part) => partFor(part, path)) : content;
       sent.push(messageFor(model, message, own));
     }
   }
-  showPictures();
+  addPictures();
   return sent;
 }
 
@@ -150,7 +150,7 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
   const { reasoning, signatures } = dialectOf(model);
   const thoughts = message.reasoning_content ?? (reasoning === 'required' ? '' : undefined);
   const isReasoningSent = role === 'assistant' && model.reasoning && reasoning !== 'dropped';
-  // Undefined fields are not sent.
+  // JSON omits undefined fields.
   return {
     role,
     content,
@@ -163,16 +163,16 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
 }
 
 /**
- * Signature that Google documents for calls of another model, and for calls whose signature a
- * client has dropped. Without a signature, models from Gemini 3 on reject the first call of a
- * message.
+ * Placeholder that Google documents for tool calls without a thought signature: calls of another
+ * model, and calls whose signature a client has dropped. Gemini 3 and later models reject a message
+ * whose first call has no signature.
  */
-const foreignSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
+const placeholderSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
 
 function callFor(model: ChatModel, call: ToolCall, index: number): unknown {
   const { extra_content: extra, cache_control: _, ...fields } = call;
   if (!dialectOf(model).signatures) return fields;
   const isNeeded = index === 0 && !model.upstreamModel.startsWith('gemini-2');
-  const content = extra ?? (isNeeded ? foreignSignature : null);
+  const content = extra ?? (isNeeded ? placeholderSignature : null);
   return content ? { ...fields, extra_content: content } : fields;
 }

@@ -1,15 +1,15 @@
 /**
- * Protocols of chat providers. The internal format is OpenAI's chat completions; a protocol
- * translates it to and from the format of a provider.
+ * Interface of the protocols of chat providers. A protocol translates between the internal format,
+ * which is OpenAI's chat completions, and the format of a provider.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { ReportedUsage, TokenUsage } from '../chat-price.ts';
-import { parseAnswer, upstreamBroke } from '../upstream-failures.ts';
+import { parseJson, invalidResponseError } from '../upstream-failures.ts';
 
-/** Request to translate. */
+/** Chat request that a protocol translates. */
 export interface ChatCall {
   model: ChatModel;
   body: ChatBody;
@@ -21,37 +21,39 @@ export interface ChatCall {
  */
 export type FinishReason = string | null;
 
-/** A whole answer. */
+/** Answer that is not streamed. */
 export interface ChatAnswer {
   /** OpenAI's `chat.completion`. */
   completion: Record<string, unknown>;
   /** Text of the first choice. */
   text: string;
   finishReason: FinishReason;
-  /** Stop sequence at which the answer ended, if the provider reports it. */
+  /** Stop sequence at which the answer ended; null if the provider reports none. */
   stopSequence: string | null;
   /** Usage that the provider reported; null if it reported none. */
   usage: TokenUsage | null;
-  /** All output of the model, counted if the provider reports no usage. */
+  /** All output of the model; its tokens are counted if the provider reports no usage. */
   written: string;
 }
 
-/** Event of a provider's stream. */
+/** Content of one event of a provider's stream. */
 export interface StreamStep {
   /**
-   * OpenAI's `chat.completion.chunk`, whose id and model the gateway replaces; null if there is
-   * nothing to relay.
+   * OpenAI's `chat.completion.chunk`; the gateway replaces its id and model. Null if nothing is
+   * sent to the caller.
    */
   chunk: Record<string, unknown> | null;
-  /** Text for the first choice. */
+  /** Text that the event adds to the first choice. */
   text: string;
-  /** Output of the model in this step, counted if the provider reports no usage. */
+  /** Output of the model in this event; its tokens are counted if the provider reports no usage. */
   written: string;
 }
 
-/** Reader of one stream. */
+/** Parser of one stream. */
 export interface StreamReader {
-  /** Reads an event; returns null if it has no content. @throws GatewayError for an error event. */
+  /**
+   * Parses an event; returns null if it has no content. @throws GatewayError for an error event.
+   */
   read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
   /** True if the provider has sent the end of the answer. */
   readonly complete: boolean;
@@ -59,14 +61,14 @@ export interface StreamReader {
   readonly stopSequence: string | null;
   readonly usage: ReportedUsage;
   /**
-   * The provider's id and model of the stream, empty if it sends none, and its time in Unix
+   * Metadata that the provider sent: id and model (empty if missing), and `created` in Unix
    * seconds.
    */
   readonly head: { id: string; created: number; model: string };
 }
 
 /** Error response of a provider. */
-export interface UpstreamRefusal {
+export interface ErrorResponse {
   status: number;
   body: unknown;
   retryAfter: string | string[] | undefined;
@@ -78,35 +80,35 @@ export interface ChatProtocol {
   path: string;
   headers: (apiKey: string) => Record<string, string>;
   /**
-   * Translates a request; `bounded` adds the token limit of the answer later.
+   * Translates a request, without the token limit of the answer, which `withTokenLimit` adds.
    * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
    */
   encode: (call: ChatCall) => Record<string, unknown>;
   /** Adds the token limit of the answer to an encoded request. */
-  bounded: (
+  withTokenLimit: (
     fields: Record<string, unknown>,
-    bound: { model: ChatModel; answerTokens: number },
+    limit: { model: ChatModel; answerTokens: number },
   ) => Record<string, unknown>;
-  /** Parses a whole answer; returns null if it has another format. */
+  /** Parses an answer that is not streamed; returns null if its format is unknown. */
   decode: (answer: unknown) => ChatAnswer | null;
-  /** Makes the reader of a stream with this number of answers. */
+  /** Creates the reader of a stream with this number of answers. */
   createReader: (answers: number) => StreamReader;
-  failureOf: (refusal: UpstreamRefusal) => GatewayError;
+  toGatewayError: (response: ErrorResponse) => GatewayError;
 }
 
-/** Makes the error of a field that a model does not support. */
+/** Creates the error for a field that a model does not support. */
 export function unsupported(path: string, message: string): GatewayError {
   return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
-/** Returns a reported number of tokens; undefined if the value is not a count. */
+/** Returns the value if it is a non-negative integer; otherwise undefined. */
 export function tokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
 /** Parses the data of an event. @throws GatewayError if it is not a JSON object. */
 export function parseObject(data: string): Record<string, unknown> {
-  const value = parseAnswer(data);
-  if (!isRecord(value)) throw upstreamBroke(null);
+  const value = parseJson(data);
+  if (!isRecord(value)) throw invalidResponseError(null);
   return value;
 }

@@ -1,6 +1,6 @@
 /**
- * Structured answers of models with Anthropic's protocol. Anthropic's own models accept a strict
- * schema. Other models are forced to call a tool, whose arguments become the text of the answer.
+ * Requests structured answers from models with Anthropic's protocol. Anthropic's own models accept
+ * a strict schema. Other models must call a tool; its arguments become the text of the answer.
  */
 import { fieldsOf, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
@@ -10,14 +10,14 @@ import { unsupported } from './protocol.ts';
 /** Name of the tool whose arguments are the answer. */
 export const answerTool = 'structured_answer';
 
-/** Fields of Anthropic's request for a structured answer: a format, or a tool. */
+/** Fields of Anthropic's request that produce a structured answer: a format, or a tool. */
 export interface StructuredAnswer {
   format?: JsonObject;
   tool?: JsonObject;
 }
 
 /**
- * Returns the fields for the `response_format` of a request.
+ * Translates the `response_format` of a request.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
 export function structuredAnswer(
@@ -28,17 +28,16 @@ export function structuredAnswer(
   if (!format || format.type === 'text') return {};
   const definition = fieldsOf(format['json_schema']);
   const schema = fieldsOf(definition['schema']);
-  const isUnforceable = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
+  const cannotForceTool = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
   const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
-  if (format.type === 'json_schema' && (isStrict || isUnforceable)) {
-    return { format: { type: 'json_schema', schema: constrained(schema) } };
+  if (format.type === 'json_schema' && (isStrict || cannotForceTool)) {
+    return { format: { type: 'json_schema', schema: toStrictSchema(schema) } };
   }
-  if (isUnforceable) {
+  if (cannotForceTool) {
     const advice = 'this model cannot be forced to answer in JSON while it thinks; use json_schema';
     throw unsupported('response_format', advice);
   }
-  // A tool call that the caller requires has priority; the structured answer follows in a later
-  // request.
+  // If the caller requires a tool call, the structured answer follows in a later request.
   if (choice === 'required' || typeof choice === 'object') return {};
   const { description } = definition;
   return {
@@ -51,8 +50,8 @@ export function structuredAnswer(
   };
 }
 
-/** Keywords that Anthropic rejects in the schema of an answer. */
-const rejected: ReadonlySet<string> = new Set([
+/** Schema keywords that Anthropic rejects. */
+const rejectedKeywords: ReadonlySet<string> = new Set([
   'minimum',
   'maximum',
   'exclusiveMinimum',
@@ -67,23 +66,23 @@ const rejected: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a schema without the keywords that Anthropic rejects; its objects allow only the fields
- * that it names.
+ * Removes the keywords that Anthropic rejects from a schema, and allows no additional properties in
+ * objects.
  */
-function constrained(schema: Record<string, unknown>): JsonObject {
+function toStrictSchema(schema: Record<string, unknown>): JsonObject {
   const entries = Object.entries(schema)
-    .filter(([keyword]) => !rejected.has(keyword))
-    .map(([keyword, value]) => [keyword, constrainedIn(keyword, value)] as const);
+    .filter(([keyword]) => !rejectedKeywords.has(keyword))
+    .map(([keyword, value]) => [keyword, toStrictValue(keyword, value)] as const);
   const isObject = schema['type'] === 'object' || 'properties' in schema;
   return { ...Object.fromEntries(entries), ...(isObject && { additionalProperties: false }) };
 }
 
-/** Keywords whose values are schemas by name. */
-const named: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
+/** Keywords whose value maps names to schemas. */
+const schemaMaps: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
 
-function constrainedIn(keyword: string, value: unknown): Json {
-  if (named.has(keyword) && isRecord(value)) {
-    const entries = Object.entries(value).map(([name, each]) => [name, schemaOf(each)] as const);
+function toStrictValue(keyword: string, value: unknown): Json {
+  if (schemaMaps.has(keyword) && isRecord(value)) {
+    const entries = Object.entries(value).map(([name, part]) => [name, schemaOf(part)] as const);
     return Object.fromEntries(entries);
   }
   if (['anyOf', 'oneOf', 'allOf'].includes(keyword) && Array.isArray(value)) {
@@ -93,7 +92,7 @@ function constrainedIn(keyword: string, value: unknown): Json {
 }
 
 function schemaOf(value: unknown): Json {
-  return isRecord(value) ? constrained(value) : asJson(value);
+  return isRecord(value) ? toStrictSchema(value) : asJson(value);
 }
 
 function asJson(value: unknown): Json {

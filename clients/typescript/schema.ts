@@ -2473,7 +2473,7 @@ export interface components {
                 extra_content?: Record<string, never> | null;
             })[];
             model: string;
-            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2645,7 +2645,7 @@ export interface components {
                 };
             })[];
             model: string;
-            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2808,7 +2808,7 @@ export interface components {
         };
         CreateMessageRequest: {
             model: string;
-            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
             models?: string[] | null;
             max_tokens: number;
             messages: ({
@@ -3072,7 +3072,7 @@ export interface components {
         };
         CountMessageTokensRequest: {
             model: string;
-            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
             models?: string[] | null;
             messages: ({
                 /** @constant */
@@ -4391,7 +4391,7 @@ export interface components {
         };
         CreateResponseRequest: {
             model: string;
-            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
+            /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;

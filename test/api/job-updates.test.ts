@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../jobs/records/job-reads.ts';
-import { createLedger, type Ledger, type Reserve } from '../../ledger/ledger.ts';
+import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
@@ -38,7 +38,7 @@ async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }
 }
 
 /** A job that an organization with 10 micro-credits could have. */
-async function newJob(amountMicro: number): Promise<Reserve> {
+async function newJob(amountMicro: number): Promise<Reservation> {
   const made = await createOrganization(pool, { name: 'updates', windowLimitMicro: null });
   const { organizationId } = made;
   await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
@@ -58,7 +58,7 @@ async function newJob(amountMicro: number): Promise<Reserve> {
   return { organizationId, id: newId('job'), kind: 'studio', amountMicro, ttlMs: 60_000, job };
 }
 
-const release = (job: Reserve) => {
+const release = (job: Reservation) => {
   const error = { code: 'PROVIDER_ERROR', message: 'test' } as const;
   return ledger.settle({
     organizationId: job.organizationId,

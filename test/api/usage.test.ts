@@ -72,7 +72,7 @@ async function chat(caller: TestCaller, id: string, chargedMicro: number): Promi
     inputTokens: 120,
     outputTokens: 34,
     countedBy: 'provider',
-    served: { model: 'some/model', provider: 'openai' },
+    servedBy: { model: 'some/model', provider: 'openai' },
   });
 }
 

@@ -212,7 +212,7 @@ describe('CHAT_MODELS_FILE', () => {
     await rm(join(directory, 'models.json'), { force: true });
     const failure: unknown = await open(content).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ConfigError);
-    expect((failure as Error).message).toMatch(/^configuration: CHAT_MODELS_FILE is wrong: /);
+    expect((failure as Error).message).toMatch(/^configuration: CHAT_MODELS_FILE is invalid: /);
     expect((failure as Error).message).toMatch(fault);
   });
 });

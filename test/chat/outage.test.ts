@@ -79,7 +79,7 @@ const chatOf = ({ id }: ChatReserve): RunningChat => ({
   id,
   progress: () => ({
     id,
-    served: { model: 'm', provider: 'p' },
+    servedBy: { model: 'm', provider: 'p' },
     inputTokens: 1,
     outputTokens: 1,
     amountMicro: 1,
@@ -88,7 +88,7 @@ const chatOf = ({ id }: ChatReserve): RunningChat => ({
 const endOf = ({ id }: ChatReserve): ChatSettle => ({
   organizationId,
   id,
-  served: { model: 'm', provider: 'p' },
+  servedBy: { model: 'm', provider: 'p' },
   to: 'charged',
   amountMicro: priceMicro,
   reason: 'done',

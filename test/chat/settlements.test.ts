@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { runAudit } from '../../ledger/audit.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf } from './raw-chat.ts';
 
@@ -127,9 +128,10 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   );
   // A stream has its first checkpoint one second after its first token.
   await expect.poll(() => delivered, { timeout: 10_000 }).toBeGreaterThan(6 * 25);
-  await expect
-    .poll(async () => (await chatsOf(gateway, caller)).map((row) => row.checkpoint_micro > 0))
-    .toEqual(Array.from({ length: 6 }, () => true));
+  const checkpoints = await until(async () => {
+    const rows = await chatsOf(gateway, caller);
+    return rows.length === 6 && rows.every((row) => row.checkpoint_micro > 0) ? rows : null;
+  });
   expect(delivered).toBeLessThan(6 * 100);
   child.kill('SIGKILL');
   await once(child, 'exit');
@@ -142,9 +144,13 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
     })
     .toBe(6);
   const rows = await settledChatsOf(gateway, caller);
-  for (const row of rows) {
+  for (const [index, row] of rows.entries()) {
     expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST' });
-    // Twenty words a second, of five characters each.
-    expect(row.output_tokens).toBeGreaterThan(10);
+    expect(row.output_tokens).toBeGreaterThanOrEqual(checkpoints[index]?.output_tokens ?? Infinity);
   }
+  // A stream delivers twenty words of five characters in the second before its checkpoint. On a
+  // busy
+  // machine a stream may deliver fewer, so only a quarter of the sum is required.
+  const tokens = rows.reduce((sum, row) => sum + row.output_tokens, 0);
+  expect(tokens).toBeGreaterThan((6 * 20) / 4);
 });

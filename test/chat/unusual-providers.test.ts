@@ -242,3 +242,12 @@ it('reasoning tokens are shown up to the output tokens', async () => {
   expect(JSON.parse(text)).toMatchObject({ usage: { reasoningTokens: 4 } });
   await settledChatOf(gateway, caller);
 });
+
+it('a whole response above 32 MiB ends the chat with an error, and nothing is charged', async () => {
+  const message = { role: 'assistant', content: 'x'.repeat(33 * 1024 * 1024) };
+  whole({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
+  const { caller, status, text } = await send({});
+  expect(status).toBe(500);
+  expect(text).toContain('PROVIDER_ERROR');
+  expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+});

@@ -5,7 +5,7 @@
 import { knownProviders } from '../../providers/registry.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runAudit, type WitnessedSubmit } from '../../ledger/audit.ts';
+import { runAudit, type LoggedSubmission } from '../../ledger/audit.ts';
 import { openStorage } from '../../storage/open-storage.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
@@ -259,7 +259,7 @@ export async function audit(stack: FaultStack): Promise<string[]> {
     const { storage } = await openStorage(config, stack.url);
     const submits = () => allSubmits(stack);
     const { databaseUrl } = stack;
-    const { checks } = await runAudit({ databaseUrl, pool, storage, submits });
+    const { checks } = await runAudit({ databaseUrl, pool, storage, submissions: submits });
     return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
   } finally {
     await pool.end();
@@ -276,8 +276,8 @@ async function askSandbox<Answer>(
   return (await answer.json().catch(() => null)) as Answer;
 }
 
-async function allSubmits(stack: FaultStack): Promise<WitnessedSubmit[]> {
-  const body = await askSandbox<WitnessedSubmit[] | { submits: WitnessedSubmit[] }>(
+async function allSubmits(stack: FaultStack): Promise<LoggedSubmission[]> {
+  const body = await askSandbox<LoggedSubmission[] | { submits: LoggedSubmission[] }>(
     stack,
     'submits',
   );

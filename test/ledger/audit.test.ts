@@ -81,11 +81,11 @@ const damage: Record<string, string> = {
     WHERE state = 'charged'`,
   'a reservation and its refund entries disagree': `UPDATE reservation SET refunded = 1
     WHERE state = 'charged'`,
-  'entries do not chain':
+  'an entry does not continue the totals of the previous entry':
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
   'window use differs from its reservations': 'UPDATE account SET window_used = window_used + 1',
   'budget use differs from its reservations and chats': 'UPDATE budget_spend SET spent = spent + 1',
-  "a job or chat counts in another budget than its key's": `UPDATE reservation
+  "a job or chat is counted against a different budget from its key's": `UPDATE reservation
     SET budget_id = 'another'`,
   'a job and its reservation disagree': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
     WHERE status = 'completed'`,
@@ -96,7 +96,7 @@ const damage: Record<string, string> = {
       posted_change, reserved_change, posted_after, reserved_after, actor, reason, created_at
     FROM ledger_entry WHERE kind = 'charge'`,
   'an open Studio reservation has no open job': openReservation(`now() + interval '1 hour'`),
-  'an open reservation waits for the sweeper for too long':
+  'an open reservation has waited too long for the sweeper':
     openReservation(`now() - interval '1 hour'`),
   'the outputs of a job differ from its artifacts': `UPDATE artifact SET sha256 = 'another'`,
   'a job that was not paid for has artifacts': `UPDATE artifact
@@ -142,7 +142,7 @@ describe('the audit', () => {
         webhookUrl,
         idempotencyKey: null,
       }));
-    expect((await runAudit({ ...sources(), submits })).clean).toBe(true);
+    expect((await runAudit({ ...sources(), submissions: submits })).clean).toBe(true);
     const [first] = await gateway.sandbox.submits({ jobId });
     const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
@@ -155,7 +155,7 @@ describe('the audit', () => {
       body: JSON.stringify(first?.body),
     });
     expect(answer.status).toBe(200);
-    const report = await runAudit({ ...sources(), submits });
+    const report = await runAudit({ ...sources(), submissions: submits });
     expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
   });
 });

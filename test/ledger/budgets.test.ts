@@ -114,7 +114,7 @@ const settleChat = ({ organizationId }: Holder, id: string, amountMicro: number)
     inputTokens: 1,
     outputTokens: 1,
     countedBy: 'provider',
-    served: { model: 'm', provider: 'p' },
+    servedBy: { model: 'm', provider: 'p' },
   });
 
 async function used({ keyId }: Holder): Promise<number> {
@@ -198,12 +198,12 @@ describe('a budget of a key', () => {
 
   it('counts a chat that a crash left open when it is settled', async () => {
     const of = await holder(10);
-    const served = { model: 'm', provider: 'p' };
+    const servedBy = { model: 'm', provider: 'p' };
     const [running, silent] = [newId('chat'), newId('chat')];
     await chat(of, 5, 5, running);
     await chat(of, 5, 5, silent);
     const tokens = { inputTokens: 1, outputTokens: 1 };
-    await chatLedger.checkpoint({ id: running, served, ...tokens, amountMicro: 3, ttlMs: 0 });
+    await chatLedger.checkpoint({ id: running, servedBy, ...tokens, amountMicro: 3, ttlMs: 0 });
     await database.query('UPDATE reservation SET expires_at = now() WHERE id = $1', [silent]);
     expect(await used(of)).toBe(10);
     await chatLedger.sweep({ graceMs: 0, everyMs: 1000 });

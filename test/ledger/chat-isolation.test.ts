@@ -20,7 +20,7 @@ let ledger: ChatLedger;
 let organizationId: string;
 let keyId: string;
 const logger = createLogger('test', 'silent');
-const served = { model: 'm', provider: 'p' };
+const servedBy = { model: 'm', provider: 'p' };
 const tooMany = 1e30;
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 async function reserve(): Promise<string> {
   const id = newId('chat');
-  const chat = { keyId, ...served, streamed: true, requestId: 'r' };
+  const chat = { keyId, ...servedBy, streamed: true, requestId: 'r' };
   const amounts = { amountMinMicro: 10, amountMaxMicro: 100 };
   await ledger.reserve({ organizationId, id, ...amounts, ttlMs: 60_000, chat });
   return id;
@@ -54,7 +54,7 @@ async function reserve(): Promise<string> {
 
 const progressOf = (id: string, outputTokens: number) => ({
   id,
-  served,
+  servedBy,
   inputTokens: 1,
   outputTokens,
   amountMicro: 7,
@@ -68,7 +68,7 @@ const settlementOf = (id: string, outputTokens: number) => ({
   inputTokens: 1,
   outputTokens,
   countedBy: 'gateway' as const,
-  served,
+  servedBy,
 });
 const rowOf = async (id: string) => {
   const [row] = await database.query(

@@ -160,8 +160,8 @@ describe('while another transaction holds and empties the account,', () => {
     const id = newId('chat');
     await chat(id);
     await expire(id);
-    const served = { model: 'm', provider: 'p', inputTokens: 1, outputTokens: 1 };
-    const progress = [{ id, ...served, amount: 10, ttlMs: 60_000 }];
+    const servedBy = { model: 'm', provider: 'p', inputTokens: 1, outputTokens: 1 };
+    const progress = [{ id, ...servedBy, amount: 10, ttlMs: 60_000 }];
     const sweep = async () => {
       // The progress is committed with the transaction that holds the account.
       await holder.query('SELECT chat_checkpoint($1)', [JSON.stringify(progress)]);

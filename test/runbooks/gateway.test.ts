@@ -67,7 +67,9 @@ describe('audit-row.md', () => {
       // Unequal would be a reason to restore.
       expect(counted?.max).toBe(counted?.count);
       // The job was settled while the row was wrong.
-      expect(broken).toMatchObject([{ finding: 'entries do not chain' }]);
+      expect(broken).toMatchObject([
+        { finding: 'an entry does not continue the totals of the previous entry' },
+      ]);
       await page.sql('BEGIN;\nALTER TABLE', org);
       expect(await stack.query('SELECT * FROM ledger_audit')).toEqual([]);
       for (const [move, done] of [
@@ -340,7 +342,10 @@ describe('pepper-rotation.md', () => {
     const operatorPath = '/api/admin/v1/providers';
     const older = stack.env['KEY_PEPPER'] ?? '';
     const newer = newSecret();
-    /** A step: each API takes every key, whichever of them is ahead; the last to use this one is behind. */
+    /**
+     * A step: each API takes every key, whichever of them is ahead; the last to use this one is
+     * behind.
+     */
     async function step(pepper: string, previous: string): Promise<void> {
       stack.configure({ KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previous });
       await gateway.restart('api');
