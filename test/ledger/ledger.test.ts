@@ -131,8 +131,12 @@ describe('an invalid move', () => {
     expect(await settle(ledger, organizationId, newId('job'), 1)).toMatchObject({
       verdict: 'not_reserved',
     });
-    await expect(reserve(ledger, organizationId, newId('job'), -1)).rejects.toThrow('whole');
-    await expect(reserve(ledger, organizationId, newId('job'), 0.5)).rejects.toThrow('whole');
+    await expect(reserve(ledger, organizationId, newId('job'), -1)).rejects.toThrow(
+      'non-negative integer',
+    );
+    await expect(reserve(ledger, organizationId, newId('job'), 0.5)).rejects.toThrow(
+      'non-negative integer',
+    );
     await settle(ledger, organizationId, id, null);
   });
 
