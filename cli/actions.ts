@@ -3,27 +3,24 @@ import type { Command } from 'commander';
 import { fields, oneAnswer, type Fields } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
-/** Command with its request and the text of its response. */
+/** Command, the request that it sends, and how to print the response. */
 export interface Action<Options> {
   command: Command;
-  /** Owner of the key that the request is sent with; absent: the caller. */
+  /** Owner of the key that authenticates the request. Defaults to `caller`. */
   as?: KeyOwner;
-  /** HTTP method; absent: POST if there is a body, else GET. */
+  /** HTTP method. Defaults to POST if there is a body, and otherwise to GET. */
   method?: 'POST' | 'PUT' | 'DELETE';
-  /**
-   * Returns the path below the root of the owner's API; the arguments of the command are
-   * percent-encoded.
-   */
+  /** Returns the path below `apiRoots[as]`. The command's arguments arrive percent-encoded. */
   path: (...args: string[]) => string;
-  /** Returns the body of the request; absent: no body. */
+  /** Returns the request body. Omit it to send no body. */
   body?: (options: Options, args: string[]) => object;
-  /** True if the response body is the data without the envelope `{ data }`. */
+  /** True if the response body is the data itself, not wrapped in `{ data }`. */
   bare?: true;
   /** Formats the data of the response for people. */
   text: (data: Fields, args: string[]) => string;
 }
 
-/** Registers the action of a command: send the request, print the response. */
+/** Makes a command send its request and print the response. */
 export function addAction<Options extends object>(action: Action<Options>): void {
   const { command, as = 'caller', method, path, body, bare, text } = action;
   const schema = bare ? fields.transform((data) => ({ data })) : oneAnswer;

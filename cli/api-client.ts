@@ -1,4 +1,4 @@
-/** HTTP client of the command line, which uses the transport of clients/typescript. */
+/** HTTP client of the command line, built on the transport in clients/typescript. */
 import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 import { createSend } from '../clients/typescript/transport.ts';
@@ -14,8 +14,8 @@ interface RequestOptions {
   body?: object;
   form?: FormData;
   headers?: Record<string, string>;
-  /** True: the request has an Idempotency-Key, and is sent again if no response arrives. */
-  repeatable?: boolean;
+  /** True to send an Idempotency-Key, and to retry the request if no response arrives. */
+  canRetry?: boolean;
 }
 
 /** Response: its parsed body, and its body as received (`raw`). */
@@ -25,7 +25,7 @@ export interface Answer<Body> {
   raw: unknown;
 }
 
-/** Client for one address and one key. */
+/** Client that sends requests to one gateway with one key. */
 export interface ApiClient {
   /** Sends a request and parses the response body. @throws StudioError, CliError */
   send: <Body>(
@@ -33,37 +33,37 @@ export interface ApiClient {
     schema: z.ZodType<Body>,
     options?: RequestOptions,
   ) => Promise<Answer<Body>>;
-  /** Sends a request and returns the response with an unread body. @throws StudioError */
+  /** Sends a request and returns the response without reading its body. @throws StudioError */
   open: (path: string, options?: RequestOptions) => Promise<Response>;
 }
 
-/** Time limit of a request; a complete answer of a chat model may take minutes. */
+/** Request timeout. It is long because a chat model may take minutes to answer. */
 const timeoutMs = 600_000;
 
-/** Fetches without following redirects, which could send the key to another address. */
+/** Rejects redirects, which could send the key to another server. */
 const fetch = (url: string, init: RequestInit): Promise<Response> =>
   globalThis.fetch(url, { ...init, redirect: 'error' });
-const sendAgain = createSend({ fetch, timeoutMs });
+const sendWithRetries = createSend({ fetch, timeoutMs });
 const sendOnce = createSend({ fetch, timeoutMs, retries: 0 });
 
-/** Makes a client for one address and one key. */
+/** Creates a client that sends requests to one gateway with one key. */
 export function createApiClient(apiUrl: string, key: string): ApiClient {
   function open(path: string, options: RequestOptions = {}): Promise<Response> {
-    const { body, form, query = {}, repeatable = false } = options;
+    const { body, form, query = {}, canRetry = false } = options;
     const url = new URL(`${apiUrl}${path}`);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const payload = body === undefined ? form : JSON.stringify(body);
     const { method = payload === undefined ? 'GET' : 'POST' } = options;
-    const send = repeatable || method === 'GET' ? sendAgain : sendOnce;
+    const send = canRetry || method === 'GET' ? sendWithRetries : sendOnce;
     return send({
       url: url.href,
       method,
       headers: {
         authorization: `Bearer ${key}`,
         ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...(repeatable && { 'idempotency-key': randomUUID() }),
+        ...(canRetry && { 'idempotency-key': randomUUID() }),
         ...options.headers,
       },
       ...(payload !== undefined && { body: payload }),

@@ -3,7 +3,7 @@ import { toCells, list, readList, oneAnswer, table } from './output.ts';
 import type { Session } from './session.ts';
 
 /**
- * Requests the price of a request and prints it. `path` is the path of the endpoint below /api/v1.
+ * Prints the estimated price of a request. `path` is the endpoint's path below /api/v1.
  * @throws StudioError, CliError
  */
 export async function showEstimate(

@@ -8,7 +8,7 @@ const unitMs: Record<string, number> = {
   d: 86_400_000,
 };
 
-/** Parses `90s`, `45m`, `12h` or `30d` and returns milliseconds. */
+/** Converts `90s`, `45m`, `12h` or `30d` to milliseconds. */
 export function durationMs(text: string): number {
   const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const factor = unitMs[unit];
@@ -20,7 +20,7 @@ export function durationMs(text: string): number {
   return Number(count) * factor;
 }
 
-/** Parses a finite number. */
+/** Parses a number; rejects infinity. */
 export function numeric(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) {
@@ -45,7 +45,7 @@ export function several(text: string, before: string[] = []): string[] {
   return [...before, text];
 }
 
-/** Collects `field=value` pairs; a value that is not valid JSON is a text. */
+/** Collects `field=value` pairs. A value is parsed as JSON, or kept as text if it is not JSON. */
 export function assignment(
   text: string,
   before: Record<string, unknown> = {},
@@ -55,14 +55,14 @@ export function assignment(
   return { ...before, [field]: jsonOrText(value) };
 }
 
-/** Collects `name=value` pairs; every value is a text. */
+/** Collects `name=value` pairs; every value is kept as text. */
 export function tagged(text: string, before: Record<string, string> = {}): Record<string, string> {
   const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError('Must be name=value.');
   return { ...before, [name]: value };
 }
 
-/** Filter options of a list; options that are not listed here are query parameters of that name. */
+/** Filter options whose names differ from their query parameters; all others have the same name. */
 export interface FilterOptions {
   org?: string;
   key?: string;
@@ -83,7 +83,7 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/** Returns the fields whose value is not undefined. */
+/** Returns an object without the fields that are undefined. */
 export function omitUndefined(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

@@ -1,4 +1,4 @@
-/** Studio jobs: functions that submit a job, wait for its end and print its result. */
+/** Submits Studio jobs, waits until they end and prints their results. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ApiClient } from './api-client.ts';
@@ -8,7 +8,7 @@ import type { Session } from './session.ts';
 
 const credits = z.looseObject({ used: z.number(), cost: z.number(), remaining: z.number() });
 
-/** Schema of the fields of a job that commands read. */
+/** Schema of the job fields that commands read. */
 export const jobResource = z.looseObject({
   jobId: z.string(),
   type: z.string(),
@@ -25,24 +25,24 @@ const jobAnswer = z.looseObject({ data: jobResource });
 const studioAnswer = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
 const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
-/** Job, with the body of the response that contained it. */
+/** Job, and the response body that contained it. */
 interface JobResponse {
   job: z.infer<typeof jobResource>;
   raw: unknown;
 }
 
-/** Time for which the server may delay the response to a poll until the job changes. */
+/** Maximum time for which the server holds a poll while the job does not change. */
 const pollWaitSeconds = 2;
 
-/** Polls a job until it has ended, and prints each change of its phase. */
+/** Polls a job until it ends, and prints each new phase. */
 export async function watchJob(
   api: ApiClient,
   jobId: string,
   output: Output,
 ): Promise<JobResponse> {
   const startedAt = performance.now();
-  // The first poll returns at once, so that the phase is printed immediately; later polls wait for
-  // a change.
+  // The first poll does not wait, so that the phase is printed immediately. Later polls wait until
+  // the job changes.
   for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
     const { body, raw } = await api.send(
       `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
@@ -57,7 +57,7 @@ export async function watchJob(
       output.progressDone();
       return { job: body.data, raw };
     }
-    // A pause between polls, in case the server responds at once.
+    // Limits the rate of polls if the server responds immediately.
     await sleep(100);
   }
 }
@@ -91,7 +91,7 @@ export async function showJob(
   return job.error === null;
 }
 
-/** Saves the media of a result if `out` is set, and returns the fields that describe the result. */
+/** Saves the media of a result if `out` is set, and returns the lines to print about the result. */
 async function saveResult(result: unknown, out: string | undefined) {
   const urls = mediaUrls(result);
   const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
@@ -110,9 +110,9 @@ interface Submission {
   path: string;
   body?: object;
   form?: FormData;
-  /** True: wait for the end of the job. False: print the job id. */
+  /** True to wait until the job ends; false to print its id immediately. */
   wait: boolean;
-  /** File name or directory for the media; undefined: they are not saved. */
+  /** File name or directory for the media. Undefined if they are not saved. */
   out?: string | undefined;
 }
 
@@ -126,10 +126,10 @@ export async function submitJob(session: Session, submission: Submission): Promi
   const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioAnswer, {
     ...(submission.body && { body: submission.body }),
     ...(submission.form && { form: submission.form }),
-    // The server responds at once, because this process polls the job and prints its progress.
+    // The server responds immediately; this process then polls the job to print its progress.
     headers: { prefer: 'respond-async' },
-    // A form cannot be sent again, because its body is a stream.
-    repeatable: submission.form === undefined,
+    // A form cannot be retried, because its body is a stream.
+    canRetry: submission.form === undefined,
   });
   const accepted = ticket.safeParse(body.data);
   if (status !== 202 || !accepted.success) {

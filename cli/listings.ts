@@ -4,22 +4,22 @@ import { filterQuery, numeric, type FilterOptions } from './fields.ts';
 import { toCells, listAnswer, table, type Columns } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
-/** List command: its path below the root of the owner's API, and the columns of its table. */
+/** List command. `path` returns the path below `apiRoots[as]`. */
 export interface Listing {
   command: Command;
   as: KeyOwner;
   path: (...args: string[]) => string;
   columns: Columns;
-  /** True if the response contains the complete list, without pages. */
+  /** True if the API returns the whole list in one response, without pages. */
   isWhole?: true;
 }
 
-/** Registers the action of a list command: request a page, print it as a table. */
+/** Makes a command request one page of a list and print it as a table. */
 export function addListing({ command, as, path, columns, isWhole }: Listing): void {
   if (!isWhole) {
     command
       .option('--limit <n>', 'maximum number of rows, 1–100', numeric)
-      .option('--cursor <cursor>', 'cursor of the next page');
+      .option('--cursor <cursor>', 'start of the next page, as printed below the previous page');
   }
   command.action(async () => {
     const session = openSession(command);

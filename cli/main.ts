@@ -1,6 +1,7 @@
 /**
  * `npm run studio -- …`: command line of the gateway, for callers and operators. It uses only the
- * HTTP API. Exit status: 0 success, 1 rejected or failed, 2 invalid command line.
+ * HTTP API. It exits with 0 on success, 1 if the request or the job failed, and 2 if the command
+ * line is invalid.
  */
 import { Command, CommanderError } from 'commander';
 import { StudioError } from '../clients/typescript/errors.ts';
@@ -16,11 +17,11 @@ import { usageCommand } from './commands/usage.ts';
 
 const program = new Command('studio')
   .description('Chat, images, video, voice, music and sound through the gateway')
-  .option('--api-url <url>', 'URL of the gateway (default: STUDIO_API_URL, else the local stack)')
-  .option('--api-key <key>', 'API key (default: STUDIO_API_KEY, else the key of the local stack)')
+  .option('--api-url <url>', 'URL of the gateway (default: STUDIO_API_URL, or the local stack)')
+  .option('--api-key <key>', 'API key (default: STUDIO_API_KEY, or the key of the local stack)')
   .option(
     '--admin-key <key>',
-    'key of an operator (default: STUDIO_ADMIN_KEY, else the key of the local stack)',
+    'operator key (default: STUDIO_ADMIN_KEY, or the key of the local stack)',
   )
   .option('--json', 'print responses as JSON');
 
@@ -45,20 +46,20 @@ try {
 }
 
 /**
- * Configures a command and its subcommands: their help shows the global options, and an error is
- * thrown instead of ending the process, so that a pending write to a pipe is completed.
+ * Configures a command and its subcommands. Their help shows the global options. Errors are thrown
+ * instead of ending the process, so that output to a pipe is not cut off.
  */
 function configure(command: Command): void {
   command
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError('(add --help for the usage)');
+    .showHelpAfterError('(run with --help for usage)');
   for (const inner of command.commands) configure(inner);
 }
 
 /** Prints an error and returns the exit status. */
 function report(error: unknown): number {
-  // Commander has already printed its message. Help has exit code 0 and is no error.
+  // Commander has already printed its message. It also throws after printing help, with exit code 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof StudioError) {
     if (program.opts<{ json?: boolean }>().json && error.body !== undefined) {
@@ -72,7 +73,7 @@ function report(error: unknown): number {
   return 1;
 }
 
-/** Formats an error response: one line, and a line for each field that the message omits. */
+/** Formats an error response: its message, then one line for each further invalid field. */
 function formatError({ code, message, status, requestId, details }: StudioError): string {
   if (status === 401) return `${code}: the key is not valid, was revoked or has expired`;
   const request = requestId === null ? '' : ` (request ${requestId})`;

@@ -1,4 +1,4 @@
-/** Media of job results: finds their URLs and saves the files. */
+/** Finds the media URLs in job results and downloads the files. */
 import { createWriteStream } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
@@ -6,10 +6,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CliError } from './api-client.ts';
 
-/** Fields of results that contain the URL of a file (spec §4.7–4.10). */
+/** Names of the result fields that contain a file URL (spec §4.7–4.10). */
 const urlFields = new Set(['url', 'coverUrl']);
 
-/** Lists the URLs of the files in a result, each once, in their order. */
+/** Returns the file URLs in a result, in order and without duplicates. */
 export function mediaUrls(result: unknown): string[] {
   const found: string[] = [];
   const visit = (value: unknown, field: string): void => {
@@ -28,9 +28,9 @@ export function mediaUrls(result: unknown): string[] {
 }
 
 /**
- * Downloads files. `out` is a directory (it exists, or `out` ends in a slash) or a file name; the
- * names of several files have a number before the extension.
- * @returns the paths of the files
+ * Downloads files. `out` is a directory if it exists as one or ends in a slash, and otherwise a file
+ * name. If there are several files, each gets a number before the extension: `cat-1.png`.
+ * @returns the paths of the saved files
  */
 export async function saveMedia(urls: readonly string[], out: string): Promise<string[]> {
   const isDirectory = out.endsWith('/') || (await stat(out).catch(() => null))?.isDirectory();
@@ -56,7 +56,7 @@ function numberedPath(path: string, number: number | null): string {
 async function download(url: string, path: string): Promise<void> {
   const response = await fetch(url);
   if (!response.ok || !response.body) {
-    throw new CliError(`download of a result failed: HTTP ${response.status}`);
+    throw new CliError(`could not download a result: HTTP ${response.status}`);
   }
   await pipeline(Readable.fromWeb(response.body), createWriteStream(path));
 }

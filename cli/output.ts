@@ -1,25 +1,22 @@
-/**
- * Output at the terminal: tables, lists and progress for people, JSON for programs; also the
- * conversion of response fields to cells.
- */
+/** Prints tables, lists and progress for people, or JSON for programs. */
 import { z } from 'zod';
 import { shortTime } from './fields.ts';
 
-/** A cell of a table; null and undefined are shown as `-`. */
+/** Value of a table cell; null and undefined are printed as `-`. */
 export type Cell = string | number | boolean | null | undefined;
 
-/** Formats a cell without control characters, because the text may come from other users. */
-function plain(value: Cell): string {
+/** Formats a cell, and replaces control characters, because the text may come from other users. */
+function formatCell(value: Cell): string {
   if (value === null || value === undefined || value === '') return '-';
   return String(value).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** Formats rows as a table with column names; columns of numbers are aligned to the right. */
+/** Formats rows as a table with a header; number columns are right-aligned. */
 export function table(rows: Record<string, Cell>[]): string {
   const [first] = rows;
   if (!first) return '(none)\n';
   const names = Object.keys(first);
-  const cells = rows.map((row) => names.map((name) => plain(row[name])));
+  const cells = rows.map((row) => names.map((name) => formatCell(row[name])));
   const widths = names.map((name, column) =>
     Math.max(name.length, ...cells.map((row) => row[column]?.length ?? 0)),
   );
@@ -37,62 +34,62 @@ export function table(rows: Record<string, Cell>[]): string {
   return `${[names.map((name) => name.toUpperCase()), ...cells].map(line).join('\n')}\n`;
 }
 
-/** Formats names and values, one pair per line. */
+/** Formats an object as lines of a name and its value. */
 export function list(values: Record<string, Cell>): string {
   const width = Math.max(...Object.keys(values).map((name) => name.length));
   return Object.entries(values)
-    .map(([name, value]) => `${name.padEnd(width)}  ${plain(value)}\n`)
+    .map(([name, value]) => `${name.padEnd(width)}  ${formatCell(value)}\n`)
     .join('');
 }
 
-/** Makes the output of this process; `json`: results are printed as JSON. */
+/** Creates the output of this process, which prints results as JSON if `json` is true. */
 export function createOutput(json: boolean) {
-  let shown = '';
-  const redraws = process.stderr.isTTY;
+  let lastProgress = '';
+  const isTerminal = process.stderr.isTTY;
   return {
     json,
-    /** Prints a result to standard output: `raw` as JSON, or the text of `human`. */
+    /** Prints a result to standard output: `raw` if JSON is requested, or the text from `human`. */
     show(raw: unknown, human: () => string): void {
       process.stdout.write(json ? `${JSON.stringify(raw, null, 2)}\n` : human());
     },
     text: (text: string): void => void process.stdout.write(text),
-    /** Prints a line to standard error, so that standard output contains only results. */
+    /** Prints a line to standard error; standard output contains only results. */
     note: (text: string): void => void process.stderr.write(`${text}\n`),
-    /** Prints the option that shows the next page, if there is one. */
+    /** Prints the option that requests the next page, if there is one. */
     noteNextPage(cursor: string | null | undefined): void {
-      if (cursor) process.stderr.write(`more: --cursor ${cursor}\n`);
+      if (cursor) process.stderr.write(`next page: --cursor ${cursor}\n`);
     },
-    /** Prints the progress to standard error; on a terminal it replaces the previous line. */
+    /** Prints progress to standard error. On a terminal, it replaces the previous progress. */
     progress(text: string): void {
-      if (text === shown) return;
-      // The rest of the line is cleared, because the new text may be shorter.
-      process.stderr.write(redraws ? `\r${text}\u001B[K` : `${text}\n`);
-      shown = text;
+      if (text === lastProgress) return;
+      // Clears the rest of the line, because the new text may be shorter.
+      process.stderr.write(isTerminal ? `\r${text}\u001B[K` : `${text}\n`);
+      lastProgress = text;
     },
     /** Ends the progress line. */
     progressDone(): void {
-      if (redraws && shown !== '') process.stderr.write('\n');
-      shown = '';
+      if (isTerminal && lastProgress !== '') process.stderr.write('\n');
+      lastProgress = '';
     },
   };
 }
 export type Output = ReturnType<typeof createOutput>;
 
-/** Schema of a response object with any fields. */
+/** Schema of an object with any fields. */
 export const fields = z.looseObject({});
 export type Fields = z.infer<typeof fields>;
-/** Schema of a response with a page of a list. */
+/** Schema of a response that contains one page of a list. */
 export const listAnswer = z.looseObject({
   data: z.array(fields),
   nextCursor: z.string().nullish(),
 });
-/** Schema of a response with one object in `data`. */
+/** Schema of a response that contains one object. */
 export const oneAnswer = z.looseObject({ data: fields });
 
-/** Columns by name: the path of a field, e.g. `window.used`, or a function of the row. */
+/** Columns by header. A column is a field path, e.g. `window.used`, or a function of the row. */
 export type Columns = Record<string, string | ((row: Fields) => Cell)>;
 
-/** Makes a column that shows an index from 0 as a number from 1. */
+/** Returns a column that shows a zero-based index as a number from 1. */
 export function numberColumn(path: string): (row: Fields) => Cell {
   return (row) => {
     const index = toCell(row, path);
@@ -101,7 +98,8 @@ export function numberColumn(path: string): (row: Fields) => Cell {
 }
 
 /**
- * Returns the cell of a field: times without milliseconds, lists in one line; null if it is absent.
+ * Converts a field to a cell. Times lose their milliseconds, and lists are joined on one line.
+ * Returns null if the field is missing.
  */
 export function toCell(row: Fields, path: string): Cell {
   let value: unknown = row;
@@ -113,12 +111,12 @@ export function toCell(row: Fields, path: string): Cell {
   return /(?:At|since)$/.test(path) ? shortTime(value) : value;
 }
 
-/** Returns a list of objects in a response; empty if it is absent. */
+/** Returns a field that is a list of objects, or an empty list if the field is missing. */
 export function readList(row: Fields, name: string): Fields[] {
   return z.array(fields).safeParse(row[name]).data ?? [];
 }
 
-/** Converts a response object to the cells of its columns. */
+/** Converts an object to one cell per column. */
 export function toCells(row: Fields, columns: Columns): Record<string, Cell> {
   return Object.fromEntries(
     Object.entries(columns).map(([name, column]) => [

@@ -1,6 +1,6 @@
 /**
- * Settings, clients and output of a command. The address and the keys are read from the options,
- * then from the environment, then from the local stack.
+ * Settings, clients and output of a command. A URL or key comes from the options, or else from the
+ * environment, or else from the running local stack.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,30 +13,30 @@ import { createOutput } from './output.ts';
 /** Owner of a key: a caller, or an operator of the gateway. */
 export type KeyOwner = 'caller' | 'operator';
 
-/** Root of the API for each owner of a key. */
+/** Root path of the API that each kind of key can use. */
 export const apiRoots: Record<KeyOwner, string> = {
   caller: '/api/v1',
   operator: '/api/admin/v1',
 };
 
-/** Makes the clients and the output of a command. */
+/** Reads the settings of a command and creates its output. */
 export function openSession(command: Command) {
   const settings = readSettings(command.optsWithGlobals<GlobalOptions>(), process.env);
   return {
     output: createOutput(settings.json),
-    /** Makes a client with the key of its owner. @throws CliError if there is none */
+    /** Creates a client with the owner's key. @throws CliError if no key is set */
     client(owner: KeyOwner): ApiClient {
       const key = owner === 'caller' ? settings.apiKey : settings.adminKey;
       if (key) return createApiClient(settings.apiUrl, key);
       const missing =
-        owner === 'caller' ? 'API key: set STUDIO_API_KEY' : 'admin key: set STUDIO_ADMIN_KEY';
+        owner === 'caller' ? 'API key: set STUDIO_API_KEY' : 'operator key: set STUDIO_ADMIN_KEY';
       throw new CliError(`No ${missing}, or run \`npm start\` first.`);
     },
   };
 }
 export type Session = ReturnType<typeof openSession>;
 
-/** Options of every command; `json`: responses are printed as JSON. */
+/** Options of every command. If `json` is true, responses are printed as JSON. */
 interface GlobalOptions {
   apiUrl?: string;
   apiKey?: string;
@@ -53,7 +53,7 @@ const stackDescription = z.object({
 function readSettings(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   const stack = readStack(env);
   const apiUrl = options.apiUrl ?? env['STUDIO_API_URL'] ?? stack.apiUrl ?? 'http://127.0.0.1:4000';
-  // The keys of the local stack are sent to no other address.
+  // The keys of the local stack are never sent to another gateway.
   const local = apiUrl === stack.apiUrl ? stack : {};
   return {
     apiUrl: apiUrl.replace(/\/+$/, ''),
@@ -63,7 +63,7 @@ function readSettings(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   };
 }
 
-/** Reads the address and the keys of the running local stack; empty if none is running. */
+/** Reads the URL and keys of the local stack. Returns an empty object if none is running. */
 function readStack(env: NodeJS.ProcessEnv): z.infer<typeof stackDescription> {
   const project = fileURLToPath(new URL('../', import.meta.url));
   const directory = env['DATA_DIR'] || join(project, '.data');

@@ -1,4 +1,4 @@
-/** The console: the page to sign in, or the pages of the session. */
+/** The console: the sign-in page, or the pages for the current session. */
 import { useQuery } from '@tanstack/react-query';
 import { Suspense, lazy, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
@@ -54,7 +54,7 @@ function SignedIn({ children }: { children: ReactNode }) {
   return data.operator ? <OperatorOnly /> : <SignIn />;
 }
 
-/** Draws menu and header before the session and its key are known. */
+/** Shows the menu and the header while the session and its key are loading. */
 function EmptyShell() {
   return (
     <Shell sessionKey={undefined}>
@@ -72,7 +72,7 @@ function SessionPages({ children }: { children: ReactNode }) {
   );
 }
 
-/** Shows only the pages of operators, because no caller is signed in. */
+/** Shows only the operator pages, because an operator is signed in and no caller is. */
 function OperatorOnly() {
   return (
     <LiveJobs keyId={null} enabled={false}>
@@ -107,7 +107,7 @@ function Pages() {
           <Route>
             <section className="empty">
               <h1>Page not found</h1>
-              <p>The menu has all pages of the console.</p>
+              <p>Choose a page from the menu.</p>
             </section>
           </Route>
         </Switch>

@@ -7,13 +7,13 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
-const own = import.meta.dirname;
-const project = join(own, '..');
-const digestFile = join(own, 'dist', '.made-of');
+const consoleDir = import.meta.dirname;
+const project = join(consoleDir, '..');
+const digestFile = join(consoleDir, 'dist', '.sources-digest');
 
-/** Lists the sources of the console, the files of the client that it imports, and the lockfile. */
+/** Lists the console's sources, the client files that it imports, and the lockfile. */
 function sources(): string[] {
-  const inside = readdirSync(own, { recursive: true, withFileTypes: true })
+  const inside = readdirSync(consoleDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/[\\/](dist|node_modules)[\\/]/.test(path));
@@ -25,13 +25,14 @@ function sources(): string[] {
   return [...inside, ...outside.map((path) => join(project, path))].toSorted();
 }
 
-/**
- * Writes each built file also in compressed form, which the API sends to browsers that accept it.
- */
+/** Writes compressed copies of each built file. The API sends them to browsers that accept them. */
 function compress(): void {
-  for (const entry of readdirSync(join(own, 'dist'), { recursive: true, withFileTypes: true })) {
+  for (const entry of readdirSync(join(consoleDir, 'dist'), {
+    recursive: true,
+    withFileTypes: true,
+  })) {
     const path = join(entry.parentPath, entry.name);
-    if (!entry.isFile() || entry.name === '.made-of') continue;
+    if (!entry.isFile() || entry.name === '.sources-digest') continue;
     const content = readFileSync(path);
     writeFileSync(`${path}.br`, brotliCompressSync(content));
     writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }));
@@ -42,10 +43,10 @@ const content = createHash('sha256');
 for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
 const digest = content.digest('hex');
 if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
-  // Set here, because a test run has another value.
+  // In a test run, NODE_ENV would otherwise be `test`.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
-  await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });
+  await build({ configFile: join(consoleDir, 'vite.config.ts'), logLevel: 'error' });
   compress();
   writeFileSync(digestFile, digest);
 }

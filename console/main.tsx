@@ -16,7 +16,7 @@ import './styles/webhooks.css';
 import './styles/models.css';
 import './styles/operator.css';
 
-/** Shows the page to sign in after a response 401. */
+/** Checks after a 401 whether the session has ended. */
 function onError(error: Error): void {
   if (!(error instanceof ApiError) || error.status !== 401) return;
   checkSession(client);

@@ -1,4 +1,4 @@
-/** `studio admin reverify|resettle|cancel|pause|…`: actions on jobs and providers. */
+/** `studio admin reverify|resettle|cancel|pause|…`: operators' actions on jobs and providers. */
 import type { Command } from 'commander';
 import {
   toCell,
@@ -28,7 +28,7 @@ const findingColumns = {
   evidence: 'message',
 };
 
-function settledText(job: Fields, extra: Record<string, Cell>): string {
+function formatJob(job: Fields, extra: Record<string, Cell>): string {
   const state = list({ ...toCells(job, jobColumns), ...extra });
   const findings = readList(job, 'findings').map((finding) => toCells(finding, findingColumns));
   return findings.length === 0 ? state : `${state}\n${table(findings)}`;
@@ -39,30 +39,28 @@ function addJobCommands(admin: Command): void {
     command: admin
       .command('reverify <jobId>')
       .description(
-        'check the calls of a job with their providers now; a running workflow checks immediately',
+        'check a job’s provider calls now; a running workflow also checks them immediately',
       ),
     path: (jobId) => `/jobs/${jobId}/reverify`,
     text: (job) =>
-      settledText(job, { workflow: job['workflowSignaled'] ? 'signaled' : 'not running' }),
+      formatJob(job, { workflow: job['workflowSignaled'] ? 'signaled' : 'not running' }),
   });
   addWrite<{ release?: boolean }>({
     command: admin
       .command('resettle <jobId>')
-      .description(
-        'settle a job whose workflow no longer exists, according to the provider’s outcome',
-      )
+      .description('settle a job whose workflow is gone, based on what the provider reports')
       .option(
         '--release',
-        'also release a job that the provider may still deliver, if it cannot be continued',
+        'release the job if it cannot be continued, even if the provider may still deliver',
       ),
     path: (jobId) => `/jobs/${jobId}/resettle`,
     body: ({ release = false }) => ({ release }),
-    text: (job) => settledText(job, { decision: toCell(job, 'decision') }),
+    text: (job) => formatJob(job, { decision: toCell(job, 'decision') }),
   });
   addWrite({
     command: admin
       .command('redeliver-webhook <jobId>')
-      .description('deliver the webhook of a job again, now'),
+      .description('redeliver the webhook of a job now'),
     path: (jobId) => `/jobs/${jobId}/webhook/redeliver`,
     text: webhookText,
   });
@@ -75,8 +73,8 @@ function addJobCommands(admin: Command): void {
 
 function addProviderCommands(admin: Command): void {
   for (const [verb, description] of [
-    ['pause', 'send no new call to a provider; accepted calls are still delivered'],
-    ['resume', 'send calls to a provider again'],
+    ['pause', 'stop sending new calls to a provider; accepted calls are still delivered'],
+    ['resume', 'resume sending calls to a provider'],
   ] as const) {
     addWrite({
       command: admin.command(`${verb} <provider>`).description(description),

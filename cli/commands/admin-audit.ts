@@ -1,4 +1,4 @@
-/** `studio admin audit`: audits the ledger. */
+/** `studio admin audit`: runs the ledger audit and prints violated invariants. */
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { toCells, fields, table } from '../output.ts';
@@ -8,7 +8,7 @@ import { apiRoots, openSession } from '../session.ts';
 export function addAudit(admin: Command): void {
   admin
     .command('audit')
-    .description('audit the ledger; exits with 1 if an invariant is violated')
+    .description('audit the ledger; exit with 1 if an invariant is violated')
     .action(async (_options: object, command: Command) => {
       const session = openSession(command);
       const schema = z.looseObject({
@@ -21,11 +21,11 @@ export function addAudit(admin: Command): void {
         .client('operator')
         .send(`${apiRoots.operator}/audit`, schema);
       const violated = body.checks.filter(({ found }) => found > 0);
-      const counts = { found: 'found', name: 'finding' };
-      const columns = { finding: 'finding', subject: 'subject' };
+      const counts = { violations: 'found', check: 'name' };
+      const columns = { check: 'finding', subject: 'subject' };
       session.output.show(raw, () =>
         body.clean
-          ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
+          ? `clean${body.chatLossCredits > 0 ? `; chat costs not covered by balances: ${body.chatLossCredits} credits` : ''}\n`
           : `${table(violated.map((each) => toCells(each, counts)))}\n${table(body.findings.map((each) => toCells(each, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;

@@ -1,4 +1,4 @@
-/** `studio admin grant|take-back|refund|window`: credits of an organization. */
+/** `studio admin grant|take-back|refund|window`: changes the credits of an organization. */
 import type { Command } from 'commander';
 import { CliError } from '../api-client.ts';
 import { numeric } from '../fields.ts';
@@ -11,7 +11,7 @@ const creditMoves = [
   {
     name: 'take-back',
     path: 'take-backs',
-    description: 'take back credits that are not reserved',
+    description: 'remove credits that are not reserved',
     done: 'taken back',
   },
 ];
@@ -24,13 +24,16 @@ export function addCreditCommands(admin: Command): void {
         .command(`${name} <organizationId>`)
         .argument('<credits>', '', numeric)
         .description(`${description}; a repeated --id has no effect`)
-        .requiredOption('--id <id>', 'for example the number of the invoice'),
+        .requiredOption(
+          '--id <id>',
+          'your unique id for this change, for example the invoice number',
+        ),
       path: (id) => `/organizations/${id}/${path}`,
       body: ({ id }, [, credits]) => ({ id, credits: Number(credits) }),
       bare: true,
       text: (moved, [, credits]) =>
         list({
-          [done]: moved['repeated'] === true ? 'already before' : Number(credits),
+          [done]: moved['repeated'] === true ? 'already applied' : Number(credits),
           available: toCell(moved, 'available'),
         }),
     });
@@ -38,17 +41,17 @@ export function addCreditCommands(admin: Command): void {
   addWrite<{ id: string; credits?: number }>({
     command: admin
       .command('refund <jobId>')
-      .description('give charged credits of a job back; a repeated --id has no effect')
-      .requiredOption('--id <id>', 'for example the number of the ticket')
-      .option('--credits <credits>', 'amount (default: all that are not refunded yet)', numeric),
+      .description('refund credits charged for a job; a repeated --id has no effect')
+      .requiredOption('--id <id>', 'your unique id for this refund, for example the ticket number')
+      .option('--credits <credits>', 'amount (default: everything not yet refunded)', numeric),
     path: (jobId) => `/jobs/${jobId}/refunds`,
     body: ({ id, credits }) => ({ id, credits }),
     bare: true,
     text: (refund) => {
       const amount = toCell(refund, 'credits');
       return list({
-        refunded: refund['repeated'] === true ? `${amount} already before` : amount,
-        'refunded in total': toCell(refund, 'refunded'),
+        refunded: refund['repeated'] === true ? `${amount} already applied` : amount,
+        'total refunded': toCell(refund, 'refunded'),
         available: toCell(refund, 'available'),
       });
     },
@@ -56,7 +59,7 @@ export function addCreditCommands(admin: Command): void {
   addWrite({
     command: admin
       .command('window <organizationId> <credits>')
-      .description('set the allowance per six hours; `none`: no limit'),
+      .description('set the six-hour allowance; `none` removes the limit'),
     method: 'PUT',
     path: (id) => `/organizations/${id}/window-allowance`,
     body: (_, [, credits = '']) => ({ credits: creditsOrNone(credits) }),
@@ -67,7 +70,7 @@ export function addCreditCommands(admin: Command): void {
 function creditsOrNone(text: string): number | null {
   if (text === 'none') return null;
   if (!/^\d+(\.\d+)?$/.test(text)) {
-    throw new CliError(`credits: must be a number or none (received ${JSON.stringify(text)})`);
+    throw new CliError(`credits must be a number or none (received ${JSON.stringify(text)})`);
   }
   return Number(text);
 }

@@ -1,6 +1,6 @@
 /**
- * `studio admin job|why <jobId>`: all records of a job of any organization, or its state in one
- * sentence.
+ * `studio admin job|why <jobId>`: shows everything recorded about a job of any organization, or
+ * explains its state in one sentence.
  */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
@@ -18,10 +18,18 @@ import {
 import { stepColumns, webhookText } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
-export function addJobStory(admin: Command): void {
+export function addJobExplanation(admin: Command): void {
   for (const [name, description, text] of [
-    ['job', 'show all records of a job of any organization, and the next action', storyText],
-    ['why', 'explain a job in one sentence', (job: Fields) => `${toCell(job, 'why')}\n`],
+    [
+      'job',
+      'show everything recorded about a job of any organization, and what to do next',
+      storyText,
+    ],
+    [
+      'why',
+      'explain the state of a job in one sentence',
+      (job: Fields) => `${toCell(job, 'why')}\n`,
+    ],
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(description),
@@ -62,20 +70,20 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
   {
     name: 'calls',
-    title: 'Calls to providers',
+    title: 'Provider calls',
     columns: {
       call: numberColumn('index'),
       provider: 'provider',
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
       state: 'state',
-      sent: 'attempts',
-      begun: 'begunAt',
+      attempts: 'attempts',
+      started: 'begunAt',
     },
   },
   {
     name: 'refusals',
-    title: 'Refused attempts',
+    title: 'Attempts rejected by the provider',
     columns: {
       call: numberColumn('callIndex'),
       provider: 'provider',
@@ -97,7 +105,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
   {
     name: 'notifications',
-    title: 'Notifications of providers',
+    title: 'Provider notifications',
     columns: {
       call: numberColumn('callIndex'),
       provider: 'provider',
@@ -107,7 +115,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
   {
     name: 'actions',
-    title: 'Operators’ actions',
+    title: 'Operator actions',
     columns: { at: 'createdAt', action: 'action', actor: 'actor', reason: 'reason' },
   },
 ];

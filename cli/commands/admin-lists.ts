@@ -4,23 +4,23 @@ import { numeric } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { toCell, readList, numberColumn, type Columns } from '../output.ts';
 
-/** List command: its name with arguments, its path, and the columns of its table. */
+/** List command. `name` includes its arguments. */
 interface List {
   name: string;
-  about: string;
-  /** Flags and texts of its filters, in addition to those of the page. */
+  description: string;
+  /** Filter options, as flags and their help texts. */
   options?: Record<string, string>;
   path: (id: string) => string;
   columns: Columns;
 }
 
-const byOrganization = { '--org <organizationId>': 'only of this organization' };
+const byOrganization = { '--org <organizationId>': 'only for this organization' };
 const pause: Columns[string] = (provider) =>
   provider['paused'] === null
     ? null
     : `${toCell(provider, 'paused.since')} by ${toCell(provider, 'paused.actor')}: ${toCell(provider, 'paused.reason')}`;
 
-/** Columns of a provider. */
+/** Columns of a provider in the output of `studio admin pause` and `resume`. */
 export const providerColumns: Columns = {
   provider: 'provider',
   paused: pause,
@@ -28,7 +28,7 @@ export const providerColumns: Columns = {
   open: 'open',
 };
 
-/** Makes a column that shows seconds with two decimals. */
+/** Returns a column that shows seconds with two decimals. */
 function secondsColumn(path: string): Columns[string] {
   return (row) => {
     const seconds = toCell(row, path);
@@ -39,7 +39,7 @@ function secondsColumn(path: string): Columns[string] {
 const lists: readonly List[] = [
   {
     name: 'ledger <organizationId>',
-    about: 'list ledger entries, newest first',
+    description: 'list ledger entries, newest first',
     path: (organizationId) => `/organizations/${organizationId}/ledger`,
     columns: {
       '#': 'sequence',
@@ -55,13 +55,13 @@ const lists: readonly List[] = [
   },
   {
     name: 'jobs',
-    about: 'list jobs of all organizations, newest first',
+    description: 'list jobs of all organizations, newest first',
     options: {
       ...byOrganization,
       '--status <status>': 'open, completed, failed or canceled',
       '--type <type>': 'for example imageGenerate',
       '--search <text>':
-        'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
+        'a job id, request id or provider request id, an Idempotency-Key, or text from the prompt',
     },
     path: () => '/jobs',
     columns: {
@@ -77,7 +77,7 @@ const lists: readonly List[] = [
   },
   {
     name: 'stuck',
-    about: 'list reservations that are open for too long, with the reason; oldest first',
+    description: 'list reservations that have been open too long, with the reason, oldest first',
     options: {
       ...byOrganization,
       '--older-than-seconds <n>': 'minimum age in seconds (default 300)',
@@ -85,7 +85,7 @@ const lists: readonly List[] = [
     path: () => '/stuck',
     columns: {
       reservation: 'id',
-      type: (line) => toCell(line, 'type') ?? toCell(line, 'kind'),
+      type: (row) => toCell(row, 'type') ?? toCell(row, 'kind'),
       credits: 'credits',
       created: 'createdAt',
       why: 'reasons',
@@ -93,7 +93,7 @@ const lists: readonly List[] = [
   },
   {
     name: 'unknown',
-    about: 'list jobs that were released with an unknown provider outcome, newest first',
+    description: 'list jobs released without knowing what the provider did, newest first',
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -101,8 +101,8 @@ const lists: readonly List[] = [
       error: 'errorCode',
       credits: 'credits',
       released: 'releasedAt',
-      calls: (line) =>
-        readList(line, 'calls')
+      calls: (row) =>
+        readList(row, 'calls')
           .map(
             (call) =>
               `${toCell(call, 'provider')}: ${toCell(call, 'state')}, notified ${toCell(call, 'lateNotificationAt') ?? 'never'}`,
@@ -112,7 +112,7 @@ const lists: readonly List[] = [
   },
   {
     name: 'reservations',
-    about: 'list open reservations, oldest first',
+    description: 'list open reservations, oldest first',
     options: byOrganization,
     path: () => '/reservations',
     columns: {
@@ -120,15 +120,15 @@ const lists: readonly List[] = [
       organization: 'organizationId',
       kind: 'kind',
       credits: 'credits',
-      'age s': 'ageSeconds',
+      'age (s)': 'ageSeconds',
       'owner missing': 'ownerMissingAt',
     },
   },
   {
     name: 'notifications',
-    about: 'list stored provider notifications, newest first',
+    description: 'list stored provider notifications, newest first',
     options: {
-      '--state <state>': 'received (not signaled to its workflow yet), delivered or late',
+      '--state <state>': 'received (workflow not yet signaled), delivered or late',
     },
     path: () => '/notifications',
     columns: {
@@ -136,13 +136,13 @@ const lists: readonly List[] = [
       call: numberColumn('callIndex'),
       provider: 'provider',
       state: 'state',
-      sent: 'deliveries',
+      deliveries: 'deliveries',
       received: 'receivedAt',
     },
   },
   {
     name: 'webhooks',
-    about: 'list caller webhooks that could not be delivered, newest job first',
+    description: 'list caller webhooks that could not be delivered, newest job first',
     options: {
       ...byOrganization,
       '--status <status>': 'waiting, delivering, delivered, gone or failed',
@@ -160,19 +160,19 @@ const lists: readonly List[] = [
   },
   {
     name: 'providers',
-    about: 'list providers with their calls and pauses',
+    description: 'list providers, with their calls and whether they are paused',
     path: () => '/providers',
     columns: {
       ...providerColumns,
-      'calls, 15 min': 'recent.calls',
+      'calls (15 min)': 'recent.calls',
       failed: 'recent.failed',
-      'median s': secondsColumn('recent.medianSeconds'),
-      '95% s': secondsColumn('recent.slowSeconds'),
+      'median (s)': secondsColumn('recent.medianSeconds'),
+      'p95 (s)': secondsColumn('recent.slowSeconds'),
     },
   },
   {
     name: 'actions',
-    about: 'list operators’ actions, newest first',
+    description: 'list the actions of operators, newest first',
     options: byOrganization,
     path: () => '/actions',
     columns: {
@@ -187,8 +187,8 @@ const lists: readonly List[] = [
 
 /** Adds the commands to `studio admin`. */
 export function addLists(admin: Command): void {
-  for (const { name, about, options = {}, path, columns } of lists) {
-    const command = admin.command(name).description(about);
+  for (const { name, description, options = {}, path, columns } of lists) {
+    const command = admin.command(name).description(description);
     for (const [flags, text] of Object.entries(options)) {
       if (flags.endsWith('<n>')) command.option(flags, text, numeric);
       else command.option(flags, text);

@@ -1,29 +1,29 @@
-/** `studio admin operator`: operators of the gateway, each with a key. */
+/** `studio admin operator`: manages operators and their keys. */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { addListing } from '../listings.ts';
 import { toCell, toCells, list } from '../output.ts';
 import { addWrite } from './admin-writes.ts';
 
-/** Adds the commands of `studio admin operator`. Those that write require the ADMIN_API_KEY. */
+/** Adds the commands of `studio admin operator`; `create` and `revoke` require ADMIN_API_KEY. */
 export function addOperatorCommands(operators: Command): void {
   addWrite({
     command: operators
       .command('create <name>')
-      .description('create an operator with a key, which is shown once; needs ADMIN_API_KEY'),
+      .description('create an operator; the key is shown only once (requires ADMIN_API_KEY)'),
     path: () => '/operators',
     body: (_, [name]) => ({ name }),
-    text: (made) => list(toCells(made, { operator: 'operatorId', name: 'name', key: 'key' })),
+    text: (created) => list(toCells(created, { operator: 'operatorId', name: 'name', key: 'key' })),
   });
   addWrite({
     command: operators
       .command('revoke <operatorId>')
-      .description('revoke the key of an operator; needs ADMIN_API_KEY'),
+      .description('revoke the key of an operator (requires ADMIN_API_KEY)'),
     path: (operatorId) => `/operators/${operatorId}/revoke`,
     text: (_, [operatorId]) => `revoked ${operatorId}\n`,
   });
   addAction({
-    command: operators.command('whoami').description('show the operator of this key'),
+    command: operators.command('whoami').description('show which operator this key belongs to'),
     as: 'operator',
     path: () => `/operator`,
     text: (operator) => `${toCell(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,

@@ -1,4 +1,4 @@
-/** `studio admin org|user|key`: organizations, their users, and the users' keys. */
+/** `studio admin org|user|key`: manages organizations, their users, and the users' keys. */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { numeric } from '../fields.ts';
@@ -8,7 +8,7 @@ import { addWrite } from './admin-writes.ts';
 import { keyColumns, keyRequest, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
 import { accountFields } from './usage.ts';
 
-/** Formats an organization with its balance and window. */
+/** Formats an organization with its balance and six-hour window. */
 export function organizationText(data: Fields): string {
   const columns = { organization: 'organizationId', name: 'name', status: 'status' };
   const owner = toCell(data, 'ownerId');
@@ -24,8 +24,8 @@ export function addOrganizationCommands(org: Command): void {
   addWrite<{ window?: number }>({
     command: org
       .command('create <name>')
-      .description('create an organization with an owner')
-      .option('--window <credits>', 'allowance per six hours (default: no limit)', numeric),
+      .description('create an organization and its owner')
+      .option('--window <credits>', 'six-hour allowance in credits (default: no limit)', numeric),
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
     text: organizationText,
@@ -91,7 +91,7 @@ export function addKeyCommands(keys: Command): void {
     command: withKeyOptions(
       keys
         .command('create <userId> <name>')
-        .description('create a key for a user; it is shown once'),
+        .description('create a key for a user; it is shown only once'),
     ),
     path: (userId) => `/users/${userId}/keys`,
     body: (options, [, name = '']) => keyRequest(name, options),

@@ -1,24 +1,21 @@
-/**
- * Options and requests of the operators' commands that write: the actor and the reason are
- * recorded.
- */
+/** Shared options of operator commands that change something: the actor and the reason. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { addAction, type Action } from '../actions.ts';
 
-/** Options of every command that writes. */
+/** Options of every operator command that changes something. */
 export interface WriteOptions {
   actor: string;
   reason: string;
 }
 
-/** Adds the options for the reason, which is required, and for the actor. */
+/** Adds the required option `--reason` and the option `--actor`. */
 function addWriteOptions(command: Command): Command {
   return command
-    .requiredOption('--reason <text>', 'reason of the action, recorded with it')
+    .requiredOption('--reason <text>', 'why you do this; recorded with the action')
     .option(
       '--actor <name>',
-      'your name, recorded with the action unless the key has a name',
+      'your name, recorded with the action (ignored if the key belongs to a named operator)',
       loginName(),
     );
 }
@@ -27,12 +24,12 @@ function loginName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container, the user id may have no name.
+    // In a container, the user id may not have a name.
     return 'operator';
   }
 }
 
-/** Registers the action of a command that writes. */
+/** Makes an operator command send its request with the actor and the reason. */
 export function addWrite<Options extends object>({
   command,
   body,

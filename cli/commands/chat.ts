@@ -19,10 +19,10 @@ const modelList = z.looseObject({
   ),
 });
 
-/** Makes the command `studio models`. */
+/** Creates the command `studio models`. */
 export function modelsCommand(): Command {
   return new Command('models')
-    .description('list the chat models or the Studio models, with their prices')
+    .description('list the chat models, or the Studio models, with their prices')
     .argument('[terms...]', 'only models whose id or name contains all terms')
     .option('--studio', 'list the Studio models: images, video and sound')
     .action(async (terms: string[], { studio }: { studio?: boolean }, command: Command) => {
@@ -43,10 +43,10 @@ export function modelsCommand(): Command {
           matching.map(({ id, name, cost, limit }) => ({
             id,
             name,
-            'usd/m in': cost.input,
-            'usd/m out': cost.output,
-            context: limit.context,
-            output: limit.output,
+            'USD per 1M input tokens': cost.input,
+            'USD per 1M output tokens': cost.output,
+            'context (tokens)': limit.context,
+            'max output (tokens)': limit.output,
           })),
         ),
       );
@@ -56,7 +56,7 @@ export function modelsCommand(): Command {
 const studioColumns: Columns = {
   id: 'id',
   model: 'displayName',
-  'credits for an example': 'example.credits',
+  'example price (credits)': 'example.credits',
   example: (model) => JSON.stringify(fields.safeParse(model['example']).data?.['request'] ?? {}),
 };
 
@@ -64,9 +64,9 @@ async function showStudioModels(session: Session, terms: readonly string[]): Pro
   const { body, raw } = await session.client('caller').send('/api/v1/studio/models', listAnswer);
   session.output.show(raw, () =>
     table(
-      body.data.flatMap((kind) =>
-        readList(kind, 'models')
-          .map((model) => ({ type: toCell(kind, 'type'), ...toCells(model, studioColumns) }))
+      body.data.flatMap((endpoint) =>
+        readList(endpoint, 'models')
+          .map((model) => ({ type: toCell(endpoint, 'type'), ...toCells(model, studioColumns) }))
           .filter((row) =>
             terms.every((term) => JSON.stringify(row).toLowerCase().includes(term.toLowerCase())),
           ),
@@ -92,14 +92,14 @@ const chatAnswer = z.looseObject({
   usage,
   creditsConsumed: z.number(),
 });
-/** Events of the stream of POST /api/v1/chat (design §6). */
+/** Event in the stream of POST /api/v1/chat (design §6). */
 const chatEvent = z.union([
   z.looseObject({ type: z.literal('delta'), delta: z.string() }),
   z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),
   z.looseObject({ type: z.literal('error'), error: z.string(), message: z.string().optional() }),
 ]);
 
-/** Makes the command `studio chat`. */
+/** Creates the command `studio chat`. */
 export function chatCommand(): Command {
   return new Command('chat')
     .description('send a prompt to a chat model and print the answer as it arrives')
@@ -107,14 +107,14 @@ export function chatCommand(): Command {
     .requiredOption('-m, --model <id>', 'a model id from `studio models`')
     .option('-s, --system <text>', 'system prompt')
     .option('--image <url>', 'URL of an input image (repeatable)', several)
-    .option('--max-tokens <n>', 'maximum number of tokens of the answer', numeric)
+    .option('--max-tokens <n>', 'maximum number of tokens in the answer', numeric)
     .option('--temperature <n>', 'sampling temperature', numeric)
     .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
-    .option('--no-stream', 'print the answer when it is complete')
-    .option('--estimate', 'only show the price; send no request to a provider')
+    .option('--no-stream', 'print the answer only once it is complete')
+    .option('--estimate', 'show the price without calling a provider')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {
       const session = openSession(command);
-      const body = makeRequest(prompt.join(' '), options);
+      const body = buildRequest(prompt.join(' '), options);
       if (options.estimate) await showEstimate(session, '/chat', { body });
       else if (options.stream && !session.output.json) await streamAnswer(session, body);
       else {
@@ -127,7 +127,7 @@ export function chatCommand(): Command {
     });
 }
 
-function makeRequest(prompt: string, options: ChatOptions): Record<string, unknown> {
+function buildRequest(prompt: string, options: ChatOptions): Record<string, unknown> {
   const images = (options.image ?? []).map((url) => ({ type: 'image_url', image_url: { url } }));
   const content = images.length > 0 ? [{ type: 'text', text: prompt }, ...images] : prompt;
   return omitUndefined({
@@ -147,7 +147,7 @@ async function streamAnswer(session: Session, body: object): Promise<void> {
     body: { ...body, stream: true },
     headers: { accept: 'text/event-stream' },
   });
-  if (!response.body) throw new CliError('the stream has no body');
+  if (!response.body) throw new CliError('the response has no body');
   const events = response.body
     .pipeThrough(new TextDecoderStream())
     .pipeThrough(new EventSourceParserStream());
@@ -173,6 +173,8 @@ function noteUsage(
   tokens: z.infer<typeof usage> | undefined,
   credits: number,
 ): void {
-  const counted = tokens ? `${tokens.inputTokens} tokens in, ${tokens.outputTokens} out, ` : '';
+  const counted = tokens
+    ? `${tokens.inputTokens} input tokens, ${tokens.outputTokens} output tokens, `
+    : '';
   session.output.note(`${counted}${credits} credits`);
 }

@@ -1,13 +1,13 @@
-/** `studio files list|delete`: outputs of jobs, and uploaded files. */
+/** `studio files list|delete`: job outputs and uploaded files. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { addListing } from '../listings.ts';
 
 const path = '/storage/files';
 
-/** Makes the command `studio files`. */
+/** Creates the command `studio files`. */
 export function filesCommand(): Command {
-  const files = new Command('files').description('files of the organization');
+  const files = new Command('files').description('list and delete the files of the organization');
   addListing({
     as: 'caller',
     command: files
@@ -28,7 +28,7 @@ export function filesCommand(): Command {
   addAction({
     command: files
       .command('delete')
-      .argument('<id>', 'id of an upload, or of a job')
+      .argument('<id>', 'id of an upload or a job')
       .description('delete an upload or the outputs of a job'),
     method: 'DELETE',
     path: (id) => (id.startsWith('job_') ? `/studio/jobs/${id}/media` : `${path}/${id}`),

@@ -24,7 +24,7 @@ function secondsBetween(from: unknown, to: unknown): number | null {
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
 
-/** Columns of a step. */
+/** Columns of a step of a job. */
 export const stepColumns: Columns = {
   step: 'name',
   call: numberColumn('call'),
@@ -32,7 +32,7 @@ export const stepColumns: Columns = {
   attempts: 'attempts',
   started: 'startedAt',
   ended: 'endedAt',
-  'took s': (step) => secondsBetween(step['startedAt'], step['endedAt']),
+  'duration (s)': (step) => secondsBetween(step['startedAt'], step['endedAt']),
   provider: 'provider',
   request: 'providerRequestId',
 };
@@ -43,7 +43,7 @@ interface OutOption {
 
 const jobPath = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
-/** Makes the command `studio jobs`. */
+/** Creates the command `studio jobs`. */
 export function jobsCommand(): Command {
   const jobs = new Command('jobs').description(
     'list, watch and cancel Studio jobs of the organization',
@@ -53,7 +53,7 @@ export function jobsCommand(): Command {
     .command('get')
     .argument('<jobId>')
     .description('show a job')
-    .option('-o, --out <path>', 'save the media: a file name, or a directory')
+    .option('-o, --out <path>', 'save the media to this file or directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = openSession(command);
       const { body, raw } = await session.client('caller').send(jobPath(jobId), oneJob);
@@ -62,12 +62,12 @@ export function jobsCommand(): Command {
   jobs
     .command('watch')
     .argument('<jobId>')
-    .description('wait until a job has ended')
-    .option('-o, --out <path>', 'save the media: a file name, or a directory')
+    .description('wait until a job ends')
+    .option('-o, --out <path>', 'save the media to this file or directory')
     .action(async (jobId: string, { out }: OutOption, command: Command) => {
       const session = openSession(command);
-      const seen = await watchJob(session.client('caller'), jobId, session.output);
-      if (!(await showJob(session.output, seen, out))) process.exitCode = 1;
+      const ended = await watchJob(session.client('caller'), jobId, session.output);
+      if (!(await showJob(session.output, ended, out))) process.exitCode = 1;
     });
   jobs
     .command('cancel')
@@ -85,7 +85,7 @@ export function jobsCommand(): Command {
       .command('timeline <jobId>')
       .description('show the steps of a job with their times'),
     path: (jobId) => `/studio/jobs/${jobId}/timeline`,
-    text: (job) => table(readList(job, 'steps').map((each) => toCells(each, stepColumns))),
+    text: (job) => table(readList(job, 'steps').map((step) => toCells(step, stepColumns))),
   });
   addWebhookCommands(jobs);
   return jobs;
@@ -101,10 +101,10 @@ function addJobList(jobs: Command): void {
       .option('--type <type>', 'for example imageGenerate')
       .option(
         '--search <text>',
-        'an id of the job, its request or its provider, an Idempotency-Key, or text of the prompt',
+        'a job id, request id or provider request id, an Idempotency-Key, or text from the prompt',
       )
-      .option('--model <id>', 'only jobs of this model')
-      .option('--key <keyId>', 'only jobs of this key')
+      .option('--model <id>', 'only jobs that use this model')
+      .option('--key <keyId>', 'only jobs created with this key')
       .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', tagged)
       .option('--after <time>', 'only jobs created after this ISO 8601 time')
       .option('--before <time>', 'only jobs created before this ISO 8601 time'),
@@ -126,7 +126,7 @@ function addJobList(jobs: Command): void {
   });
 }
 
-/** Maximum number of characters of a response that are shown, so that it fits into one line. */
+/** Maximum number of characters shown of a response, so that it fits on one line. */
 const responseShownMax = 60;
 
 const webhookColumns = {
@@ -142,15 +142,16 @@ const deliveryColumns: Columns = {
   outcome: 'outcome',
   status: 'status',
   ms: 'durationMs',
-  answer: (each) =>
-    toCell(each, 'error') ?? String(toCell(each, 'response') ?? '').slice(0, responseShownMax),
+  response: (delivery) =>
+    toCell(delivery, 'error') ??
+    String(toCell(delivery, 'response') ?? '').slice(0, responseShownMax),
 };
 
 /** Formats a webhook and its delivery attempts. */
 export function webhookText(data: Fields): string {
-  const head = list(toCells(data, webhookColumns));
-  const rows = readList(data, 'deliveries').map((each) => toCells(each, deliveryColumns));
-  return rows.length === 0 ? head : `${head}\n${table(rows)}`;
+  const webhook = list(toCells(data, webhookColumns));
+  const rows = readList(data, 'deliveries').map((row) => toCells(row, deliveryColumns));
+  return rows.length === 0 ? webhook : `${webhook}\n${table(rows)}`;
 }
 
 /** Adds the commands to `studio jobs`. */
@@ -158,14 +159,12 @@ function addWebhookCommands(jobs: Command): void {
   addAction({
     command: jobs
       .command('deliveries <jobId>')
-      .description('show the webhook of a job and each attempt to deliver it'),
+      .description('show the webhook of a job and every delivery attempt'),
     path: (jobId) => `/studio/jobs/${jobId}/webhook`,
     text: webhookText,
   });
   addAction({
-    command: jobs
-      .command('redeliver <jobId>')
-      .description('deliver the webhook of a job again, now'),
+    command: jobs.command('redeliver <jobId>').description('redeliver the webhook of a job now'),
     method: 'POST',
     path: (jobId) => `/studio/jobs/${jobId}/webhook/redeliver`,
     text: webhookText,

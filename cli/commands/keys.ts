@@ -17,12 +17,12 @@ export function withKeyOptions(command: Command): Command {
   return command
     .option(
       '--expires-in <duration>',
-      'time until the key expires, for example 30d or 12h',
+      'how long until the key expires, for example 30d or 12h',
       durationMs,
     )
     .option(
       '--scope <scope>',
-      'scope of the key (repeatable; default: all scopes of your key)',
+      'permission of the key (repeatable; default: all scopes of your key)',
       several,
     )
     .option(
@@ -33,7 +33,7 @@ export function withKeyOptions(command: Command): Command {
     .option('--limit <credits/period>', 'credit limit, for example 500/month', keyLimit);
 }
 
-/** Makes the body of a request that creates a key. */
+/** Builds the request body that creates a key. */
 export function keyRequest(name: string, options: KeyOptions): Record<string, unknown> {
   return omitUndefined({
     name,
@@ -60,8 +60,8 @@ function limitText(key: Fields): string | null {
   return credits === null ? null : `${String(credits)}/${String(toCell(key, 'limit.per'))}`;
 }
 
-/** Columns of the key in use, with the remaining credits of its limit. */
-const ownColumns: Columns = {
+/** Columns of the current key, with what remains of its credit limit. */
+const currentKeyColumns: Columns = {
   organization: 'organizationName',
   'organization id': 'organizationId',
   role: 'role',
@@ -69,36 +69,36 @@ const ownColumns: Columns = {
   scopes: 'scopes',
   models: 'allowedModels',
   used: 'budget.used',
-  left: 'budget.remaining',
-  'begins again': 'budget.resetsAt',
+  remaining: 'budget.remaining',
+  resets: 'budget.resetsAt',
 };
 
 function keyTable(keys: readonly Fields[]): string {
   return table(keys.map((key) => toCells(key, keyColumns)));
 }
 
-/** Formats a new key; its secret is shown only this once. */
-export function newKeyText(made: Fields): string {
-  const shown = toCells(made, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
-  return `${list(shown)}Keep the key now: it is not shown again.\n`;
+/** Formats a new key; its secret is never shown again. */
+export function newKeyText(created: Fields): string {
+  const shown = toCells(created, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
+  return `${list(shown)}Save this key now: it will not be shown again.\n`;
 }
 
 const path = '/api-keys';
 
 const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
 
-/** Makes the command `studio keys`. */
+/** Creates the command `studio keys`. */
 export function keysCommand(): Command {
   const keys = new Command('keys').description('list, create and revoke your API keys');
   addAction({
-    command: keys.command('list').description('list the keys'),
+    command: keys.command('list').description('list your keys'),
     path: () => path,
     bare: true,
-    text: (answer) => keyTable(readList(answer, 'keys')),
+    text: (response) => keyTable(readList(response, 'keys')),
   });
   addAction<KeyOptions>({
     command: withKeyOptions(
-      keys.command('create <name>').description('create a key; it is shown once'),
+      keys.command('create <name>').description('create a key; it is shown only once'),
     ),
     path: () => path,
     body: (options, [name = '']) => keyRequest(name, options),
@@ -111,12 +111,12 @@ export function keysCommand(): Command {
       .description('show the current key, its scopes and its remaining limit'),
     path: () => '/key',
     bare: true,
-    text: (key) => list(toCells(key, ownColumns)),
+    text: (key) => list(toCells(key, currentKeyColumns)),
   });
   addAction<{ to: object }>({
     command: keys
       .command('limit <keyId>')
-      .requiredOption('--to <credits/period>', 'for example 500/month; none: no limit', limitOrNone)
+      .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
       .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
@@ -130,7 +130,7 @@ export function keysCommand(): Command {
       .description('replace a key with a new one')
       .option(
         '--overlap <duration>',
-        'time for which the old key still works (default 1d)',
+        'how long the old key keeps working (default 1d)',
         durationMs,
       ),
     path: (keyId) => `${path}/${keyId}/rotate`,

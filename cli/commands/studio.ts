@@ -1,4 +1,4 @@
-/** Commands `studio image|video|tts|music|sfx`, from a table of endpoints. */
+/** Commands `studio image|video|tts|music|sfx`, created from a table of endpoints. */
 import { Command } from 'commander';
 import { showEstimate } from '../estimates.ts';
 import { assignment, omitUndefined, numeric, several, tagged } from '../fields.ts';
@@ -11,30 +11,34 @@ interface Field {
   help: string;
   /** Name of the field in the request. */
   field: string;
-  /** Type of the value: `list` collects repeated options; absent: text. */
+  /** Type of the value; `list` collects repeated options. Defaults to text. */
   value?: 'number' | 'list';
 }
 
-/** Row of the table: one command for one Studio endpoint. */
+/** Command for one Studio endpoint. */
 interface EndpointCommand {
   name: string;
   help: string;
   /** Path of the endpoint below /api/v1/studio. */
   path: string;
-  /** Field of the request that the arguments of the command set. */
+  /** Request field that is set from the command's arguments. */
   textField: string;
   fields: Field[];
-  /** Returns defaults for required fields of the request. */
-  preset?: (text: string) => Record<string, unknown>;
-  /** True if the command waits for the end of the job by default. */
+  /** Returns default values for required request fields. */
+  defaults?: (text: string) => Record<string, unknown>;
+  /** True if the command waits by default until the job ends. */
   waits: boolean;
 }
 
-const model: Field = { flags: '-m, --model <id>', help: 'model', field: 'model' };
+const model: Field = {
+  flags: '-m, --model <id>',
+  help: 'model id, see `studio models --studio`',
+  field: 'model',
+};
 const title: Field = { flags: '--title <text>', help: 'title of the recording', field: 'title' };
 const seed: Field = {
   flags: '--seed <n>',
-  help: 'seed for repeatable output',
+  help: 'seed; the same seed gives similar output',
   field: 'seed',
   value: 'number',
 };
@@ -80,7 +84,7 @@ const endpointCommands: EndpointCommand[] = [
   },
   {
     name: 'video',
-    help: 'generate a video from a prompt; --wait waits until it is complete',
+    help: 'generate a video from a prompt; add --wait to wait until it is complete',
     path: '/video/generate',
     textField: 'prompt',
     waits: false,
@@ -100,12 +104,22 @@ const endpointCommands: EndpointCommand[] = [
     textField: 'text',
     waits: true,
     // The title is required (design §7); by default it is the start of the text.
-    preset: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
+    defaults: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
     fields: [
       title,
       { flags: '--voice <name>', help: 'name of a voice (GET /studio/voices)', field: 'voice' },
-      { flags: '--stability <n>', help: '0–1', field: 'stability', value: 'number' },
-      { flags: '--similarity <n>', help: '0–1', field: 'similarityBoost', value: 'number' },
+      {
+        flags: '--stability <n>',
+        help: 'stability of the voice, 0–1',
+        field: 'stability',
+        value: 'number',
+      },
+      {
+        flags: '--similarity <n>',
+        help: 'similarity to the voice, 0–1',
+        field: 'similarityBoost',
+        value: 'number',
+      },
     ],
   },
   {
@@ -117,7 +131,11 @@ const endpointCommands: EndpointCommand[] = [
     fields: [
       duration,
       { flags: '--mode <mode>', help: 'full or audio-only', field: 'mode' },
-      { flags: '--cover-prompt <text>', help: 'cover art, full mode only', field: 'coverPrompt' },
+      {
+        flags: '--cover-prompt <text>',
+        help: 'prompt for the cover art (only in full mode)',
+        field: 'coverPrompt',
+      },
       { ...model, field: 'model_id' },
     ],
   },
@@ -140,21 +158,21 @@ interface StudioOptions extends Record<string, unknown> {
   tag?: Record<string, string>;
 }
 
-/** Makes the commands of the table. */
+/** Creates a command for each endpoint in the table. */
 export function studioCommands(): Command[] {
-  return endpointCommands.map(makeCommand);
+  return endpointCommands.map(createCommand);
 }
 
-function makeCommand(endpoint: EndpointCommand): Command {
+function createCommand(endpoint: EndpointCommand): Command {
   const command = new Command(endpoint.name)
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
-    .option('-o, --out <path>', 'save the media: a file name, or a directory')
+    .option('-o, --out <path>', 'save the media to this file or directory')
     .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
-    .option('--set <field=value>', 'set another field of the request (repeatable)', assignment)
-    .option('--estimate', 'only show the price; start no job');
-  if (endpoint.waits) command.option('--async', 'print the job id and do not wait');
-  else command.option('-w, --wait', 'wait until the job has ended');
+    .option('--set <field=value>', 'set any other request field (repeatable)', assignment)
+    .option('--estimate', 'show the price without starting a job');
+  if (endpoint.waits) command.option('--async', 'print the job id without waiting');
+  else command.option('-w, --wait', 'wait until the job ends');
   const named = endpoint.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);
     if (field.value === 'number') option.argParser(numeric);
@@ -167,7 +185,7 @@ function makeCommand(endpoint: EndpointCommand): Command {
     const fields = Object.fromEntries(named.map(({ name, field }) => [field, options[name]]));
     const session = openSession(self);
     const body = {
-      ...endpoint.preset?.(text),
+      ...endpoint.defaults?.(text),
       [endpoint.textField]: text,
       ...omitUndefined({ ...fields, metadata: options.tag }),
       ...options.set,

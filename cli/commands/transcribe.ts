@@ -15,20 +15,20 @@ interface TranscribeOptions {
 
 const path = '/audio/transcribe';
 
-/** Makes the command `studio transcribe`. */
+/** Creates the command `studio transcribe`. */
 export function transcribeCommand(): Command {
   return new Command('transcribe')
     .description('transcribe a recording')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
     .option('-l, --language <code>', 'language of the speech, for example en')
-    .option('--estimate', 'only show the price; start no job')
+    .option('--estimate', 'show the price without starting a job')
     .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
       const fields = omitUndefined({ language });
       const submission = /^https?:/.test(source)
         ? { body: { audioUrl: source, ...fields } }
         : /^file_[0-9a-f]{32}$/.test(source)
           ? { body: { fileId: source, ...fields } }
-          : { form: await makeForm(source, fields) };
+          : { form: await buildForm(source, fields) };
       const session = openSession(command);
       if (estimate) {
         await showEstimate(session, `/studio${path}`, submission);
@@ -43,7 +43,7 @@ export function transcribeCommand(): Command {
     });
 }
 
-async function makeForm(file: string, fields: Record<string, unknown>): Promise<FormData> {
+async function buildForm(file: string, fields: Record<string, unknown>): Promise<FormData> {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
   try {

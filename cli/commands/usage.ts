@@ -21,8 +21,8 @@ const tagValues = z.record(z.string(), z.string().nullable());
 const sumColumns = {
   requests: 'requests',
   credits: 'credits',
-  'tokens in': 'inputTokens',
-  out: 'outputTokens',
+  'input tokens': 'inputTokens',
+  'output tokens': 'outputTokens',
 };
 
 const accountColumns: Columns = {
@@ -42,12 +42,12 @@ const recordColumns = {
   model: 'model',
   status: 'status',
   credits: 'credits',
-  'tokens in': 'inputTokens',
-  out: 'outputTokens',
+  'input tokens': 'inputTokens',
+  'output tokens': 'outputTokens',
   id: 'id',
 };
 
-/** Returns the balance and the six-hour window of an organization as lines of a list. */
+/** Returns the lines that show the balance and the six-hour window of an organization. */
 export function accountFields(row: Fields): Record<string, Cell> {
   return toCells(row, accountColumns);
 }
@@ -58,23 +58,23 @@ interface UsageOptions extends FilterOptions {
   cursor?: string;
 }
 
-/** Makes the command `studio usage`. */
+/** Creates the command `studio usage`. */
 export function usageCommand(): Command {
   return new Command('usage')
     .description('show the balance, the six-hour window and usage records')
     .option(
       '--by <groups>',
-      'show sums by comma-separated groups: day, model, key, type, metadata.<name>',
+      'show totals grouped by day, model, key, type or metadata.<name> (comma-separated)',
     )
     .option('--after <time>', 'only usage after this ISO 8601 time')
     .option('--before <time>', 'only usage before this ISO 8601 time')
-    .option('--key <keyId>', 'only usage of this key')
+    .option('--key <keyId>', 'only usage by this key')
     .option('--model <id>', 'only usage of this model')
-    .option('--type <type>', 'chat, or a job type, for example imageGenerate')
+    .option('--type <type>', 'chat or a job type, for example imageGenerate')
     .option('--status <status>', 'reserved, charged or released')
     .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', tagged)
     .option('--limit <n>', 'maximum number of records, 1–100', numeric)
-    .option('--cursor <cursor>', 'cursor of the next page')
+    .option('--cursor <cursor>', 'start of the next page, as printed below the previous page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = openSession(command);
       await (by === undefined
@@ -91,13 +91,13 @@ async function showRecords(
   const query = { ...filterQuery(filter), ...page };
   const { body, raw } = await session.client('caller').send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
-    const records = body.usage.map((each) => toCells(each, recordColumns));
+    const records = body.usage.map((row) => toCells(row, recordColumns));
     return `${list(accountFields(body))}\n${table(records)}`;
   });
   session.output.noteNextPage(body.nextCursor);
 }
 
-/** Returns the column of a group; the name of a metadata pair may contain dots. */
+/** Returns the column for a group. The name of a metadata pair may contain dots. */
 function groupColumn(group: string): Columns[string] {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag === undefined) return group === 'key' ? 'keyId' : group;

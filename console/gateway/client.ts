@@ -1,22 +1,19 @@
-/** Client of the public API with the session's cookie, typed by the OpenAPI description. */
+/** Client of the public API. It sends the session cookie; its types come from OpenAPI. */
 import createClient from 'openapi-fetch';
 import { StudioError, makeError } from '../../clients/typescript/errors.ts';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
-/** Schemas of the API by name. */
+/** Schemas of the public API. */
 export type Schemas = components['schemas'];
-/** Job resource. */
+/** Job, as the API returns it. */
 export type Job = Schemas['Job'];
 
-/** Client of the API with the cookie of the session. */
+/** Client of the public API. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
-/** Error response of the API, or `CONNECTION_FAILED` if there was no response (status 0). */
+/** Error response from the API, or `CONNECTION_FAILED` with status 0 if there was no response. */
 export class ApiError extends StudioError {
-  /**
-   * Time at which a request that was rejected with 429 may be sent again, in milliseconds since
-   * 1970; else null.
-   */
+  /** When the request may be retried after a 429, in Unix ms. Null for every other status. */
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
@@ -25,7 +22,7 @@ export class ApiError extends StudioError {
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
   }
 
-  /** Returns whether the same request may succeed later. */
+  /** True if the same request may succeed later. */
   get isTemporary(): boolean {
     return this.status === 0 || this.status === 429 || (this.status ?? 0) >= 500;
   }
@@ -33,7 +30,7 @@ export class ApiError extends StudioError {
 
 const noResponse = { error: 'CONNECTION_FAILED', message: 'The gateway does not respond.' };
 
-/** Returns the body of the response to a typed request. @throws ApiError */
+/** Waits for a typed request and returns the response body. @throws ApiError */
 export async function unwrap<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
@@ -46,7 +43,7 @@ export async function unwrap<Data>(
 }
 
 /**
- * Sends a request to a path that is known only at run time, and returns the body.
+ * Sends a request to a path that is known only at run time, and returns the response body.
  * @throws ApiError
  */
 export async function requestJson<Data>(
@@ -57,7 +54,7 @@ export async function requestJson<Data>(
   return response.json();
 }
 
-/** Sends a request and returns the response before its body has arrived. @throws ApiError */
+/** Sends a request and returns the response without reading its body. @throws ApiError */
 export async function sendRequest(
   path: string,
   { signal, method = 'GET', body }: { method?: string; body?: unknown; signal?: AbortSignal },

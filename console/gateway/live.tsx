@@ -1,4 +1,4 @@
-/** Updates jobs by one event stream for all tabs of the browser; no page polls. */
+/** Keeps the shown jobs up to date through an event stream that all tabs share; no page polls. */
 import { useQueryClient, type InfiniteData, type QueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState, type ReactNode } from 'react';
 import type { Job, Schemas } from './client.ts';
@@ -13,7 +13,7 @@ const ConnectionContext = createContext<Connection>('connecting');
 /** Returns the state of the event stream. */
 export const useConnection = (): Connection => useContext(ConnectionContext);
 
-/** Filter of a list of jobs: its query parameters. */
+/** Filter of a job list, as query parameters of the API. */
 export interface JobFilter {
   search?: string;
   status?: Job['status'];
@@ -25,21 +25,21 @@ export interface JobFilter {
   [tag: `metadata[${string}]`]: string;
 }
 
-/** Cached pages of a list of jobs. */
+/** Cached pages of a job list. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** Age of loaded data up to which no event can have been missed when the stream first opens. */
+/** If the stream first opens within this time, no event was missed and the data stays as it is. */
 const freshMs = 2000;
 
 interface LiveJobsProps {
-  /** Key of the session; tabs share a stream only while they are signed in with the same key. */
+  /** API key of the session. Tabs share a stream only if they are signed in with the same key. */
   keyId: string | null;
   /** True if the key may read jobs. */
   enabled: boolean;
   children: ReactNode;
 }
 
-/** Updates the jobs that the pages show. */
+/** Keeps the jobs up to date that its children show. */
 export function LiveJobs({ keyId, enabled, children }: LiveJobsProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>('connecting');
@@ -57,7 +57,7 @@ function follow(
 ): () => void {
   const startedAt = performance.now();
   let hasOpened = false;
-  // True if a hidden tab must read its data again when it becomes visible.
+  // True if this hidden tab must reload its data when it becomes visible.
   let isStale = false;
 
   function refresh(): void {
@@ -76,10 +76,10 @@ function follow(
     }
     show(message.kind);
     if (message.kind === 'lost') {
-      // The response shows whether the session has ended; then the sign-in page appears.
+      // If the session has ended, the response makes the sign-in page appear.
       void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
     } else {
-      // Events between two streams are lost, so the data is read again.
+      // Events sent while no stream was open are lost, so the data is reloaded.
       if (hasOpened || performance.now() - startedAt > freshMs) refresh();
       hasOpened = true;
     }
@@ -96,7 +96,7 @@ function updateJob(client: QueryClient, job: Job): void {
   client.setQueryData(['job', job.jobId], job);
   if (!known || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
-    // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx makes these query keys from a filter
+    // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx builds these query keys from a filter
     const filter = query.queryKey[1] as JobFilter;
     client.setQueryData<JobPages>(
       query.queryKey,
@@ -104,15 +104,14 @@ function updateJob(client: QueryClient, job: Job): void {
     );
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
-  // The balance changes when a job is created and when it ends. The page that created the job has
-  // already read the balance.
+  // The balance changes when a job is created and when it ends.
   if (!known || job.done || job.phase === 'queued')
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
 function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
   const isMatch = matches(job, filter);
-  // A list with a search is only updated, never extended, because only the API can search.
+  // Jobs are never added to a list with a search, because only the API can search.
   const isInserted = isMatch && filter.search === undefined;
   const isListed = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {

@@ -1,4 +1,4 @@
-/** Lists that the API returns page by page. */
+/** Reads lists that the API returns in pages. */
 import { useInfiniteQuery, type QueryKey } from '@tanstack/react-query';
 
 interface Page<Item> {
@@ -8,13 +8,13 @@ interface Page<Item> {
 
 interface PagesOptions<Item> {
   queryKey: QueryKey;
-  /** Requests a page; `query` has the cursor, and is empty for the first page. */
+  /** Requests a page. `query` contains its cursor, and is empty for the first page. */
   read: (query: { cursor?: string }) => Promise<Page<Item>>;
-  /** Time after which the list is read again, in milliseconds, by its items; absent: never. */
+  /** Returns after how many milliseconds to reload the list, or false to never reload it. */
   refreshMs?: (items: readonly Item[]) => number | false;
 }
 
-/** Returns the items of the pages that have been read, and a function that reads the next page. */
+/** Returns the items of all loaded pages, and a function that loads the next page. */
 export function usePages<Item>({ queryKey, read, refreshMs }: PagesOptions<Item>) {
   const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey,

@@ -1,4 +1,4 @@
-/** The session: its API key, its operator, and the permissions of the key. */
+/** The session: its API key with its permissions, its operator, and how it ends. */
 import {
   queryOptions,
   useMutation,
@@ -10,16 +10,16 @@ import { unwrap, api, requestJson, type Schemas } from './client.ts';
 
 const readSession = () => unwrap(api.GET('/api/v1/session'));
 
-/** State of the session. */
+/** Query for the session: whether a caller and an operator are signed in. */
 export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: readSession });
 
-/** API key of the session. */
+/** Query for the session's API key. */
 export const keyQuery = queryOptions({
   queryKey: ['key'],
   queryFn: () => unwrap(api.GET('/api/v1/key')),
 });
 
-/** Balance in the header of the page; pages that read usage refresh it too. */
+/** Query for the balance in the page header. It is reloaded together with all usage data. */
 export const balanceQuery = queryOptions({
   queryKey: ['usage', 'balance'],
   queryFn: () => unwrap(api.GET('/api/v1/usage', { params: { query: { limit: 1 } } })),
@@ -27,13 +27,13 @@ export const balanceQuery = queryOptions({
 
 type Scope = Schemas['GetKeyAnswer']['scopes'][number];
 
-/** API key of the session, with its permissions. */
+/** The session's API key, with its permissions. */
 export type SessionKey = Schemas['GetKeyAnswer'] & {
-  /** Returns the reason why the key may not use a scope; null if it may. */
+  /** Returns why the key may not use a scope, or null if it may. */
   explainDenial: (scope: Scope) => string | null;
 };
 
-/** Returns the key of the session with its permissions. */
+/** Returns the session's API key. */
 export function useSessionKey(): SessionKey {
   const { data } = useSuspenseQuery(keyQuery);
   return { ...data, explainDenial: (scope) => explainDenial(data, scope) };
@@ -49,12 +49,12 @@ function explainDenial({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope):
 }
 
 /**
- * Query key of the reason why the session ended; null if the user ended it, absent during a
- * session.
+ * Query key under which the reason for the end of the session is cached. The value is null if the
+ * user signed out, and undefined during a session.
  */
 const endReasonKey = [...sessionQuery.queryKey, 'ended'];
 
-/** Reads the new session and removes all cached data of the previous one. @throws ApiError */
+/** Loads the new session and removes all cached data of the previous one. @throws ApiError */
 export async function reloadSession(client: QueryClient): Promise<void> {
   const session = await readSession();
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
@@ -63,9 +63,9 @@ export async function reloadSession(client: QueryClient): Promise<void> {
 }
 
 /**
- * Ends the session by `end`. The reason `reason` is stored first, because other requests may be
- * rejected with 401 before `end` returns and show the sign-in page, which reads the reason.
- * @throws errors of `end`, ApiError
+ * Ends the session by calling `end`. Stores `reason` first, because another request may fail with
+ * 401 before `end` returns, and the sign-in page that then appears shows the reason.
+ * @throws ApiError, and any error that `end` throws
  */
 export async function endSession(
   client: QueryClient,
@@ -82,25 +82,22 @@ export async function endSession(
   await reloadSession(client);
 }
 
-/**
- * Reads the session again after a response 401, and stores the reason that is shown if it has
- * ended.
- */
+/** Reloads the session after a 401, and stores a default reason to show if it has ended. */
 export function checkSession(client: QueryClient): void {
   const unexpected =
-    'Your session has ended: after twelve hours, or because its key was revoked or has expired.';
+    'Your session has ended. A session ends after twelve hours, or when its key is revoked or expires.';
   client.setQueryData<string | null>(endReasonKey, (reason) =>
     reason === undefined ? unexpected : reason,
   );
   void client.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
 }
 
-/** Returns the reason why the session ended; null if none is to be shown. */
+/** Returns why the session ended, or null if there is no reason to show. */
 export function useEndReason(): string | null {
   return useQueryClient().getQueryData<string | null>(endReasonKey) ?? null;
 }
 
-/** Returns the mutation that ends the sessions of the operator and the caller. */
+/** Returns the mutation that signs out both the operator and the caller. */
 export function useSignOut() {
   const client = useQueryClient();
   return useMutation({

@@ -1,14 +1,14 @@
 /**
- * Shares one event stream of jobs among all tabs of a browser, which opens six connections per
- * host.
+ * Shares one event stream of jobs among all tabs of a browser, because browsers open only six
+ * connections to a host.
  */
 
-/** A message of the shared stream. `job` is a job as JSON text. */
+/** Message of the shared stream. `job` is a job as JSON text. */
 export type StreamMessage = { kind: 'open' | 'lost' } | { kind: 'job'; job: string };
 
 type Receive = (message: StreamMessage) => void;
 
-/** Delay before a lost stream is opened again, because the server may be restarting. */
+/** Delay before a lost stream is reopened, because the server may be restarting. */
 const reconnectMs = 2000;
 
 /**
@@ -50,8 +50,8 @@ async function openWithLock(
   signal: AbortSignal,
   { publish, receive }: { publish: Receive; receive: Receive },
 ): Promise<void> {
-  // Browsers offer locks over https and on localhost only; elsewhere each visible tab has its own
-  // stream.
+  // Browsers provide locks only over https and on localhost. Elsewhere, each visible tab opens its
+  // own stream.
   if (!navigator.locks) return runStream(signal, receive);
   await navigator.locks
     .request(name, { signal }, () => runStream(signal, publish))
@@ -60,7 +60,7 @@ async function openWithLock(
     });
 }
 
-/** Keeps a stream open, and opens it again when it is lost, until `signal` is aborted. */
+/** Keeps a stream open, reopening it when it is lost, until `signal` is aborted. */
 function runStream(signal: AbortSignal, publish: Receive): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let source: EventSource | undefined;

@@ -1,4 +1,4 @@
-/** The form to sign in as an operator. */
+/** Form to sign in as an operator. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
@@ -8,7 +8,7 @@ import { reloadSession } from '../gateway/session.ts';
 import { TextField } from '../parts/fields.tsx';
 import { ErrorMessage } from '../parts/states.tsx';
 
-/** Signs an operator in. */
+/** Shows the form and signs the operator in. */
 export function OperatorSignIn() {
   const client = useQueryClient();
   const [location, navigate] = useLocation();
@@ -39,7 +39,7 @@ export function OperatorSignIn() {
       />
       <TextField
         label="Your name"
-        hint="only with the admin key"
+        hint="only needed with the admin key"
         maxLength={100}
         value={name}
         change={setName}
@@ -60,7 +60,7 @@ async function startSession(key: string, name: string): Promise<void> {
     (error: unknown) => {
       const known = error instanceof ApiError ? error : undefined;
       if (known?.status === 401) {
-        throw new Error('This is not an operator key, or it was revoked.');
+        throw new Error('This is not an operator key, or the key was revoked.');
       }
       if (known?.details.some(({ path }) => path === 'actor')) {
         throw new Error('This is the admin key: enter your name for the action log.');

@@ -1,4 +1,4 @@
-/** The page to sign in with an API key, or by a link that was created with one. */
+/** Sign-in page: with an API key, or with a sign-in link that was created with an API key. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
@@ -8,10 +8,10 @@ import { TextField } from '../parts/fields.tsx';
 import { Loading, ErrorMessage } from '../parts/states.tsx';
 import { OperatorSignIn } from './operator-sign-in.tsx';
 
-/** Fragment of a sign-in link. */
+/** Fragment of a sign-in link, which contains the token. */
 const linkPattern = /^#link=([\w-]+)$/;
 
-/** Signs a caller in. */
+/** Shows the sign-in page. */
 export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();
@@ -28,7 +28,7 @@ export function SignIn() {
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
         {endReason && <p role="status">{endReason}</p>}
-        <p className="dim">Sign in with an API key. The browser keeps a session, not the key.</p>
+        <p className="dim">Sign in with an API key. The browser stores a session, not the key.</p>
         <form onSubmit={submit} className="stack" aria-label="Sign in">
           <TextField
             label="API key"
@@ -55,7 +55,7 @@ export function SignIn() {
   );
 }
 
-/** Signs in with a link; asks first if the browser has a session. */
+/** Signs in with a link. Asks for confirmation first if the browser already has a session. */
 function LinkSignIn({ token }: { token: string }) {
   const { data: session } = useQuery({ ...sessionQuery, staleTime: Infinity });
   const hasSession = Boolean(session?.session);
@@ -64,7 +64,7 @@ function LinkSignIn({ token }: { token: string }) {
   const { mutate, isIdle, isPending, error } = useSignIn();
   const started = useRef(false);
   useEffect(() => {
-    // The token works once and must not stay in the history of the browser.
+    // The token works only once and must not stay in the browser history.
     history.replaceState(null, '', '/console/sign-in');
   }, []);
   useEffect(() => {
@@ -79,14 +79,15 @@ function LinkSignIn({ token }: { token: string }) {
       <h2 id="replace-session">Replace this session?</h2>
       <p>
         This browser is signed in to {key.organizationName} with the key {key.name} (
-        <code>{key.keyPrefix}…</code>). The link signs in with its own key instead.
+        <code>{key.keyPrefix}…</code>). The link would replace this session with one for another
+        key.
       </p>
       <div className="row">
         <button type="button" onClick={() => navigate('/', { replace: true })}>
-          Keep
+          Keep this session
         </button>
         <button type="button" className="primary" onClick={() => mutate({ token })}>
-          Replace
+          Replace session
         </button>
       </div>
     </section>
@@ -114,6 +115,6 @@ async function signInWithKey(key: string) {
   const headers = { authorization: `Bearer ${key}` };
   return unwrap(api.POST('/api/v1/session', { headers })).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
-    throw new Error('This is not a valid key of this gateway, or it was revoked or has expired.');
+    throw new Error('This is not a valid API key, or the key was revoked or has expired.');
   });
 }

@@ -1,12 +1,12 @@
-/** A button that is disabled, with the reason as tooltip, if its action is not allowed. */
+/** Button that is disabled if its action is not allowed, with the reason as its tooltip. */
 import type { ComponentProps } from 'react';
 
 interface ActionButtonProps extends ComponentProps<'button'> {
-  /** Reason why the action is not allowed; null if it is allowed. */
+  /** Why the action is not allowed, or null if it is allowed. */
   disabledReason?: string | null;
 }
 
-/** Shows the button. */
+/** Shows a button that may be disabled for a reason. */
 export function ActionButton({ disabledReason = null, disabled, ...button }: ActionButtonProps) {
   return (
     <button

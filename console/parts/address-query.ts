@@ -1,7 +1,7 @@
-/** Values in the query of the address, so that a view can be shared and reloaded. */
+/** Values stored in the query string of the URL, so that a view can be shared and reloaded. */
 import { useSearchParams } from 'wouter';
 
-/** Returns the query of the address, and a function that changes a value; empty: removed. */
+/** Returns the query string, and a function that sets a value, or removes it if it is empty. */
 export function useAddressQuery(): [URLSearchParams, (name: string, value: string) => void] {
   const [search, setSearch] = useSearchParams();
   const change = (name: string, value: string): void =>
@@ -16,7 +16,7 @@ export function useAddressQuery(): [URLSearchParams, (name: string, value: strin
   return [search, change];
 }
 
-/** Returns the named values that the query has. */
+/** Returns the values that the query string has for the given names. */
 export function pickValues(search: URLSearchParams, names: readonly string[]) {
   return Object.fromEntries(
     names.flatMap((name) => {
@@ -26,5 +26,5 @@ export function pickValues(search: URLSearchParams, names: readonly string[]) {
   );
 }
 
-/** Converts the value of a date field to the start of the day in UTC; empty stays empty. */
+/** Converts the value of a date field to the start of that day in UTC; empty stays empty. */
 export const startOfDay = (date: string): string => date && `${date}T00:00:00Z`;

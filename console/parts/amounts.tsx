@@ -1,4 +1,4 @@
-/** Amounts of credits, money and bytes. */
+/** Formats amounts of credits, US dollars and bytes. */
 import { useUsdPrice } from '../gateway/pricing.ts';
 
 const exact = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
@@ -12,17 +12,14 @@ const dollars = new Intl.NumberFormat(undefined, usd);
 const cents = new Intl.NumberFormat(undefined, { ...usd, maximumSignificantDigits: 2 });
 const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
-/** Formats an amount with all its decimals, up to six. */
+/** Formats an amount with up to six decimals. */
 export const exactText = (amount: number): string => exact.format(amount);
 
-/**
- * Formats credits with two decimals; amounts below 0.01 with two digits, because two decimals would
- * show zero.
- */
+/** Formats credits with two decimals, or amounts below 0.01 with two significant digits. */
 export const amountText = (amount: number): string =>
   (amount !== 0 && Math.abs(amount) < 0.01 ? twoDigits : twoDecimals).format(amount);
 
-/** Shows credits; the exact amount and its price are in the tooltip. */
+/** Shows credits, with the exact amount and its price in US dollars as the tooltip. */
 export function Credits({ amount }: { amount: number }) {
   const toUsd = useUsdPrice();
   const money = toUsd ? ` = ${moneyText(toUsd(amount))}` : '';
@@ -33,20 +30,20 @@ export function Credits({ amount }: { amount: number }) {
   );
 }
 
-/** Shows the price of credits in US dollars. */
+/** Shows what an amount of credits costs in US dollars, in parentheses. */
 export function Money({ credits }: { credits: number }) {
   const toUsd = useUsdPrice();
-  return toUsd && <span className="amount dim">{moneyText(toUsd(credits))}</span>;
+  return toUsd && <span className="amount dim">({moneyText(toUsd(credits))})</span>;
 }
 
-/** Formats US dollars; amounts below a dollar with two digits. */
+/** Formats US dollars with cents, or amounts below one dollar with two significant digits. */
 function moneyText(amount: number): string {
   return (Math.abs(amount) < 1 && amount !== 0 ? cents : dollars).format(amount);
 }
 
 const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** Formats a size: `0 bytes`, `4.2 MB`. */
+/** Formats a file size: `0 bytes`, `4.2 MB`. */
 export function bytesText(bytes: number): string {
   const power = Math.min(sizes.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${oneDecimal.format(bytes / 1000 ** power)} ${sizes[power]}`;

@@ -1,11 +1,11 @@
-/** Limits an error in one part of a page to that part. */
+/** Error boundary: an error in one part of a page does not break the rest. */
 import { Component, type ReactNode } from 'react';
 
 interface State {
   error: Error | null;
 }
 
-/** Shows the error instead of its children, with a button to try again. */
+/** Shows its children or, if one throws, the error with a button to try again. */
 export class Boundary extends Component<{ children: ReactNode }, State> {
   override state: State = { error: null };
 
@@ -18,7 +18,7 @@ export class Boundary extends Component<{ children: ReactNode }, State> {
     if (!error) return this.props.children;
     return (
       <section className="empty" role="alert">
-        <h1>This part could not be shown</h1>
+        <h1>This part of the page could not be shown</h1>
         <p>{error.message}</p>
         <button type="button" onClick={() => this.setState({ error: null })}>
           Try again

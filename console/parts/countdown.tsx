@@ -1,14 +1,14 @@
-/** Shows the seconds until a time. */
+/** Countdown to a time, in seconds. */
 import { useNow } from './times.tsx';
 
 interface CountdownProps {
-  /** Time in milliseconds since 1970. */
+  /** Time in Unix ms. */
   untilMs: number;
   /** Text before the seconds. */
   children: string;
 }
 
-/** Counts down to a time, in seconds. */
+/** Shows `<text> in 12 s.`, and updates it every second. */
 export function Countdown({ untilMs, children }: CountdownProps) {
   const nowMs = useNow(1000);
   const seconds = Math.max(Math.ceil((untilMs - nowMs) / 1000), 0);

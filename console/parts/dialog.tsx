@@ -1,4 +1,4 @@
-/** Native dialogs: a form that confirms an action, and a secret that is shown once. */
+/** Dialogs: a form that confirms an action, and a secret that is shown only once. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState, type ReactNode, type SubmitEvent } from 'react';
 import { ActionButton } from './action-button.tsx';
@@ -6,12 +6,12 @@ import { ErrorMessage } from './states.tsx';
 
 interface DialogProps {
   title: string;
-  /** Called when the dialog was closed, by a button or by Escape. */
+  /** Called when the dialog closes, by a button or by Escape. */
   onClose: () => void;
   children: ReactNode;
 }
 
-// The dialog is open while it is rendered.
+// The dialog stays open as long as it is rendered.
 function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -24,20 +24,20 @@ function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-/** Returns the trimmed text of a field of a form by its name; empty if there is none. */
+/** Returns the trimmed text of a form field by its name, or an empty string. */
 export type FieldReader = (name: string) => string;
 
 interface FormDialogProps extends DialogProps {
-  /** Label of the button that confirms. */
+  /** Label of the confirm button. */
   verb: string;
   isDangerous?: boolean | undefined;
-  /** True if a choice is missing that is not a required field. */
+  /** True if a required choice that the browser cannot check is missing. */
   isIncomplete?: boolean;
-  /** Does the action. The dialog keeps its input and stays open until the action has succeeded. */
+  /** Performs the action. If it fails, the dialog stays open and keeps the user's input. */
   act: (read: FieldReader) => Promise<unknown>;
 }
 
-/** Shows fields and a button, which is enabled while all required fields are filled. */
+/** Shows fields and a confirm button, which is enabled once all required fields are filled. */
 export function FormDialog(props: FormDialogProps) {
   const { title, verb, isDangerous, isIncomplete, act, onClose, children } = props;
   const form = useRef<HTMLFormElement>(null);
@@ -76,12 +76,12 @@ export function FormDialog(props: FormDialogProps) {
 }
 
 interface ConfirmButtonProps extends Omit<FormDialogProps, 'onClose'> {
-  /** Label of the button that opens the dialog; absent: the verb of the dialog. */
+  /** Label of the button that opens the dialog. Defaults to `verb`. */
   label?: string;
   disabledReason?: string | null;
 }
 
-/** Shows a button that opens a dialog. */
+/** Shows a button that opens a dialog with a form. */
 export function ConfirmButton({ label, disabledReason = null, ...dialog }: ConfirmButtonProps) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -100,18 +100,18 @@ export function ConfirmButton({ label, disabledReason = null, ...dialog }: Confi
 
 interface NewSecretProps {
   title: string;
-  /** Secret to show; null: no dialog. */
+  /** Secret to show, or null to show no dialog. */
   secret: string | null;
   onClose: () => void;
 }
 
-/** Shows a new key, which is not shown again. */
+/** Shows a new key for the only time. */
 export function NewSecret({ title, secret, onClose }: NewSecretProps) {
   if (secret === null) return null;
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="stack">
-        <p>Copy the key now. It is not shown again.</p>
+        <p>Copy the key now. It will not be shown again.</p>
         <Secret text={secret} />
         <div className="row">
           <button type="button" className="primary" onClick={onClose}>
@@ -129,7 +129,7 @@ export function Secret({ text }: { text: string }) {
   const copy = (): void => {
     navigator.clipboard.writeText(text).then(
       () => setMessage('Copied'),
-      () => setMessage('The browser does not allow this. Select the text and copy it.'),
+      () => setMessage('The browser does not allow copying. Select the text and copy it yourself.'),
     );
   };
   return (

@@ -1,4 +1,4 @@
-/** Names with their values. */
+/** List of names and their values. */
 import { Fragment, type ReactNode } from 'react';
 
 /** Shows each value after its name. */

@@ -1,4 +1,4 @@
-/** Fields of forms with their labels. */
+/** Form fields with labels. */
 import type { ComponentProps } from 'react';
 
 interface LabelProps {
@@ -17,11 +17,11 @@ function Label({ label, hint }: LabelProps) {
 }
 
 interface TextFieldProps extends LabelProps, Omit<ComponentProps<'input'>, 'onChange'> {
-  /** Receives the text after each change; absent: the form reads the field by its name. */
+  /** Receives the text after each change. Omit it if the form reads the field by its `name`. */
   change?: (value: string) => void;
 }
 
-/** Shows an input with its label. */
+/** Shows a text input with its label. */
 export function TextField({ label, hint, change, className, ...input }: TextFieldProps) {
   return (
     <label className={className}>
@@ -32,18 +32,18 @@ export function TextField({ label, hint, change, className, ...input }: TextFiel
 }
 
 interface SelectFieldProps<Value extends string | number> extends LabelProps {
-  /** Values with their texts. */
+  /** Values, each with the text to show. */
   options: readonly (readonly [Value, string])[];
-  /** Name by which the form reads the field. */
+  /** Name under which the form reads the field. */
   name?: string;
-  /** Selected value; absent: the form keeps it, and `defaultValue` is selected first. */
+  /** Selected value. Omit it if the form reads the field; `defaultValue` is then preselected. */
   value?: Value;
   defaultValue?: Value;
   change?: (value: Value) => void;
   className?: string;
 }
 
-/** Shows a list of choices with its label. */
+/** Shows a drop-down list with its label. */
 export function SelectField<Value extends string | number>({
   label,
   hint,
@@ -70,9 +70,9 @@ export function SelectField<Value extends string | number>({
   );
 }
 
-/** Option that applies no filter. */
+/** First option of a filter: it filters nothing. */
 export const allOption = ['', 'All'] as const;
 
-/** Makes options whose texts are their values. */
+/** Returns options that show their values unchanged. */
 export const plainOptions = <Value extends string>(values: readonly Value[]) =>
   values.map((value) => [value, value] as const);

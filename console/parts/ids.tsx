@@ -1,9 +1,9 @@
-/** Ids of jobs, keys and requests. */
+/** Shows ids of jobs, keys and requests. */
 import { useState } from 'react';
 
 const tailLength = 8;
 
-/** Shows the end of an id, because the beginnings of ids are alike; the whole id is the tooltip. */
+/** Shows the last characters of an id, because ids start alike. The tooltip is the whole id. */
 export function IdTail({ id }: { id: string }) {
   return (
     <code className="tail" title={id}>

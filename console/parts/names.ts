@@ -1,13 +1,13 @@
-/** Texts for people instead of identifiers. */
+/** Converts identifiers to readable text. */
 
 /** Splits a job type into its parts: `imageRemoveBackground` → `Image`, `remove background`. */
 export function splitType(type: string): { kind: string; action: string } {
-  const [first = '', ...rest] = wordsOf(type);
+  const [first = '', ...rest] = splitWords(type);
   const kind = first === 'sfx' ? 'Sound effect' : first.charAt(0).toUpperCase() + first.slice(1);
   return { kind, action: rest.join(' ') };
 }
 
-/** Converts a job type: `imageRemoveBackground` → `Image · remove background`. */
+/** Formats a job type: `imageRemoveBackground` → `Image · remove background`. */
 export function typeText(type: string): string {
   const { kind, action } = splitType(type);
   return action === '' ? kind : `${kind} · ${action}`;
@@ -18,11 +18,11 @@ export function typeText(type: string): string {
  * `image/remove-background`.
  */
 export function typePath(type: string): string {
-  const [first = '', ...rest] = wordsOf(type);
+  const [first = '', ...rest] = splitWords(type);
   return `${first}/${rest.join('-')}`;
 }
 
-const wordsOf = (type: string): string[] =>
+const splitWords = (type: string): string[] =>
   type.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
 
 /** Converts an identifier to words: `job.cancel_requested` → `job cancel requested`. */

@@ -1,4 +1,4 @@
-/** A titled list: a table, or the state of its request. */
+/** Card with a title and a table. */
 import type { ReactNode } from 'react';
 import { ShowMore, type MorePages } from './show-more.tsx';
 import { Empty, ErrorMessage, Loading } from './states.tsx';
@@ -7,20 +7,20 @@ import { Table, type Column } from './table.tsx';
 interface PanelProps<Item> extends MorePages {
   title: string;
   columns: readonly Column<Item>[];
-  /** Rows of the table; undefined while they load. */
+  /** Rows of the table. Undefined while they load. */
   items: readonly Item[] | undefined;
   rowId: (item: Item) => string;
   error: Error | null;
-  /** Title of the empty list. */
+  /** Text shown if there are no rows. */
   empty: string;
-  /** Explanation below the title of the empty list. */
+  /** Explanation below `empty`. */
   emptyHint?: ReactNode;
   caption?: string | undefined;
   /** Controls next to the title. */
   children?: ReactNode;
 }
 
-/** Shows the list. */
+/** Shows a table with a title, or that its rows are loading, missing or could not be loaded. */
 export function Panel<Item>(props: PanelProps<Item>) {
   const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
     props;

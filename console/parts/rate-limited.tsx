@@ -1,12 +1,10 @@
-/** Shows that requests were rejected with 429, and the seconds until they are sent again. */
+/** Message that the rate limit rejected requests (429), with a countdown to their retry. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
 
-/**
- * Shows the countdown until the next retry, or nothing while no request waits for its rate limit.
- */
+/** Shows the countdown to the next retry, or nothing if no request is waiting for a retry. */
 export function RateLimited() {
   const cache = useQueryClient().getQueryCache();
   const retryAtMs = useSyncExternalStore(

@@ -1,21 +1,21 @@
-/** A field that searches jobs by any id or by the text of the prompt. */
+/** Field that searches jobs by any id or by text from the prompt. */
 import { useEffect, useState, type SubmitEvent } from 'react';
 
 interface SearchFieldProps {
-  /** Text that is searched now. */
+  /** Text of the current search. */
   text: string;
   change: (text: string) => void;
 }
 
-/** Time without a keystroke after which the text is searched, in milliseconds. */
-const settleMs = 400;
+/** How long to wait after the last keystroke before searching. */
+const debounceMs = 400;
 
-/** Searches while the user types, and at once on Enter. */
+/** Searches when the user stops typing, and immediately on Enter. */
 export function SearchField({ text, change }: SearchFieldProps) {
   const [typed, setTyped] = useState(text);
   useEffect(() => {
     if (typed.trim() === text) return undefined;
-    const timer = setTimeout(() => change(typed.trim()), settleMs);
+    const timer = setTimeout(() => change(typed.trim()), debounceMs);
     return () => clearTimeout(timer);
   }, [typed, text, change]);
   const submit = (event: SubmitEvent): void => {

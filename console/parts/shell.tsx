@@ -1,6 +1,4 @@
-/**
- * The frame of all pages: menu, credits, the key of the session, and the connection to the gateway.
- */
+/** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -11,7 +9,7 @@ import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Credits, Money } from './amounts.tsx';
 
-/** The pages of callers, and the part of the address that they share. */
+/** Pages for callers. An entry is current if the URL starts with `path`; it links to `to`. */
 const pages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
@@ -24,15 +22,12 @@ const pages = [
 const operatorPages = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
 
 interface ShellProps {
-  /**
-   * Key of the session; null if only an operator is signed in, undefined until the response has
-   * arrived.
-   */
+  /** The session's key. Null if only an operator is signed in; undefined while it loads. */
   sessionKey: SessionKey | null | undefined;
   children: ReactNode;
 }
 
-/** Draws menu and header around a page. */
+/** Shows a page with the menu and the header. */
 export function Shell({ sessionKey, children }: ShellProps) {
   return (
     <div className="shell">

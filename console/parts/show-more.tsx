@@ -1,13 +1,13 @@
-/** The button that reads the next page of a list. */
+/** Button that loads the next page of a list. */
 
-/** State of the pages of a list. */
+/** How to load more pages of a list. */
 export interface MorePages {
-  /** Reads the next page; null if there is none. */
+  /** Loads the next page. Null if there is none. */
   readMore?: (() => void) | null;
   isReadingMore?: boolean;
 }
 
-/** Shows the button; nothing after the last page. */
+/** Shows the button, or nothing if there are no more pages. */
 export function ShowMore({ readMore, isReadingMore }: MorePages) {
   if (!readMore) return null;
   return (

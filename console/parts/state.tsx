@@ -1,4 +1,4 @@
-/** States as words with colors. */
+/** Shows states as colored words. */
 import { toWords } from './names.ts';
 
 const tones: Record<string, string> = {
@@ -18,7 +18,7 @@ const tones: Record<string, string> = {
   refunded: 'mute',
 };
 
-/** Shows a state; unknown states have the color of work in progress. */
+/** Shows a state. States that are not listed above get the color of work in progress. */
 export function State({ name }: { name: string }) {
   return <span className={`state ${tones[name] ?? 'busy'}`}>{toWords(name)}</span>;
 }

@@ -1,4 +1,4 @@
-/** Parts that a page shows while data loads, if there is none, and if a request failed. */
+/** What a page shows while data loads, if there is no data, or if a request failed. */
 import type { ReactNode } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
@@ -27,7 +27,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Shows an error with its rejected fields and its request id. */
+/** Shows an error, the rejected fields and the request id. */
 export function ErrorMessage({ error }: { error: Error | null }) {
   if (!error) return null;
   const known = error instanceof ApiError ? error : undefined;

@@ -1,4 +1,4 @@
-/** A table; on a narrow screen each row becomes a card with the titles of the columns. */
+/** Table. On a narrow screen, each row becomes a card that repeats the column titles. */
 import { useState, type ReactNode } from 'react';
 
 /** Column of a table. */
@@ -6,7 +6,7 @@ export interface Column<Item> {
   title: string;
   isNumber?: boolean;
   cell: (item: Item) => ReactNode;
-  /** Returns the value by which the rows are sorted; absent: the column cannot sort. */
+  /** Returns the value to sort by. Omit it if the table cannot be sorted by this column. */
   sortValue?: (item: Item) => string | number;
 }
 
@@ -47,8 +47,8 @@ export function Table<Item>({ label, columns, items, rowId, caption }: TableProp
 }
 
 /**
- * Returns the items in the order that the user chose, and a function that shows the header of a
- * column. A click on the same header again reverses the order.
+ * Returns the sorted items, and a function that shows a column header. Clicking a header sorts by
+ * its column; clicking it again reverses the order.
  */
 function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[]) {
   const [order, setOrder] = useState({ title: '', isDescending: false });

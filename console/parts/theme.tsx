@@ -1,4 +1,4 @@
-/** Color theme of the console: system, light or dark. The browser stores the choice. */
+/** Color theme of the console: system, light or dark. The choice is stored in the browser. */
 import { useState } from 'react';
 
 const storageKey = 'theme';

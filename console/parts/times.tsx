@@ -1,4 +1,4 @@
-/** Times and durations. */
+/** Shows times and durations. */
 import { useEffect, useState } from 'react';
 
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
@@ -9,7 +9,7 @@ const units = [
   ['minute', 60_000],
 ] as const;
 
-/** Shows the time since or until `at` (ISO 8601, or Unix ms); the time itself is in the tooltip. */
+/** Shows how long ago, or how soon, `at` is (ISO 8601 or Unix ms). The tooltip is the exact time. */
 export function Ago({ at }: { at: string | number }) {
   const nowMs = useNow(30_000);
   const time = new Date(at);
@@ -29,7 +29,7 @@ export function Moment({ at }: { at: string | number }) {
   return <time dateTime={time.toISOString()}>{moments.format(time)}</time>;
 }
 
-/** Returns the time in Unix ms, updated at each interval. */
+/** Returns the current time in Unix ms, and updates it every `intervalMs`. */
 export function useNow(intervalMs: number): number {
   const [nowMs, setNowMs] = useState(Date.now);
   useEffect(() => {

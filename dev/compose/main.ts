@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { findGoProgram, lastWords } from '../stack/tools.ts';
+import { findGoProgram, lastErrorLine } from '../stack/tools.ts';
 import { decidedByCompose, documentedSettings } from './settings.ts';
 
 const project = join(import.meta.dirname, '..', '..');
@@ -72,7 +72,7 @@ const directory = makeTemporaryDirectory('compose');
 try {
   await check(directory);
 } catch (error) {
-  process.stderr.write(`${lastWords(error)}\n`);
+  process.stderr.write(`${lastErrorLine(error)}\n`);
   process.exitCode = 1;
 } finally {
   await rm(directory, { recursive: true, force: true });

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { installPython, lastWords } from '../stack/tools.ts';
+import { installPython, lastErrorLine } from '../stack/tools.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 
 const port = process.env['TRACE_VIEWER_PORT'] ?? '6006';
@@ -26,6 +26,6 @@ try {
     process.exitCode = code ?? 0;
   });
 } catch (error) {
-  process.stderr.write(`${lastWords(error)}\n`);
+  process.stderr.write(`${lastErrorLine(error)}\n`);
   process.exitCode = 1;
 }

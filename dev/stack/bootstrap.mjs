@@ -1,10 +1,10 @@
 /**
- * Runs a script of this project with the pinned Node version, after installing missing or outdated
- * dependencies: `node dev/stack/bootstrap.mjs [--without-dev] <script> [arguments]`; without a
- * script it only installs. `--without-dev` installs the dependencies for running only, which are
- * half of all. Nothing is installed while processes run from node_modules, because they would lose
- * mapped files. Plain JavaScript for Node 18 and later, because it runs before anything is
- * installed.
+ * `node dev/stack/bootstrap.mjs [--without-dev] <script> [arguments]`: installs missing or outdated
+ * dependencies, then runs a script of this project with the pinned Node version. Without a script,
+ * it only installs. `--without-dev` skips the development dependencies, which are half of all.
+ * It never installs while processes are running from node_modules, because they would lose files
+ * that they use. This is plain JavaScript for Node 18 and later, because it runs before anything
+ * is installed.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {
@@ -31,33 +31,30 @@ const oldestMajor = 18;
 const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const withoutDev = process.argv[2] === '--without-dev';
 
-/** Returns the packages of a lockfile by path, without the project itself. */
+/** Returns `[path, entry]` for each package in a lockfile, without the project itself. */
 function readPackages(file) {
   const { packages } = JSON.parse(readFileSync(join(project, file), 'utf8'));
   return Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'));
 }
 
-/**
- * Returns true if a package is for this platform; binaries of other platforms are optional and
- * absent.
- */
-function isWanted({ dev, devOptional, optional }) {
+/** Returns whether a package must be installed. Binaries for other platforms are optional. */
+function isRequired({ dev, devOptional, optional }) {
   return optional !== true && !(withoutDev && (dev ?? devOptional) === true);
 }
 
 /**
- * Returns true if node_modules agrees with package-lock.json. npm writes a lockfile into
- * node_modules at the end of an installation, so an interrupted installation has none.
+ * Returns whether node_modules matches package-lock.json. npm writes a lockfile into node_modules at
+ * the end of an installation, so an interrupted installation has none.
  */
 function isInstalled() {
   try {
     const installed = new Map(readPackages('node_modules/.package-lock.json'));
-    const wanted = readPackages('package-lock.json');
+    const locked = readPackages('package-lock.json');
     return (
       existsSync(pinnedNode) &&
-      wanted.every(([path, entry]) => {
+      locked.every(([path, entry]) => {
         const found = installed.get(path);
-        if (!found) return !isWanted(entry);
+        if (!found) return !isRequired(entry);
         return found.version === entry.version && found.integrity === entry.integrity;
       })
     );
@@ -75,7 +72,7 @@ function isAlive(pid) {
   }
 }
 
-/** Runs one installation of the project at a time; other processes wait for it. */
+/** Locks the installation of this project; waits while another process holds the lock. */
 async function takeInstallLock() {
   mkdirSync(dirname(lockFile), { recursive: true });
   const draft = `${lockFile}.${process.pid}`;
@@ -102,21 +99,21 @@ function readOwner() {
   try {
     return Number(readFileSync(lockFile, 'utf8'));
   } catch {
-    return 0; // Released in the meantime.
+    return 0; // The lock has just been released.
   }
 }
 
-/** Prints the progress of the installation: npm first creates all folders, then fills them. */
-function tellProgress() {
-  const wanted = readPackages('package-lock.json').filter(([, entry]) => isWanted(entry));
-  const begun = wanted.filter(([path]) => existsSync(join(project, path, 'package.json')));
-  return `${begun.length} of ${wanted.length} packages`;
+/** Describes the progress of the installation by counting the packages that npm has unpacked. */
+function describeProgress() {
+  const required = readPackages('package-lock.json').filter(([, entry]) => isRequired(entry));
+  const unpacked = required.filter(([path]) => existsSync(join(project, path, 'package.json')));
+  return `${unpacked.length} of ${required.length} packages`;
 }
 
-/** Runs npm and resolves with its exit code. */
+/** Runs npm and returns its exit code. */
 async function runNpm(...args) {
   const npm = process.env.npm_execpath;
-  // Script of the npm that started this process, else the npm on the PATH.
+  // Prefers the npm that started this process to the one on the PATH.
   const [command, first] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
   const scope = withoutDev ? '--omit=dev' : '--include=dev';
   const flags = [scope, '--include=optional', '--ignore-scripts=false'];
@@ -129,7 +126,7 @@ async function runNpm(...args) {
   const startedAt = Date.now();
   const progress = setInterval(() => {
     const seconds = Math.round((Date.now() - startedAt) / 1000);
-    console.log(`  ${seconds} s, ${tellProgress()}`);
+    console.log(`  ${seconds} s, ${describeProgress()}`);
   }, 5_000);
   const interrupt = (signal) => {
     child.kill(signal);
@@ -147,34 +144,31 @@ async function runNpm(...args) {
   return code;
 }
 
-/**
- * Returns every process with its parent and program, `[pid, parent, path]`; empty if the system
- * does not tell.
- */
+/** Returns `[pid, parent, program]` for every process. The list is empty on Windows. */
 function listProcesses() {
   if (process.platform === 'win32') return [];
-  const told = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,comm='], { encoding: 'utf8' });
-  return told
+  const output = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,comm='], { encoding: 'utf8' });
+  return output
     .split('\n')
     .map((line) => /^ *(\d+) +(\d+) +(.*)$/.exec(line))
     .filter((match) => match !== null)
-    .map(([, pid, parent, command]) => [Number(pid), Number(parent), programOf(pid, command)]);
+    .map(([, pid, parent, command]) => [Number(pid), Number(parent), findProgram(pid, command)]);
 }
 
-/** Linux truncates the command, but has a link to the program. */
-function programOf(pid, command) {
+/** Returns the path of a process's program. On Linux, `ps` truncates it, so /proc is read. */
+function findProgram(pid, command) {
   try {
     return process.platform === 'linux' ? readlinkSync(`/proc/${pid}/exe`) : command;
   } catch {
-    return command; // Ended in the meantime, or somebody else's.
+    return command; // The process has ended, or belongs to another user.
   }
 }
 
 /**
- * Returns the processes that run from node_modules (Node and Postgres are there), except this one
- * and its parents.
+ * Returns the ids of processes whose program is in node_modules (Node or Postgres), except this
+ * process and its parents.
  */
-function findUsers() {
+function findRunningProcesses() {
   if (!existsSync(modules)) return [];
   const processes = listProcesses();
   const parents = new Map(processes.map(([pid, parent]) => [pid, parent]));
@@ -191,41 +185,43 @@ async function ensureInstalled() {
   await takeInstallLock();
   try {
     if (isInstalled()) return;
-    const users = findUsers();
-    if (users.length > 0) {
+    const running = findRunningProcesses();
+    if (running.length > 0) {
       throw new Error(
-        'The dependencies are not what this needs, and they are in use: end what runs from ' +
-          `node_modules first, e.g. \`npm start\` (processes ${users.join(', ')})`,
+        'The dependencies must be updated, but they are in use: first stop the processes that run ' +
+          `from node_modules, e.g. \`npm start\` (process ids ${running.join(', ')})`,
       );
     }
-    console.log('Installing the dependencies (first start, or the lockfile changed)');
-    // npm looks up the address of each package, because the lockfile names no registry. Addresses in
-    // npm's cache are used without a request, which takes a quarter less CPU.
+    console.log(
+      'Installing the dependencies (this is the first start, or the lockfile has changed)',
+    );
+    // The lockfile names no registry, so npm looks up the URL of each package. `--prefer-offline`
+    // uses the URLs in npm's cache, which takes a quarter less CPU.
     if ((await runNpm('ci', '--prefer-offline')) !== 0) {
-      // The cache may be older than a version, and `ci` rejects a lockfile without entries for the
-      // binaries of other platforms, which npm writes if a registry mirror lacks them. `install`
-      // installs the same locked versions.
-      console.log('npm ci failed (see above): trying npm install, without changing the lockfile');
+      // `ci` fails if npm's cache does not know a version, or if the lockfile has no entries for the
+      // binaries of other platforms because a registry mirror lacks them. `install` installs the
+      // same locked versions in both cases.
+      console.log('npm ci failed (see above); trying npm install without changing the lockfile');
       await runNpm('install', '--no-save');
     }
-    if (!isInstalled()) throw new Error('npm did not install what package-lock.json says');
+    if (!isInstalled()) throw new Error('npm did not install the versions in package-lock.json');
   } finally {
     rmSync(lockFile, { force: true });
   }
 }
 
-/** Runs the script with the pinned Node, and passes on its signals and its exit code. */
+/** Runs the script with the pinned Node. Forwards signals to it and exits with its exit code. */
 function run(args) {
   // The reported start time includes the installation.
   const env = { BOOTSTRAP_STARTED_AT_MS: String(startedAtMs), ...process.env };
   const child = spawn(pinnedNode, args, { stdio: 'inherit', env });
   const forward = (signal) => {
-    // A terminal sends Ctrl-C to every process; passing it on would send it twice.
+    // A terminal sends Ctrl-C to every process; forwarding it would send it twice.
     if (signal === 'SIGINT' && process.stdin.isTTY) return;
     child.kill(signal);
   };
   for (const signal of stopSignals) process.on(signal, forward);
-  // npm starts this process through a shell, which may exit without passing its signal on.
+  // npm starts this process through a shell, which may exit without forwarding its signal.
   const parent = process.ppid;
   const orphaned = setInterval(() => {
     if (process.ppid === parent) return;

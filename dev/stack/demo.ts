@@ -1,4 +1,4 @@
-/** Demo organization of a local stack, with credits and an API key. */
+/** Creates the demo organization of a local stack, with credits and an API key. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createKey } from '../../api/identity/keys.ts';
@@ -12,20 +12,17 @@ import { createLogger } from '../../platform/logger.ts';
 interface DemoOptions {
   databaseUrl: string;
   keyPepper: string;
-  /** Previous pepper, during a rotation. */
+  /** Previous pepper, while peppers are being rotated. */
   previousKeyPepper?: string | undefined;
   /** Credits granted once, at the first start. */
   demoCredits: number;
-  /** Studio credits per six hours; absent: no limit. */
+  /** Studio credits per six hours. Omit it for no limit. */
   windowAllowanceCredits?: number | undefined;
-  /** Key of an earlier start. */
+  /** API key from an earlier start, if there was one. */
   apiKey?: string | undefined;
 }
 
-/**
- * Finds or creates the demo organization. Its credits are granted once, because the grant has an
- * id.
- */
+/** Finds or creates the demo organization. The grant has a fixed id, so it is applied only once. */
 export async function ensureDemoOrganization(
   options: DemoOptions,
 ): Promise<{ organizationId: string; apiKey: string }> {
@@ -36,26 +33,26 @@ export async function ensureDemoOrganization(
     const peppers = [options.keyPepper, options.previousKeyPepper].filter(
       (pepper) => pepper !== undefined,
     );
-    const known = apiKey ? await organizationOfKey(pool, peppers, apiKey) : null;
+    const known = apiKey ? await findOrganizationByKey(pool, peppers, apiKey) : null;
     if (known !== null && apiKey) return { organizationId: known, apiKey };
     const windowLimitMicro =
       options.windowAllowanceCredits === undefined
         ? null
         : microFromCredits(options.windowAllowanceCredits);
-    const made = await createOrganization(pool, { name: 'Demo', windowLimitMicro });
+    const created = await createOrganization(pool, { name: 'Demo', windowLimitMicro });
     const { key } = await createKey(pool, options.keyPepper, {
-      ...made,
+      ...created,
       name: 'Demo key',
       ...(apiKey && { key: apiKey }),
     });
     await createLedger(pool).grant({
-      organizationId: made.organizationId,
+      organizationId: created.organizationId,
       id: 'demo-credits',
       amountMicro: microFromCredits(options.demoCredits),
       actor: 'stack',
       reason: 'credits of the demo organization',
     });
-    return { organizationId: made.organizationId, apiKey: key };
+    return { organizationId: created.organizationId, apiKey: key };
   } finally {
     await pool.end();
   }
@@ -63,8 +60,8 @@ export async function ensureDemoOrganization(
 
 const organizationIdRow = z.object({ organization_id: z.string() });
 
-/** Returns the organization of a key in any state; null if the key is unknown under all peppers. */
-export function organizationOfKey(
+/** Returns a key's organization, even if the key is revoked or expired. Null if it is unknown. */
+export function findOrganizationByKey(
   pool: DatabasePool,
   peppers: readonly string[],
   key: string,

@@ -2,15 +2,15 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Range of ports below the ranges for outgoing connections (Linux 32,768–60,999, macOS
+ * Ports below the ranges that systems use for outgoing connections (Linux 32,768–60,999, macOS
  * 49,152–65,535).
  */
 const portMin = 15_000;
 const portMax = 32_000;
 
 /**
- * Chooses a TCP port that is free on the loopback interface now. Another listener may still take it
- * before the caller listens; an outgoing connection cannot.
+ * Chooses a TCP port that is currently free on the loopback interface. Another server may take it
+ * before the caller listens, but an outgoing connection cannot.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -19,7 +19,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Checks whether a listener can be opened on this loopback port now. */
+/** Returns whether a server can currently listen on a loopback port. */
 export function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -2,7 +2,7 @@ import { linkSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { writePrivateFile } from './private-file.ts';
-import { commandLine, endLeftover, isAlive } from './process-identity.ts';
+import { commandLine, stopLeftover, isAlive } from './process-identity.ts';
 
 const schema = z.object({
   supervisor: z.number().int().positive(),
@@ -24,7 +24,7 @@ export interface InstanceLock {
   release(): void;
 }
 
-/** Error: another running stack uses the data directory. */
+/** Error if another running stack uses the data directory. */
 export class AlreadyRunningError extends Error {
   readonly supervisor: number;
 
@@ -35,10 +35,10 @@ export class AlreadyRunningError extends Error {
 }
 
 /**
- * Locks a data directory for this process. If an earlier supervisor was killed, its remaining
- * processes are stopped first; `marks` contains, by service, a part of the command line that
+ * Locks a data directory for this process. If an earlier supervisor was killed, first stops the
+ * processes that it left running. `marks` maps each service to a part of its command line, which
  * identifies the process.
- * @throws AlreadyRunningError if another running stack has the lock
+ * @throws AlreadyRunningError if another running stack holds the lock
  */
 export async function lockInstance(
   dataDir: string,
@@ -55,7 +55,7 @@ export async function lockInstance(
     if (other && other.supervisor !== process.pid && isLive(other)) {
       throw new AlreadyRunningError(other.supervisor);
     }
-    if (other) await endLeftovers(other, { marks, report });
+    if (other) await stopLeftovers(other, { marks, report });
     rmSync(path, { force: true });
   }
   return {
@@ -68,7 +68,7 @@ function create(path: string, lock: Lock): boolean {
   const draft = `${path}.${process.pid}`;
   writePrivateFile(draft, JSON.stringify(lock));
   try {
-    // A link appears with its whole content, unlike a file that is being written.
+    // A hard link appears with its complete content, unlike a file that is still being written.
     linkSync(draft, path);
     return true;
   } catch (error) {
@@ -83,7 +83,7 @@ function read(path: string): Lock | undefined {
   try {
     return schema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
-    return undefined; // Gone in the meantime, or of another version: nothing to learn from it.
+    return undefined; // The lock has just been released, or another version wrote it.
   }
 }
 
@@ -91,16 +91,16 @@ function isLive(lock: Lock): boolean {
   return isAlive(lock.supervisor) && commandLine(lock.supervisor) === lock.commandLine;
 }
 
-async function endLeftovers(
+async function stopLeftovers(
   { processes }: Lock,
   { marks, report }: { marks: Record<string, string>; report: (line: string) => void },
 ): Promise<void> {
-  const ends = Object.entries(processes).map(async ([name, pid]) => {
+  const stops = Object.entries(processes).map(async ([name, pid]) => {
     const mark = marks[name];
     if (mark === undefined) return;
     const signal = name === 'postgres' ? 'SIGINT' : 'SIGTERM';
-    if (await endLeftover(pid, { mark, signal }))
-      report(`ended ${name} of an earlier run (${pid})`);
+    if (await stopLeftover(pid, { mark, signal }))
+      report(`stopped ${name} left running by an earlier start (process ${pid})`);
   });
-  await Promise.all(ends);
+  await Promise.all(stops);
 }

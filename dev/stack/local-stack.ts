@@ -14,9 +14,9 @@ import { probeTemporal, startTemporal } from './temporal.ts';
 
 export interface LocalStackOptions {
   settings: Settings;
-  /** Environment of the user, which is passed on to the programs. */
+  /** The user's environment, which the programs inherit. */
   env: NodeJS.ProcessEnv;
-  /** Default: the scripts of this project. */
+  /** Scripts to run. Defaults to those of this project. */
   programs?: Programs;
   ensureDemoOrganization: typeof ensureDemoOrganization;
   report: (line: string) => void;
@@ -38,8 +38,7 @@ export class LocalStack {
   }
 
   /**
-   * Starts everything and returns when all of it is ready. After a rejection, or to interrupt a
-   * start, call `stop`.
+   * Starts all services and returns when they are ready. Call `stop` if it fails, or to interrupt it.
    * @throws AlreadyRunningError if another stack uses the data directory
    */
   async start(): Promise<StackDescription> {
@@ -97,7 +96,7 @@ export class LocalStack {
   async #checkTemporal({ temporalAddress, temporalNamespace }: StackPlan): Promise<void> {
     await probeTemporal(temporalAddress, temporalNamespace).catch((error: unknown) => {
       throw new Error(
-        `TEMPORAL_ADDRESS ${temporalAddress}: namespace ${temporalNamespace} does not answer (${String(error)})`,
+        `cannot reach namespace ${temporalNamespace} at TEMPORAL_ADDRESS ${temporalAddress} (${String(error)})`,
         { cause: error },
       );
     });
@@ -126,13 +125,13 @@ export class LocalStack {
     writePrivateFile(stackFile(this.#options.settings.dataDir), `${content}\n`);
   }
 
-  /** Stops everything in order and removes `stack.json`. */
+  /** Stops all services in order and removes `stack.json`. */
   async stop(): Promise<void> {
     await this.#supervisor.stop();
     this.#forget();
   }
 
-  /** Kills everything at once. */
+  /** Kills all services immediately. */
   kill(): void {
     this.#supervisor.kill();
     this.#forget();

@@ -1,6 +1,6 @@
 /**
- * `npm start`: runs the whole gateway on one machine, with nothing to install or configure. A
- * service that exits is restarted, and nothing keeps running after the stop.
+ * `npm start`: runs the whole gateway on one machine, with nothing to install or configure. Restarts
+ * any service that exits. Stopping it leaves nothing running.
  */
 import { join, relative } from 'node:path';
 import { z } from 'zod';
@@ -10,16 +10,19 @@ import { runNode } from './node-service.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { readStack, stackFile, type StackDescription } from './stack-file.ts';
 
-/** The bootstrap script passes the time at which it began, before the installation. */
+/** Start time of the bootstrap script, before the installation. */
 const startedAtMs = Number(process.env['BOOTSTRAP_STARTED_AT_MS']) || performance.timeOrigin;
-/** One Ctrl-C arrives several times: from the terminal, npm and the bootstrap script. */
+/**
+ * Signals within this time count as one, because a Ctrl-C arrives from the terminal, npm and the
+ * bootstrap script.
+ */
 const repeatedSignalMs = 500;
 
 function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: string): string {
   const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
   const providers = process.env['FAL_KEY']
     ? []
-    : ['sandbox mode: no provider key is set (FAL_KEY), results come from the bundled sandbox', ''];
+    : ['Sandbox mode: FAL_KEY is not set, so results come from the bundled provider sandbox.', ''];
   return [
     '',
     `Studio Gateway is ready (${seconds} s)`,
@@ -29,7 +32,7 @@ function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: s
     `  Temporal UI  ${stack.temporalUiUrl ?? `(see ${stack.temporalAddress})`}`,
     `  Sandbox      ${stack.sandboxUrl}`,
     `  API key      ${stack.apiKey}`,
-    `  More         ${relative(process.cwd(), stackFile(settings.dataDir))} and logs/ beside it`,
+    `  More         ${relative(process.cwd(), stackFile(settings.dataDir))} and the folder logs/ next to it`,
     '',
     'Try it:',
     `  curl -s ${stack.apiUrl}/api/v1/studio/image/generate \\`,
@@ -41,8 +44,8 @@ function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: s
 }
 
 /**
- * Builds the workflow bundle and the console while the servers start, in processes of their own,
- * whose memory is freed.
+ * Builds the workflow bundle and the console while the servers start. Separate processes do it, so
+ * that their memory is freed afterwards.
  */
 async function build({ dataDir }: Settings): Promise<void> {
   const parts = { console: 'console/build.ts', workflows: 'worker/build.ts' };
@@ -53,11 +56,11 @@ async function build({ dataDir }: Settings): Promise<void> {
   );
 }
 
-/** Prints a single-use link that signs in to the console without typing the key. */
-async function signInLink({ apiUrl, apiKey }: StackDescription): Promise<string> {
+/** Creates a single-use link that signs in to the console without typing the key. */
+async function createSignInLink({ apiUrl, apiKey }: StackDescription): Promise<string> {
   const headers = { authorization: `Bearer ${apiKey}` };
-  const made = await fetch(`${apiUrl}/api/v1/session/links`, { method: 'POST', headers });
-  const { url } = z.object({ url: z.url() }).parse(await made.json());
+  const response = await fetch(`${apiUrl}/api/v1/session/links`, { method: 'POST', headers });
+  const { url } = z.object({ url: z.url() }).parse(await response.json());
   return url;
 }
 
@@ -70,13 +73,13 @@ function alreadyRunningMessage({ supervisor }: AlreadyRunningError, settings: Se
   );
 }
 
-/** @returns true if a signal requested the stop of the stack */
+/** Stops the stack on a signal. Returns a function that says whether a signal has arrived. */
 function stopOnSignals(stack: LocalStack): () => boolean {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     if (firstAt === undefined) {
       firstAt = Date.now();
-      console.log(`\n${signal}: stopping (once more to end at once)`);
+      console.log(`\n${signal}: stopping (press Ctrl-C again to kill everything immediately)`);
       void stack.stop().finally(() => process.exit(0));
     } else if (Date.now() - firstAt > repeatedSignalMs) {
       stack.kill();
@@ -89,7 +92,7 @@ function stopOnSignals(stack: LocalStack): () => boolean {
 
 async function main(): Promise<void> {
   const settings = readSettings(process.env);
-  const demo = import('./demo.ts'); // The API's modules load while the servers start.
+  const demo = import('./demo.ts'); // Loads the API's modules while the servers start.
   const windowAllowanceCredits = Number(process.env['WINDOW_ALLOWANCE_CREDITS']) || undefined;
   const stack = new LocalStack({
     settings,
@@ -99,11 +102,11 @@ async function main(): Promise<void> {
     report: (line) => console.log(line),
   });
   const isStopping = stopOnSignals(stack);
-  // Output to a closed terminal must not interrupt the stop that its SIGHUP began.
+  // After SIGHUP the terminal is closed; failing output must not interrupt the stop.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   try {
     const [description] = await Promise.all([stack.start(), build(settings)]);
-    console.log(readyMessage(description, settings, await signInLink(description)));
+    console.log(readyMessage(description, settings, await createSignInLink(description)));
   } catch (error) {
     if (isStopping()) return;
     const message =

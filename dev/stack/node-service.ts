@@ -4,7 +4,7 @@ import type { Service } from './supervisor.ts';
 
 const project = dirname(dirname(import.meta.dirname));
 
-/** Folder of Node's compile cache, which makes programs start a fifth sooner. */
+/** Environment that sets the folder of Node's compile cache, which saves a fifth of start time. */
 export const compileCache = { NODE_COMPILE_CACHE: resolve(project, '.cache', 'compile') };
 
 export interface NodeProgram {
@@ -15,12 +15,12 @@ export interface NodeProgram {
   logPath: string;
 }
 
-/** Time limit until a program is ready, in milliseconds; a busy machine compiles slowly. */
+/** How long a program may take to become ready. It is long because a busy machine compiles slowly. */
 const readyTimeoutMs = 60_000;
 
 /**
- * Makes a service of a Node program of this project. It is ready when it sends `{type: 'ready'}`
- * over IPC, and exits when the IPC channel closes, for example because the supervisor was killed.
+ * Returns a service that runs a Node program of this project. The program is ready when it sends
+ * `{type: 'ready'}` over IPC. It exits when the IPC channel closes, e.g. if the supervisor is killed.
  */
 export function nodeService(program: NodeProgram): Service {
   return { name: program.name, start: () => startNode(program) };
@@ -55,7 +55,7 @@ function isReady(message: unknown): boolean {
 
 /**
  * Runs a Node program of this project until it exits.
- * @throws Error with the end of its log, unless the exit code is 0
+ * @throws Error with the end of its log if the exit code is not 0
  */
 export async function runNode(program: NodeProgram): Promise<void> {
   const running = await launchNode(program);

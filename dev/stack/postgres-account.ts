@@ -2,22 +2,22 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { commandSucceeds } from './running.ts';
 
-/** Account for Postgres, whose programs refuse to run as root. */
+/** User account that runs Postgres, because Postgres does not run as root. */
 export interface PostgresAccount {
-  /** Command prefix of the program and its arguments. */
+  /** Command and arguments to put before the Postgres program. */
   prefix: string[];
-  /** User and group that must own the data directory; null: the current user. */
+  /** User and group that must own the data directory. Null for the current user. */
   owner: { uid: number; gid: number } | null;
 }
 
 /**
- * Chooses the account that runs Postgres. An ordinary user needs nothing. As root, another user id
- * could not read a clone below a closed home directory (`/root` has mode 0700), so there are two
- * ways, tried in this order:
- * 1. a user namespace that shows root as an ordinary user without capabilities; no file changes its
- * owner. Containers often forbid it.
- * 2. a system user that keeps one capability, to pass file permissions.
- * @throws Error if this is root and neither way works
+ * Chooses the account that runs Postgres. An ordinary user runs it itself. If this process is root,
+ * simply switching to another user may fail, because that user cannot read a clone in `/root`
+ * (mode 0700). Root therefore tries two ways, in this order:
+ * 1. a user namespace in which root appears as an ordinary user without capabilities. No file
+ * changes its owner, but containers often forbid namespaces.
+ * 2. a system user that keeps the capability to bypass file permissions.
+ * @throws Error if this process is root and neither way works
  */
 export function choosePostgresAccount(paths: {
   program: string;
@@ -52,27 +52,27 @@ export function choosePostgresAccount(paths: {
   );
   if (!chosen) {
     throw new Error(
-      'Postgres refuses to run as root, and neither `unshare` nor `setpriv` (util-linux) works here. ' +
-        'Run this as an ordinary user.',
+      'Postgres does not run as root, and neither `unshare` nor `setpriv` (util-linux) works here. ' +
+        'Run this command as an ordinary user.',
     );
   }
   return chosen;
 }
 
-/** Changes the owner of a data directory to the account, if an earlier run used another one. */
+/** Makes the account the owner of a data directory, if an earlier start used another account. */
 export function takeOwnership(dataDir: string, { owner }: PostgresAccount): void {
   if (owner === null || statSync(dataDir).uid === owner.uid) return;
   const { status, stderr } = spawnSync('chown', ['-R', `${owner.uid}:${owner.gid}`, dataDir]);
   if (status !== 0) throw new Error(`chown ${dataDir}: ${stderr.toString().trim()}`);
 }
 
-/** Existing system user, because Postgres looks up its own user name. */
+/** Returns an existing system user; Postgres needs one, because it looks up its user name. */
 function unprivilegedUser(): { uid: number; gid: number } {
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
     .map((line) => line.split(':'));
-  for (const wanted of ['postgres', 'nobody', 'daemon']) {
-    const [, , uid, gid] = users.find(([name]) => name === wanted) ?? [];
+  for (const candidate of ['postgres', 'nobody', 'daemon']) {
+    const [, , uid, gid] = users.find(([name]) => name === candidate) ?? [];
     if (Number(uid) > 0 && Number(gid) > 0) return { uid: Number(uid), gid: Number(gid) };
   }
   throw new Error('/etc/passwd has none of the users postgres, nobody, daemon');

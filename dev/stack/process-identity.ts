@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Returns true if a process with this id exists, of any user, and is not a zombie. */
+/** Returns whether a process of any user has this id and is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -13,10 +13,7 @@ export function isAlive(pid: number): boolean {
   return process.platform !== 'linux' || commandLine(pid) !== '';
 }
 
-/**
- * Returns the arguments of a running process, separated by spaces; empty if it has exited or cannot
- * be read.
- */
+/** Returns the command line of a process, or an empty string if it has exited or is not readable. */
 export function commandLine(pid: number): string {
   if (process.platform === 'linux') {
     try {
@@ -29,11 +26,11 @@ export function commandLine(pid: number): string {
 }
 
 /**
- * Stops a process of an earlier run, but only if its command line contains `mark` (a path of this
- * stack), because process ids are reused.
- * @returns true if such a process was found and stopped
+ * Stops a process that an earlier start left running. Process ids are reused, so the command line
+ * must contain `mark`, a path of this stack.
+ * @returns true if the process was found and stopped
  */
-export async function endLeftover(
+export async function stopLeftover(
   pid: number,
   { mark, signal }: { mark: string; signal: NodeJS.Signals },
 ): Promise<boolean> {

@@ -3,22 +3,20 @@ import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } fr
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** End of a process: exactly one of the two is set. */
+/** How a process ended: exactly one of the two fields is set. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }
 
-/** Process that this process started. */
+/** Child process. */
 export interface Running {
   pid: number;
   /** Resolves when the process has exited for any reason; never rejects. */
   exited: Promise<Exit>;
-  /**
-   * Sends the stop signal, SIGKILL after `stopGraceMs`, and returns when the process has exited.
-   */
+  /** Sends the stop signal, then SIGKILL after `stopGraceMs`. Returns when the process has exited. */
   stop: () => Promise<void>;
-  /** Kills the process at once. */
+  /** Sends SIGKILL. */
   kill: () => void;
 }
 
@@ -29,20 +27,20 @@ export interface LaunchOptions {
   logPath: string | null;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** Signal for a clean stop. Default SIGTERM. */
+  /** Signal for a clean stop. Defaults to SIGTERM. */
   stopSignal?: NodeJS.Signals;
-  /** Milliseconds between the stop signal and SIGKILL. Default 15,000. */
+  /** Milliseconds between the stop signal and SIGKILL. Defaults to 15,000. */
   stopGraceMs?: number;
-  /** Receives the IPC messages of a Node child; if set, the IPC channel is opened. */
+  /** Receives the IPC messages of a Node child. The IPC channel is opened only if this is set. */
   onMessage?: (message: Serializable) => void;
 }
 
 const logBytesMax = 10 * 1024 * 1024;
 
 /**
- * Starts a program whose output goes to a file, so that no output is lost when this process exits.
- * The program has a process group of its own: Ctrl-C reaches only the supervisor, which then stops
- * the children in order.
+ * Starts a program. Its output goes to a file, so that none is lost when this process exits. It runs
+ * in its own process group, so that Ctrl-C reaches only the supervisor, which then stops its
+ * children in order.
  * @throws Error if the program cannot be started
  */
 export async function launch(options: LaunchOptions): Promise<Running> {
@@ -85,24 +83,24 @@ async function stopChild(
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill(stopping.stopSignal);
   const timeout = new AbortController();
-  const insist = sleep(stopping.stopGraceMs, undefined, { signal: timeout.signal }).then(
+  const killAfterGrace = sleep(stopping.stopGraceMs, undefined, { signal: timeout.signal }).then(
     () => child.kill('SIGKILL'),
     () => undefined,
   );
   await stopping.exited;
   timeout.abort();
-  await insist;
+  await killAfterGrace;
 }
 
 function openLog(path: string): number {
   mkdirSync(dirname(path), { recursive: true });
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  // One older log is kept, so that restarts over weeks cannot fill the disk.
+  // Only one older log is kept, so that logs cannot fill the disk.
   if (size > logBytesMax) renameSync(path, `${path}.1`);
   return openSync(path, 'a', 0o600);
 }
 
-/** Returns the last lines of a log file, for the error message of a program that failed. */
+/** Returns the last lines of a log file, for an error message. */
 export function logTail(path: string, lines = 20): string {
   try {
     return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
@@ -111,30 +109,31 @@ export function logTail(path: string, lines = 20): string {
   }
 }
 
-/** Describes the end of a process: `exited with code 1`, `was killed by SIGKILL`. */
+/** Describes how a process ended: `exited with code 1`, `was killed by SIGKILL`. */
 export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
 }
 
-const readyTimeoutMs = 90_000; // A recovering Postgres replays its log first.
+const readyTimeoutMs = 90_000; // After a crash, Postgres first replays its log.
 
 /**
- * Repeats a check until a server is ready, and stops the server if it fails.
- * @throws Error with the end of its log if it exited, or was not ready within 90 s
+ * Repeats a check until it succeeds, that is, until the server is ready.
+ * @throws Error with the end of the log if the server exits, or is not ready within 90 s; the server
+ * is stopped then
  */
 export async function untilReady(
   server: Running,
-  ask: () => Promise<unknown>,
+  check: () => Promise<unknown>,
   { name, logPath }: { name: string; logPath: string },
 ): Promise<void> {
   const ended = server.exited.then((exit) => new Error(`the server ${describeExit(exit)}`));
   const deadline = Date.now() + readyTimeoutMs;
   for (;;) {
-    const failure = await ask().then(
+    const failure = await check().then(
       () => null,
       (error: unknown) => error,
     );
-    // Checked first, because another server may listen on a port that was taken.
+    // The exit counts first: if the port was in use, the check may have reached another server.
     const end = await Promise.race([ended, sleep(failure === null ? 0 : 25, null)]);
     if (end === null && failure === null) return;
     if (end === null && Date.now() < deadline) continue;
@@ -147,10 +146,10 @@ export async function untilReady(
 let parentDeathSignalWorks: boolean | undefined;
 
 /**
- * Command prefix with which the kernel sends `signal` to the program when this process exits, also
- * by SIGKILL, so that a killed test runner leaves no servers running. Linux only (`setpriv` of
- * util-linux ≥ 2.33); elsewhere empty, and the next start finds remaining processes through
- * stack.json.
+ * Returns a command prefix that makes the kernel send `signal` to the program when this process
+ * exits, even by SIGKILL. A killed test runner then leaves no servers running. This works only on
+ * Linux (`setpriv` of util-linux ≥ 2.33). Elsewhere the prefix is empty, and the next start stops
+ * the remaining processes.
  */
 export function dieWithParent(signal: 'SIGINT' | 'SIGTERM'): string[] {
   const prefix = ['setpriv', '--pdeathsig', signal.slice('SIG'.length), '--'];
@@ -158,7 +157,7 @@ export function dieWithParent(signal: 'SIGINT' | 'SIGTERM'): string[] {
   return parentDeathSignalWorks ? prefix : [];
 }
 
-/** Runs a command without output, and returns true if its exit code is 0. */
+/** Runs a command without showing its output. Returns whether its exit code is 0. */
 export function commandSucceeds([command = '', ...args]: string[]): boolean {
   return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status === 0;
 }

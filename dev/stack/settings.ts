@@ -16,33 +16,33 @@ export interface Settings {
   ports: Ports;
   /** Initial credits of the demo organization. */
   demoCredits: number;
-  /** Address of an existing Temporal server, as host:port; null: the stack starts one. */
+  /** `host:port` of an existing Temporal server. Null to start one. */
   temporalAddress: string | null;
   temporalNamespace: string;
 }
 
 const portVariables = [
-  { name: 'api', variable: 'API_PORT', preset: 4000 },
-  { name: 'postgres', variable: 'POSTGRES_PORT', preset: 45_432 },
-  { name: 'temporal', variable: 'TEMPORAL_PORT', preset: 7233 },
-  { name: 'temporalUi', variable: 'TEMPORAL_UI_PORT', preset: 8233 },
-  { name: 'sandbox', variable: 'SANDBOX_PORT', preset: 4100 },
+  { name: 'api', variable: 'API_PORT', defaultPort: 4000 },
+  { name: 'postgres', variable: 'POSTGRES_PORT', defaultPort: 45_432 },
+  { name: 'temporal', variable: 'TEMPORAL_PORT', defaultPort: 7233 },
+  { name: 'temporalUi', variable: 'TEMPORAL_UI_PORT', defaultPort: 8233 },
+  { name: 'sandbox', variable: 'SANDBOX_PORT', defaultPort: 4100 },
 ] as const;
 
 /**
- * Reads the variables of the stack. A port of 0 stays 0 here (see `claimPorts`).
- * @throws Error with a line per invalid value
+ * Reads the stack's environment variables. A port of 0 stays 0 here (see `claimPorts`).
+ * @throws Error if a value is invalid
  */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
-  const integer = (variable: string, preset: number, max: number): number => {
-    const text = env[variable] || String(preset);
+  const integer = (variable: string, defaultValue: number, max: number): number => {
+    const text = env[variable] || String(defaultValue);
     const value = Number(text);
     if (Number.isInteger(value) && value >= 0 && value <= max) return value;
-    throw new Error(`${variable} must be a whole number from 0 to ${max}, not ${text}`);
+    throw new Error(`${variable} must be an integer from 0 to ${max} (received ${text})`);
   };
   const ports: Ports = { api: 0, postgres: 0, temporal: 0, temporalUi: 0, sandbox: 0 };
-  for (const { name, variable, preset } of portVariables) {
-    ports[name] = integer(variable, preset, 65_535);
+  for (const { name, variable, defaultPort } of portVariables) {
+    ports[name] = integer(variable, defaultPort, 65_535);
   }
   return {
     dataDir: resolve(env['DATA_DIR'] || '.data'),
@@ -54,24 +54,26 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
 }
 
 /**
- * Checks that the ports are free, and replaces each 0 by a free port.
- * @throws Error with a line per port in use, which names the variable that changes the port
+ * Checks that the ports are free, and replaces each 0 with a free port.
+ * @throws Error with one line per port in use, which names the variable that sets the port
  */
 export async function claimPorts({ ports, temporalAddress }: Settings): Promise<Ports> {
   const claimed = { ...ports };
-  const taken: string[] = [];
+  const problems: string[] = [];
   for (const { name, variable } of portVariables) {
     if (temporalAddress !== null && name.startsWith('temporal')) continue;
     const port = ports[name];
     if (port === 0) {
       do claimed[name] = await freePort();
-      while (portVariables.some((o) => o.name !== name && claimed[o.name] === claimed[name]));
+      while (
+        portVariables.some((other) => other.name !== name && claimed[other.name] === claimed[name])
+      );
     } else if (!(await isPortFree(port))) {
-      taken.push(
-        `Port ${port} is taken: stop what listens there, or set ${variable} to another port (0 = any free one).`,
+      problems.push(
+        `Port ${port} is in use: stop the program that uses it, or set ${variable} to another port (0 chooses a free one).`,
       );
     }
   }
-  if (taken.length > 0) throw new Error(taken.join('\n'));
+  if (problems.length > 0) throw new Error(problems.join('\n'));
   return claimed;
 }

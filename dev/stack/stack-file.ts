@@ -1,4 +1,4 @@
-/** `stack.json`: addresses, keys and process ids of a ready stack, for the tools that use it. */
+/** `stack.json`: URLs, keys and process ids of a running stack, for the tools that use it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -26,7 +26,7 @@ export function stackFile(dataDir: string): string {
   return join(dataDir, 'stack.json');
 }
 
-/** Returns the running stack of a data directory; null if none is ready. */
+/** Returns the running stack of a data directory, or null if none is ready. */
 export function readStack(dataDir: string): StackDescription | null {
   try {
     return schema.parse(JSON.parse(readFileSync(stackFile(dataDir), 'utf8')));

@@ -19,7 +19,7 @@ const ownPrograms: Programs = {
   worker: 'worker/main.ts',
 };
 
-/** Programs of the stack, with their addresses and environments. */
+/** Programs of the stack, with their URLs and environments. */
 export interface StackPlan {
   apiUrl: string;
   sandboxUrl: string;
@@ -39,16 +39,16 @@ export interface StackPlan {
 
 export interface PlanInputs {
   settings: Settings;
-  /** Settings in which every port is chosen. */
+  /** Chosen ports; none is 0 any longer. */
   ports: Ports;
   secrets: Secrets;
-  /** Environment of the user, which is passed on to the programs. */
+  /** The user's environment, which the programs inherit. */
   env: NodeJS.ProcessEnv;
-  /** Default: the scripts of this project. */
+  /** Scripts to run. Defaults to those of this project. */
   programs?: Programs | undefined;
 }
 
-/** Decides all addresses, secrets and environments of a stack before anything is started. */
+/** Determines all URLs and environments of a stack before anything is started. */
 export function planStack(inputs: PlanInputs): StackPlan {
   const { settings, ports, secrets, env, programs = ownPrograms } = inputs;
   const { dataDir, temporalAddress } = settings;
@@ -110,14 +110,14 @@ export function planStack(inputs: PlanInputs): StackPlan {
 }
 
 /**
- * Limits the young generation of V8, as the image does (deploy/Dockerfile), because it would grow
- * to 100 MB without need.
+ * Limits V8's young generation, as the container image does (deploy/Dockerfile). It would otherwise
+ * grow to 100 MB without need.
  */
 function youngGeneration({ NODE_OPTIONS: given }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { NODE_OPTIONS: [given, '--max-semi-space-size=8'].filter(Boolean).join(' ') };
 }
 
-/** On one machine, the metrics of the worker are on the port after those of the API. */
+/** Serves the worker's metrics on the port after the API's, because both run on one machine. */
 function workerMetrics({ METRICS_PORT: port }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Number(port) > 0 ? { METRICS_PORT: String(Number(port) + 1) } : {};
 }
@@ -143,7 +143,7 @@ function gatewayEnvironment(
     API_HOST: '127.0.0.1',
     API_PORT: String(ports.api),
     PUBLIC_BASE_URL: env['PUBLIC_BASE_URL'] || wiring.apiUrl,
-    // A real provider cannot notify this machine, so its status is checked sooner.
+    // A real provider cannot send notifications to this machine, so its status is checked sooner.
     ...(env['FAL_KEY'] && !env['PUBLIC_BASE_URL'] && { FIRST_CHECK_MAX_MS: '2000' }),
     STORAGE_DIR: join(settings.dataDir, 'storage'),
     STORAGE_SECRET: secrets.storageSecret,
@@ -154,7 +154,10 @@ function gatewayEnvironment(
   };
 }
 
-/** Off by default: here the key would be stored beside the database that it protects. */
+/**
+ * Configures payload encryption. It is off by default, because a local stack stores the key next to
+ * the database that it would protect.
+ */
 function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.ProcessEnv {
   const uiOrigins = ['127.0.0.1', 'localhost'].map((host) => `http://${host}:${ports.temporalUi}`);
   return {
@@ -166,29 +169,29 @@ function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.Process
   };
 }
 
-/** URL at which the web UI decrypts payloads; null if payloads are not encrypted. */
+/** Returns the URL where Temporal's UI decrypts payloads, or null if they are not encrypted. */
 function codecEndpoint({ secrets, env }: PlanInputs, { apiUrl }: Wiring): string | null {
   if (env['PAYLOAD_ENCRYPTION'] !== 'true' && !env['PAYLOAD_KEYS']) return null;
   return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessToken(secrets.adminKey)}`;
 }
 
-/** Points each provider without a key at the sandbox. */
+/** Replaces each provider that has no key with the sandbox. */
 function sandboxEnvironment(
   { secrets, env }: PlanInputs,
   { sandboxUrl, apiUrl }: Wiring,
 ): NodeJS.ProcessEnv {
-  const admitted = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
-  const pointed = [...providerDefinitions.values()].flatMap(({ key, sandbox }) =>
+  const allowedOrigins = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
+  const replaced = [...providerDefinitions.values()].flatMap(({ key, sandbox }) =>
     env[key] || sandbox === null ? [] : [{ [key]: secrets.sandboxKey, ...sandbox(sandboxUrl) }],
   );
-  if (pointed.length === 0) return {};
+  if (replaced.length === 0) return {};
   return Object.assign(
-    { ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(',') },
-    ...pointed,
+    { ALLOW_PRIVATE_NETWORK_ORIGINS: allowedOrigins.filter(Boolean).join(',') },
+    ...replaced,
   );
 }
 
-/** The sandbox serves the chat models of every provider without a key. */
+/** Configures the sandbox's chat models, which replace those of providers without a key. */
 function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJS.ProcessEnv {
   return {
     SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
@@ -197,10 +200,7 @@ function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJ
   };
 }
 
-/**
- * Returns a part of each service's command line, which identifies a process as this service of this
- * stack.
- */
+/** Returns, for each service, a part of its command line by which its process can be recognized. */
 export function processMarks(plan: StackPlan): Record<string, string> {
   return {
     postgres: plan.postgres.dataDir,

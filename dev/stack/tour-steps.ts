@@ -1,7 +1,7 @@
-/** Steps of `npm run demo`, in an order in which each step can use results of the earlier ones. */
+/** Steps of `npm run demo`. Each step can use the results of earlier steps. */
 
 /** Results of earlier steps. */
-export interface Made {
+export interface EarlierResults {
   imageUrl?: string | undefined;
   voiceUrl?: string | undefined;
   videoUrl?: string | undefined;
@@ -16,17 +16,17 @@ export interface TourRequest {
   init: RequestInit;
 }
 
-/** Calls the API with the demo key. */
+/** Function that calls the API with the demo key. */
 export type Call = (path: string, init?: RequestInit) => Promise<{ body: Data }>;
 
-/** One step. */
+/** Step of the demo. */
 export interface TourStep {
-  /** Name of the saved files. */
+  /** Name of the saved files, without a number and an extension. */
   name: string;
   title: string;
-  request: (made: Made, call: Call) => TourRequest | Promise<TourRequest>;
-  /** Returns the result that later steps use. */
-  keep?: (made: Made, data: Data) => void;
+  request: (made: EarlierResults, call: Call) => TourRequest | Promise<TourRequest>;
+  /** Stores results that later steps use. */
+  keep?: (made: EarlierResults, data: Data) => void;
 }
 
 const post = (path: string, body: object): TourRequest => ({
@@ -34,11 +34,15 @@ const post = (path: string, body: object): TourRequest => ({
   init: { method: 'POST', body: JSON.stringify(body) },
 });
 
-/** Makes a step that posts JSON; the title contains its path and a note. */
-function stop(
+/** Returns a step that posts JSON. Its title is the path and the note. */
+function jsonStep(
   name: string,
   path: string,
-  { note, body, keep }: { note?: string; body: (made: Made) => object; keep?: TourStep['keep'] },
+  {
+    note,
+    body,
+    keep,
+  }: { note?: string; body: (made: EarlierResults) => object; keep?: TourStep['keep'] },
 ): TourStep {
   const title = note === undefined ? path : `${path}, ${note}`;
   return { name, title, request: (made) => post(path, body(made)), ...(keep && { keep }) };
@@ -58,22 +62,22 @@ const pier = [
   { text: 'It is, and it leaves when the tide does.', voiceId: 'roger' },
 ];
 
-/** All steps. */
+/** All steps, in order. */
 export const tourSteps: readonly TourStep[] = [
-  stop('image', 'image/generate', {
+  jsonStep('image', 'image/generate', {
     body: () => ({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
     keep: (made, data) => ([made.imageUrl] = mediaUrls(data)),
   }),
-  stop('image-transparent', 'image/generate', { note: 'transparent WebP', body: () => boat }),
-  stop('edit', 'image/edit', {
+  jsonStep('image-transparent', 'image/generate', { note: 'transparent WebP', body: () => boat }),
+  jsonStep('edit', 'image/edit', {
     body: (made) => ({ prompt: 'make it night, with a full moon', imageUrls: [made.imageUrl] }),
   }),
-  stop('upscale', 'image/upscale', {
+  jsonStep('upscale', 'image/upscale', {
     note: '×2',
     body: (made) => ({ imageUrl: made.imageUrl, persistToStorage: true }),
   }),
-  stop('cutout', 'image/remove-background', { body: (made) => ({ imageUrl: made.imageUrl }) }),
-  stop('batch', 'image/batch', {
+  jsonStep('cutout', 'image/remove-background', { body: (made) => ({ imageUrl: made.imageUrl }) }),
+  jsonStep('batch', 'image/batch', {
     note: 'two cut-outs',
     body: ({ imageUrl }) => ({ operation: 'remove-background', imageUrls: [imageUrl, imageUrl] }),
   }),
@@ -91,25 +95,27 @@ export const tourSteps: readonly TourStep[] = [
       return post('image/remove-background', { imageUrl: body['publicUrl'] });
     },
   },
-  stop('voiceover', 'voiceover/generate', {
+  jsonStep('voiceover', 'voiceover/generate', {
     body: () => ({ title: 'Harbour light', text: light }),
     keep: (made, data) => ([made.voiceUrl] = mediaUrls(data)),
   }),
-  stop('dialogue', 'dialogue/generate', { body: () => ({ title: 'At the pier', inputs: pier }) }),
-  stop('music-plan', 'music/plan', {
+  jsonStep('dialogue', 'dialogue/generate', {
+    body: () => ({ title: 'At the pier', inputs: pier }),
+  }),
+  jsonStep('music-plan', 'music/plan', {
     body: () => ({ prompt: shanty, music_length_ms: 12_000 }),
     keep: (made, data) => (made.plan = data),
   }),
-  stop('music', 'music/generate', {
+  jsonStep('music', 'music/generate', {
     note: 'from the plan',
     body: (made) => ({ prompt: shanty, composition_plan: made.plan }),
   }),
-  stop('music-audio-only', 'music/generate', {
+  jsonStep('music-audio-only', 'music/generate', {
     note: 'audio only',
     body: () => ({ prompt: 'rain on a tin roof', durationSeconds: 8, mode: 'audio-only' }),
   }),
-  stop('sfx', 'sfx/generate', { body: () => ({ prompt: 'a foghorn far away' }) }),
-  stop('transcript', 'audio/transcribe', {
+  jsonStep('sfx', 'sfx/generate', { body: () => ({ prompt: 'a foghorn far away' }) }),
+  jsonStep('transcript', 'audio/transcribe', {
     note: 'by URL',
     body: (made) => ({ audioUrl: made.voiceUrl }),
   }),
@@ -123,7 +129,7 @@ export const tourSteps: readonly TourStep[] = [
       return { path: '/api/v1/studio/audio/transcribe', init: { method: 'POST', body } };
     },
   },
-  stop('video', 'video/generate', {
+  jsonStep('video', 'video/generate', {
     body: (made) => ({
       prompt: 'waves roll against the pier',
       model: 'seedance-2.0',
@@ -131,22 +137,22 @@ export const tourSteps: readonly TourStep[] = [
     }),
     keep: (made, data) => ([made.videoUrl] = mediaUrls(data)),
   }),
-  stop('video-upscale', 'video/upscale', { body: (made) => ({ videoUrl: made.videoUrl }) }),
-  stop('video-cutout', 'video/remove-background', {
+  jsonStep('video-upscale', 'video/upscale', { body: (made) => ({ videoUrl: made.videoUrl }) }),
+  jsonStep('video-cutout', 'video/remove-background', {
     body: (made) => ({ videoUrl: made.videoUrl }),
   }),
 ];
 
-/** Returns the URLs of the delivered files, each once; `metadata` may contain URLs of inputs. */
+/** Returns the URLs of the result files, each once. Skips `metadata`, which may name input files. */
 export function mediaUrls(value: unknown): string[] {
-  const byFile = new Map(urlsIn(value).map((url) => [new URL(url).pathname, url]));
+  const byFile = new Map(findUrls(value).map((url) => [new URL(url).pathname, url]));
   return [...byFile.values()];
 }
 
-function urlsIn(value: unknown): string[] {
+function findUrls(value: unknown): string[] {
   if (typeof value === 'string') return /^https?:\/\//.test(value) ? [value] : [];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([field, inner]) =>
-    field === 'metadata' ? [] : urlsIn(inner),
+    field === 'metadata' ? [] : findUrls(inner),
   );
 }

@@ -1,17 +1,16 @@
 /**
- * `npm run demo`: calls every Studio endpoint of the running stack once. The media are saved below
- * DATA_DIR/demo with a page that shows them; at the end the credits of the responses are compared
- * with the ledger.
+ * `npm run demo`: calls every Studio endpoint of the running stack. Saves the media and a page that
+ * shows them in DATA_DIR/demo. At the end, compares the credits in the responses with the ledger.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
 import { readStack } from './stack-file.ts';
-import { mediaUrls, tourSteps, type Made, type TourStep } from './tour-steps.ts';
+import { mediaUrls, tourSteps, type EarlierResults, type TourStep } from './tour-steps.ts';
 
-/** One call and its results. */
-interface TourStop {
+/** Completed step and its results. */
+interface CompletedStep {
   title: string;
   path: string;
   credits: number;
@@ -20,14 +19,14 @@ interface TourStop {
   data: unknown;
 }
 
-/** Returns the page as HTML. */
-function tourPage(stops: readonly TourStop[]): string {
+/** Returns the HTML page that shows the results. */
+function tourPage(stops: readonly CompletedStep[]): string {
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Studio Gateway: what the demo made</title>
+<title>Studio Gateway: demo results</title>
 <style>
   body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1d2430; background: #f6f7f9; }
   main { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1.25rem; }
@@ -40,7 +39,7 @@ function tourPage(stops: readonly TourStop[]): string {
 </style>
 </head>
 <body>
-<h1>What the demo made</h1>
+<h1>Demo results</h1>
 <main>
 ${stops.map(section).join('\n')}
 </main>
@@ -49,12 +48,12 @@ ${stops.map(section).join('\n')}
 `;
 }
 
-function section(stop: TourStop): string {
+function section(stop: CompletedStep): string {
   return `<article>
 <h2>${escapeHtml(stop.title)}</h2>
 <p>${escapeHtml(stop.path)} · ${stop.credits.toFixed(3)} credits</p>
 ${stop.files.map(player).join('\n')}
-<details><summary>answer</summary><pre>${escapeHtml(JSON.stringify(stop.data, null, 2).slice(0, 8000))}</pre></details>
+<details><summary>Response</summary><pre>${escapeHtml(JSON.stringify(stop.data, null, 2).slice(0, 8000))}</pre></details>
 </article>`;
 }
 
@@ -76,10 +75,10 @@ function escapeHtml(text: string): string {
 }
 
 const record = z.record(z.string(), z.unknown());
-/** Fields that all responses share. */
+/** Schema of the response fields that the demo reads. */
 const answerShape = z.looseObject({
   data: record.optional(),
-  // The usage response has a number in this field.
+  // In the usage response, this field is a number.
   credits: z.object({ used: z.number() }).optional().catch(undefined),
   error: z.string().optional(),
   message: z.string().optional(),
@@ -101,11 +100,21 @@ interface Received {
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
 const target = join(dataDir, 'demo');
 
-const stack = readStack(dataDir) ?? refuse();
+const stack = readStack(dataDir) ?? exitWithoutStack();
 
-function refuse(): never {
-  console.error('No running stack: `npm start` in another terminal first.');
+function exitWithoutStack(): never {
+  console.error('The stack is not running: first run `npm start` in another terminal.');
   return process.exit(1);
+}
+
+/** Replaces the current line of a terminal; prints nothing if the output is not a terminal. */
+function showProgress(text: string): void {
+  if (process.stdout.isTTY) process.stdout.write(`\r  ${text}\u001B[K`);
+}
+
+/** Prints a line, which replaces the progress of a terminal. */
+function printResult(text: string): void {
+  process.stdout.write(process.stdout.isTTY ? `\r${text}\u001B[K\n` : `${text}\n`);
 }
 
 async function call(path: string, init: RequestInit = {}): Promise<Received> {
@@ -116,21 +125,21 @@ async function call(path: string, init: RequestInit = {}): Promise<Received> {
   const body = answerShape.parse(await answer.json());
   if (answer.status === 429) {
     const waitSeconds = Number(answer.headers.get('retry-after') ?? 1);
-    process.stdout.write(`\r  the key's minute is used up: waiting ${waitSeconds} s `);
+    showProgress(`rate limit reached, waiting ${waitSeconds} s`);
     await setTimeout(waitSeconds * 1000);
     return call(path, init);
   }
   return { status: answer.status, body, headers: answer.headers };
 }
 
-/** Follows a job to its end and prints its progress. */
+/** Polls a job until it ends, and shows its progress. */
 async function untilDone(ticket: Answer, title: string): Promise<Answer> {
   const startedAt = performance.now();
   for (;;) {
     const { body } = await call(`/api/v1/studio/jobs/${String(ticket.data?.['jobId'])}?wait=1`);
     const job = jobShape.parse(body.data);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-    process.stdout.write(`\r  ${title}: ${job.phase} ${seconds} s   `);
+    showProgress(`${title}: ${job.phase} ${seconds} s`);
     if (job.error) throw new Error(`${job.error.code}: ${job.error.message}`);
     if (job.done) return { ...body, data: job.result ?? {} };
   }
@@ -138,7 +147,7 @@ async function untilDone(ticket: Answer, title: string): Promise<Answer> {
 
 async function save(url: string, name: string): Promise<string> {
   const file = await fetch(url);
-  if (!file.ok) throw new Error(`the result URL answered ${file.status}`);
+  if (!file.ok) throw new Error(`the result URL returned HTTP ${file.status}`);
   const extension = new URL(url).pathname.split('.').at(-1) ?? 'bin';
   await writeFile(join(target, `${name}.${extension}`), Buffer.from(await file.arrayBuffer()));
   return `${name}.${extension}`;
@@ -150,7 +159,7 @@ async function balance(): Promise<number> {
   return usageShape.parse(body).balance.total;
 }
 
-async function visit(step: TourStep, made: Made): Promise<TourStop> {
+async function runStep(step: TourStep, made: EarlierResults): Promise<CompletedStep> {
   const { path, init } = await step.request(made, call);
   const first = await call(path, init);
   if (first.status >= 400) throw new Error(`${first.body.error}: ${first.body.message}`);
@@ -169,23 +178,23 @@ async function visit(step: TourStep, made: Made): Promise<TourStop> {
 
 await mkdir(target, { recursive: true });
 const before = await balance();
-const made: Made = {};
-const stops: TourStop[] = [];
+const made: EarlierResults = {};
+const stops: CompletedStep[] = [];
 let failures = 0;
 for (const step of tourSteps) {
   const startedAt = performance.now();
-  process.stdout.write(`  ${step.title} …`);
+  showProgress(`${step.title} …`);
   try {
-    // Sequential, because each step uses results of the earlier ones.
-    const stop = await visit(step, made);
+    // The steps run one after another, because each uses results of earlier ones.
+    const stop = await runStep(step, made);
     stops.push(stop);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1).padStart(5);
     const credits = stop.credits.toFixed(3).padStart(9);
-    process.stdout.write(`\r✓ ${step.title.padEnd(34)} ${seconds} s ${credits} credits\n`);
+    printResult(`✓ ${step.title.padEnd(34)} ${seconds} s ${credits} credits`);
   } catch (error) {
     failures += 1;
     const reason = error instanceof Error ? error.message : String(error);
-    process.stdout.write(`\r✗ ${step.title}: ${reason}\n`);
+    printResult(`✗ ${step.title}: ${reason}`);
   }
 }
 
@@ -199,7 +208,7 @@ const { clean } = z.object({ clean: z.boolean() }).parse(await audited.json());
 const equal = Math.abs(charged - used) < 1e-6;
 console.log(`\n  ${join(target, 'index.html')}`);
 console.log(
-  `  credits named by the answers ${used.toFixed(3)}, charged by the ledger ${charged.toFixed(3)}: ` +
+  `  credits in the responses ${used.toFixed(3)}, charged in the ledger ${charged.toFixed(3)}: ` +
     `${equal ? 'equal' : 'NOT EQUAL'}; audit ${clean ? 'clean' : 'NOT CLEAN'}`,
 );
 process.exitCode = failures === 0 && equal && clean ? 0 : 1;

@@ -7,7 +7,7 @@ import { createAccess, type Access } from '../../api/identity/access.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { createKeys } from '../../api/identity/keys.ts';
-import { organizationOfKey } from '../../dev/stack/demo.ts';
+import { findOrganizationByKey } from '../../dev/stack/demo.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
@@ -68,8 +68,8 @@ describe('a key hashed with the previous pepper', () => {
 
   it('is found by its organization with either pepper', async () => {
     const { key, organizationId } = await newKey();
-    expect(await organizationOfKey(pool, [newer, older], key)).toBe(organizationId);
-    expect(await organizationOfKey(pool, [newer], key)).toBeNull();
+    expect(await findOrganizationByKey(pool, [newer, older], key)).toBe(organizationId);
+    expect(await findOrganizationByKey(pool, [newer], key)).toBeNull();
   });
 });
 

@@ -86,7 +86,7 @@ describe('studio chat', () => {
       },
     );
     expect(chat).toMatchObject({ status: 0, stdout: 'Grüße\n' });
-    expect(chat.stderr).toBe('7 tokens in, 2 out, 0.25 credits\n');
+    expect(chat.stderr).toBe('7 input tokens, 2 output tokens, 0.25 credits\n');
     expect(chat.requests[0]).toMatchObject({ method: 'POST', path: '/api/v1/chat' });
     expect(JSON.parse(Buffer.from(chat.requests[0]?.text ?? '', 'latin1').toString())).toEqual({
       model: 'a/b',
@@ -156,8 +156,8 @@ describe('studio keys', () => {
     const own = { ...meta, organizationName: 'Harbour', role: 'owner', limit, budget };
     const { stdout } = await run(['keys', 'show'], (response) => json(response, 200, own));
     expect(stdout).toMatch(/^limit +500\/month$/m);
-    expect(stdout).toMatch(/^left +380$/m);
-    expect(stdout).toMatch(/^begins again +2026-12-01/m);
+    expect(stdout).toMatch(/^remaining +380$/m);
+    expect(stdout).toMatch(/^resets +2026-12-01/m);
   });
 });
 

@@ -122,7 +122,7 @@ describe('studio keys and usage', () => {
     );
     const key = /gk_live_\w+/.exec(made.stdout)?.[0] ?? '';
     const keyId = /key_[0-9a-f]{32}/.exec(made.stdout)?.[0] ?? '';
-    expect(made.stdout).toMatch(/it is not shown again/);
+    expect(made.stdout).toMatch(/it will not be shown again/);
     const listed = await mine('keys list');
     expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
     expect(listed.stdout).not.toContain(key);
@@ -198,7 +198,7 @@ describe('studio admin', () => {
     ]);
     await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
     const again = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
-    expect(again.stdout).toMatch(/^granted +already before\navailable +20$/m);
+    expect(again.stdout).toMatch(/^granted +already applied\navailable +20$/m);
     const ann = { ...gateway.caller, key: key['key'] ?? '' };
     expect((await as(ann)('image a lighthouse')).status).toBe(0);
 
@@ -233,9 +233,9 @@ describe('studio admin', () => {
     const jobId = /job_[0-9a-f]{32}/.exec(jobs.stdout)?.[0] ?? '';
     const refund = ['refund', jobId, '--id', 'ticket-7', '--credits', '1', ...why];
     expect((await admin(refund)).stdout).toMatch(
-      /^refunded +1\nrefunded in total +1\navailable +17.1$/m,
+      /^refunded +1\ntotal refunded +1\navailable +17.1$/m,
     );
-    expect((await admin(refund)).stdout).toMatch(/^refunded +1 already before$/m);
+    expect((await admin(refund)).stdout).toMatch(/^refunded +1 already applied$/m);
     expect((await admin(['why', jobId])).stdout).toContain(
       '; 1 credits refunded by olga (ticket 7)',
     );
@@ -296,7 +296,7 @@ describe('studio admin', () => {
       /^credits +3\.9 reserved, 3\.9 charged, 0 refunded: charged$/m,
       /^request body +\{"model":"nano-banana","prompt":"a lighthouse"\}$/m,
       /^submit +1 +done +1 .* 0\.\d+ +fal /m,
-      /^Calls to providers\n/m,
+      /^Provider calls\n/m,
       /^1?\d .* charge +-3\.9 +-3\.9$/m,
       /^Next\n- Nothing to do: the job is settled\.$/m,
     ]) {

@@ -98,7 +98,7 @@ describeInBrowser('the account in the console', () => {
     await draw(key);
     await page.reload();
     const line = page.getByRole('listitem').filter({ hasText: 'budget' });
-    await line.getByText('3.90 used, 0.10 left').waitFor();
+    await line.getByText('3.90 used, 0.10 remaining').waitFor();
     await expectAccessible(page);
     expect(problems).toEqual([]);
 
@@ -207,19 +207,19 @@ describeInBrowser('the account in the console', () => {
     await visit(page, 'Webhooks');
     const line = page.locator(`tr[data-row=${jobId}]`);
     await line.getByText('500').waitFor();
-    await line.getByRole('button', { name: 'Deliver again' }).click();
+    await line.getByRole('button', { name: 'Redeliver' }).click();
     await line.getByText('delivered').waitFor();
     expect(receiver.received('/again')).toHaveLength(2);
     await page.getByLabel('State').selectOption('failing');
     await page.getByText('No deliveries match').waitFor();
     await page.getByRole('button', { name: 'Show the secret' }).click();
     await page.getByText(/^whsec_/).waitFor();
-    await page.getByLabel('URL').fill(`${receiver.origin}/notices`);
-    await page.getByLabel('Alert below').fill('5');
+    await page.getByRole('textbox', { name: /^URL/ }).fill(`${receiver.origin}/notices`);
+    await page.getByLabel('Notify when the balance is below').fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
     await page
-      .getByLabel('Receiver')
+      .getByLabel('Receiver URL')
       .fill(receiver.at('/test', (response) => response.writeHead(202).end('thank you')));
     await page.getByRole('button', { name: 'Send test' }).click();
     const test = page.getByRole('region', { name: 'Test' });

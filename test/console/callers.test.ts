@@ -82,7 +82,7 @@ describeInBrowser('the console of a caller', () => {
     await expectAccessible(page);
     await page.getByLabel('API key').fill('gk_live_wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByText('This is not a valid key of this gateway').waitFor();
+    await page.getByText('This is not a valid API key').waitFor();
     await signIn(page, gateway.caller.key);
     const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
     const cookies = await page.context().cookies();
@@ -98,7 +98,7 @@ describeInBrowser('the console of a caller', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
-    await page.getByText('3.90 credits at most').waitFor();
+    await page.getByText('at most 3.90 credits').waitFor();
     await page.getByRole('button', { name: 'Generate' }).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=wait][data-state=running]').waitFor();
@@ -206,7 +206,9 @@ describeInBrowser('the console of a caller', () => {
     await steps.locator('[data-step=release]').waitFor();
     const failed = steps.locator('[data-state=failed]');
     expect(await failed.getAttribute('data-step')).toBe('wait');
-    expect(await failed.locator('.wrong').textContent()).toContain('did not accept the input');
+    const error = page.getByText('did not accept the input');
+    await error.waitFor();
+    expect(await error.count()).toBe(1);
   });
 
   it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
@@ -287,12 +289,12 @@ describeInBrowser('the console of a caller', () => {
     await question.getByText(own.body.keyPrefix).waitFor();
     await expectAccessible(page);
     expect(page.url()).not.toContain('#');
-    await question.getByRole('button', { name: 'Keep' }).click();
+    await question.getByRole('button', { name: 'Keep this session' }).click();
     await page.getByRole('button', { name: 'Generate' }).waitFor();
     expect(await keyOfSession()).toBe(own.body.keyPrefix);
 
     await openLink(link);
-    await question.getByRole('button', { name: 'Replace' }).click();
+    await question.getByRole('button', { name: 'Replace session' }).click();
     await page.getByRole('button', { name: 'Generate' }).waitFor();
     expect(gateway.caller.key.startsWith(await keyOfSession())).toBe(true);
   });

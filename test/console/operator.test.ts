@@ -62,7 +62,7 @@ describeInBrowser('the console of an operator', () => {
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page);
     await visit(page, 'Jobs');
-    await page.getByLabel('Open for').selectOption('any time');
+    await page.getByLabel('Open for at least').selectOption('any time');
     const stuck = page.getByRole('region', { name: 'Stuck jobs' });
     const line = stuck.locator(`tr[data-row=${jobId}]`);
     await line.getByText('ended (TERMINATED) without settling').waitFor();

@@ -13,7 +13,7 @@ const replay = ['dev/replay/replay.ts'];
 const away = 'postgres://gateway:secret@127.0.0.1:1/gateway';
 
 it.each<[string[], Record<string, string>, string, number]>([
-  [audit, {}, 'no stack runs in /none, and DATABASE_URL is not set', 2],
+  [audit, {}, 'no stack is running in /none, and DATABASE_URL is not set', 2],
   [audit, { DATABASE_URL: away }, 'configuration: TEMPORAL_ADDRESS is required; ', 2],
   [migrate, {}, 'configuration: DATABASE_URL is required', 78],
   [migrate, { DATABASE_URL: 'gateway' }, 'configuration: DATABASE_URL is wrong: not a URL', 78],
@@ -22,7 +22,7 @@ it.each<[string[], Record<string, string>, string, number]>([
   [replay, {}, 'replay: name a run, or set --since, --type, --failed or --query', 2],
   [[...replay, 'job_1'], {}, 'replay: no stack runs in /none, and TEMPORAL_ADDRESS is not set', 2],
   [[...replay, '--since', 'noon'], {}, "error: option '--since <time>' argument 'noon' is ", 2],
-  [['cli/main.ts', 'admin', 'jobs'], {}, 'studio: No admin key: set STUDIO_ADMIN_KEY, ', 1],
+  [['cli/main.ts', 'admin', 'jobs'], {}, 'studio: No operator key: set STUDIO_ADMIN_KEY, ', 1],
 ])('node %j with %j prints one sentence', async (args, env, sentence, status) => {
   const options = { cwd: root, env: { PATH: process.env['PATH'], DATA_DIR: '/none', ...env } };
   const printed = await run(process.execPath, args, options);

@@ -78,7 +78,7 @@ describe('audit-row.md', () => {
       ]) {
         const command = `npm run studio -- admin ${move}`;
         expect((await page.run(command, { put: org })).stdout).toMatch(`${done} `);
-        expect((await page.run(command, { put: org })).stdout).toMatch(/already before/);
+        expect((await page.run(command, { put: org })).stdout).toMatch(/already applied/);
       }
       await page.run('npm run studio -- admin org activate', { put: org });
       await expect.poll(async () => (await ask(studioPath, request)).status).toBe(202);

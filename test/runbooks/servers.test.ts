@@ -160,7 +160,7 @@ describe('postgres-restored.md', () => {
       await notify(open);
       await gateway.untilEnded(open, ends.paid);
       expect((await page.run(grant, { put: org })).stdout).toMatch(/granted +100/);
-      expect((await page.run(grant, { put: org })).stdout).toMatch(/already before/);
+      expect((await page.run(grant, { put: org })).stdout).toMatch(/already applied/);
       const folder = join(
         stack.directory,
         'storage/objects',

@@ -151,7 +151,7 @@ describe('the bootstrap', () => {
     expect(npmRuns(directory)).toEqual(['ci', 'install']);
     const broken = await start(project(), ['x.js'], { NPM_FAILS: 'always' }).ended;
     expect(broken.code).toBe(1);
-    expect(broken.output).toContain('npm did not install what package-lock.json says');
+    expect(broken.output).toContain('npm did not install the versions in package-lock.json');
   });
 });
 

@@ -226,7 +226,7 @@ describe('the settings of the local stack', () => {
       ['API_PORT', 'SANDBOX_PORT']
         .map(
           (variable) =>
-            `Port ${port} is taken: stop what listens there, or set ${variable} to another port (0 = any free one).`,
+            `Port ${port} is in use: stop the program that uses it, or set ${variable} to another port (0 chooses a free one).`,
         )
         .join('\n'),
     );

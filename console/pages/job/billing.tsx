@@ -1,8 +1,8 @@
-/** The billing of a job. */
+/** What a job costs. */
 import type { Job } from '../../gateway/client.ts';
 import { Credits, Money } from '../../parts/amounts.tsx';
 
-/** Shows the credits that a job has reserved, charged, released or refunded. */
+/** Shows how many credits were reserved, charged, released or refunded for a job. */
 export function Billing({ billing }: Pick<Job, 'billing'>) {
   const { state, reserved, charged, refunded } = billing;
   if (state === 'released') {

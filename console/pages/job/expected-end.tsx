@@ -1,13 +1,13 @@
-/** The expected end of a running job, from the typical duration of its model. */
+/** Predicts when a running job will end, from the typical duration of its model. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job } from '../../gateway/client.ts';
 import { durationText, useNow } from '../../parts/times.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
-/** Minimum typical duration of a model whose jobs have a forecast. */
+/** Models that are typically faster than this get no forecast. */
 const typicalMsMin = 5000;
 /** A job is overdue after this multiple of its typical duration. */
-const overdueAfter = 1.5;
+const overdueFactor = 1.5;
 
 interface Forecast {
   typicalMs: number;
@@ -15,7 +15,7 @@ interface Forecast {
   isOverdue: boolean;
 }
 
-/** Returns the forecast of a job; null if it does not run or its duration is not known. */
+/** Returns the forecast of a job, or null if it is not running or its duration is unknown. */
 function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
   const { data } = useQuery({ ...capabilitiesQuery, enabled: !done });
   const now = useNow(done ? 60_000 : 1000);
@@ -24,10 +24,10 @@ function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
   const typicalMs = (models.find(({ id }) => id === model)?.typicalSeconds ?? 0) * 1000;
   if (typicalMs < typicalMsMin) return null;
   const elapsedMs = Math.max(now - Date.parse(startedAt), 0);
-  return { typicalMs, elapsedMs, isOverdue: elapsedMs > typicalMs * overdueAfter };
+  return { typicalMs, elapsedMs, isOverdue: elapsedMs > typicalMs * overdueFactor };
 }
 
-/** Shows a job's position in the queue of its provider, its expected end, or that it is overdue. */
+/** Shows a job's position in the provider's queue, the time left, or that it is overdue. */
 export function ExpectedEnd({ job }: { job: Job }) {
   const forecast = useForecast(job);
   const position = job.progress?.queuePosition ?? null;
@@ -38,12 +38,12 @@ export function ExpectedEnd({ job }: { job: Job }) {
   const leftMs = typicalMs - elapsedMs;
   return (
     <span className="dim">
-      {leftMs > 0 ? `about ${wholeSecondsText(leftMs)} left` : 'any moment'}
+      {leftMs > 0 ? `about ${wholeSecondsText(leftMs)} left` : 'should end any moment'}
     </span>
   );
 }
 
-/** Shows a bar from the start to the expected end of a job. */
+/** Shows a progress bar from the start of a job to its expected end. */
 export function ExpectedBar({ job }: { job: Job }) {
   const forecast = useForecast(job);
   if (!forecast) return null;
@@ -56,7 +56,7 @@ export function ExpectedBar({ job }: { job: Job }) {
         value={Math.min(elapsedMs, typicalMs)}
       />
       <p className="hint">
-        {wholeSecondsText(elapsedMs)} so far, usually {wholeSecondsText(typicalMs)} ·{' '}
+        {wholeSecondsText(elapsedMs)} elapsed, usually takes {wholeSecondsText(typicalMs)} ·{' '}
         <ExpectedEnd job={job} />
       </p>
     </div>

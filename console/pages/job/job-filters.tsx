@@ -1,4 +1,4 @@
-/** Filters of the list of jobs. They are part of the address, so that a view can be shared. */
+/** Filters of the job list, stored in the URL so that a view can be shared. */
 import { useQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import type { JobFilter } from '../../gateway/live.tsx';
@@ -12,9 +12,9 @@ import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 const statuses = ['queued', 'in_progress', 'completed', 'failed', 'canceled'] as const;
 const filterNames = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
-const furtherNames = ['keyId', 'tag', 'after', 'before'] as const;
+const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 
-/** Returns the filter in the address. */
+/** Reads the filter from the query string. */
 export function readJobFilter(search: URLSearchParams): JobFilter {
   const [tag, value] = (search.get('tag') ?? '').split('=');
   return {
@@ -28,7 +28,7 @@ interface FiltersProps {
   change: (name: string, value: string) => void;
 }
 
-/** Shows the fields of the filters. */
+/** Shows a field for each filter. */
 export function JobFilters({ filter, change }: FiltersProps) {
   const { data: studio } = useQuery(capabilitiesQuery);
   const capabilities = studio?.data ?? [];
@@ -52,18 +52,18 @@ export function JobFilters({ filter, change }: FiltersProps) {
           />
         ))}
       </div>
-      <FurtherFilters filter={filter} change={change} />
+      <MoreFilters filter={filter} change={change} />
     </div>
   );
 }
 
-function FurtherFilters({ filter, change }: FiltersProps) {
+function MoreFilters({ filter, change }: FiltersProps) {
   const [search] = useAddressQuery();
   const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
   const { data } = useQuery({ ...keysQuery, enabled: mayReadKeys });
   const keys = data?.keys ?? [];
   return (
-    <details className="more-filters" open={furtherNames.some((name) => search.has(name))}>
+    <details className="more-filters" open={moreFilterNames.some((name) => search.has(name))}>
       <summary>More filters</summary>
       <div className="filters">
         <SelectField

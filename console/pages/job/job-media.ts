@@ -1,10 +1,10 @@
 /**
- * Media of a job's result: all URLs of files in it, because each capability has its own result
- * fields.
+ * Finds the media in a job's result. Takes every file URL in it, because each capability has its own
+ * result fields.
  */
 import type { Job } from '../../gateway/client.ts';
 
-/** File of a result. */
+/** Media file of a result. */
 export interface Media {
   url: string;
   kind: 'image' | 'video' | 'audio';
@@ -26,7 +26,7 @@ const kinds: Record<string, Media['kind']> = {
   ogg: 'audio',
 };
 
-/** Lists the files of a result, each once. */
+/** Returns the media files of a result, without duplicates. */
 export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
   const media = new Map<string, Media>();
   visitTexts(result, (parent, text) => {
@@ -36,7 +36,7 @@ export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
   return [...media.values()];
 }
 
-/** Calls `visit` with each text in a value and the object that contains it. */
+/** Calls `visit` for each string in a value, with the object that contains it. */
 function visitTexts(
   value: unknown,
   visit: (parent: Record<string, unknown>, text: string) => void,
@@ -55,10 +55,10 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
-  const end = new URL(text).pathname.split('.').at(-1) ?? '';
+  const extension = new URL(text).pathname.split('.').at(-1) ?? '';
   const medium = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
   if (medium === 'image' || medium === 'video' || medium === 'audio') return medium;
-  return kinds[end.toLowerCase()];
+  return kinds[extension.toLowerCase()];
 }
 
 function caption({ width, height, durationSeconds }: Record<string, unknown>): string {
@@ -66,7 +66,7 @@ function caption({ width, height, durationSeconds }: Record<string, unknown>): s
   return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }
 
-/** Returns the text of a transcription; null if the result has none. */
+/** Returns the transcribed text, or null if the result has no text. */
 export function transcript(result: Record<string, unknown>): string | null {
   const { text } = result;
   return typeof text === 'string' ? text : null;

@@ -1,9 +1,9 @@
-/** The outputs of a job as picture, player or text, or its error. */
+/** The result of a job as image, player or text, or its error. */
 import type { Job } from '../../gateway/client.ts';
 import { typeText } from '../../parts/names.ts';
 import { listMedia, transcript, type Media } from './job-media.ts';
 
-/** Shows the outputs of a job. */
+/** Shows the result or the error of a job, or nothing while it runs. */
 export function JobResult({ job }: { job: Job }) {
   if (job.error) {
     return (
@@ -11,7 +11,7 @@ export function JobResult({ job }: { job: Job }) {
         <p>{job.error.message}</p>
         <p className="dim">
           {job.error.code}
-          {job.error.retryable && ' · the same request may succeed later'}
+          {job.error.retryable && ' · the same request may succeed if you retry later'}
           {job.billing.state === 'released' && ' · nothing was charged'}
         </p>
       </div>

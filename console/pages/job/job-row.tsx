@@ -1,4 +1,4 @@
-/** A job in the list of jobs. */
+/** Row of the job list. */
 import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
 import { typeText } from '../../parts/names.ts';
@@ -9,7 +9,7 @@ import { Ago, durationText, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
 import { listMedia } from './job-media.ts';
 
-/** Shows a job in one row. */
+/** Shows a job as a row that links to its page. */
 export function JobRow({ job }: { job: Job }) {
   const { jobId, type, prompt, model, provider, status, error, createdAt } = job;
   const { state, charged, reserved } = job.billing;

@@ -1,4 +1,4 @@
-/** The steps of a job, from its reservation to its charge. */
+/** The steps of a job, from reserving credits to charging them. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job, Schemas } from '../../gateway/client.ts';
 import { durationText, useNow } from '../../parts/times.tsx';
@@ -9,7 +9,7 @@ type Step = Schemas['JobStep'];
 
 const titles: Record<Step['name'], string> = {
   reserve: 'Reserve credits',
-  pause: 'Wait for a paused provider',
+  pause: 'Wait until the provider is resumed',
   submit: 'Submit to the provider',
   wait: 'Wait for the provider',
   store: 'Store the result',
@@ -18,7 +18,7 @@ const titles: Record<Step['name'], string> = {
   webhook: 'Send webhook',
 };
 
-/** Steps that follow the known steps of an open job. */
+/** Steps of a job that succeeds. A running job shows those that are still to come. */
 const expectedSteps: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
 /** Shows the steps of a job. */
@@ -31,7 +31,7 @@ export function JobSteps({ job }: { job: Job }) {
     <>
       <ol className="steps" aria-label="Steps">
         {steps.map((step) => (
-          <StepRow key={`${step.name} ${step.call} ${step.provider}`} step={step} job={job} />
+          <StepRow key={`${step.name} ${step.call} ${step.provider}`} step={step} />
         ))}
         {coming.map((name) => (
           <li key={name}>
@@ -45,7 +45,7 @@ export function JobSteps({ job }: { job: Job }) {
   );
 }
 
-function StepRow({ step, job }: { step: Step; job: Job }) {
+function StepRow({ step }: { step: Step }) {
   const { name, state, call, provider, attempts } = step;
   const details = [
     call !== null && call > 0 ? `call ${call + 1}` : null,
@@ -58,16 +58,13 @@ function StepRow({ step, job }: { step: Step; job: Job }) {
       <span className="dot" aria-hidden="true" />
       <span>
         {titles[name]} <span className="dim">{details.join(' · ')}</span>
-        {state === 'failed' && name !== 'webhook' && job.error && (
-          <span className="wrong block">{job.error.message}</span>
-        )}
       </span>
       <StepDuration step={step} />
     </li>
   );
 }
 
-/** Shows the duration of a step; a step that is a single database statement has none. */
+/** Shows the duration of a step, or nothing for a step that is a single database statement. */
 function StepDuration({ step: { startedAt, endedAt, state } }: { step: Step }) {
   const now = useNow(state === 'running' ? 500 : 60_000);
   if (startedAt === null) return <span className="took">{state}</span>;

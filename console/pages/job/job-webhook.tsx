@@ -1,4 +1,4 @@
-/** The webhook of a job and the attempts to deliver it. */
+/** The webhook of a job, with its delivery attempts. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap, api, type Job, type Schemas } from '../../gateway/client.ts';
 import { State } from '../../parts/state.tsx';
@@ -6,7 +6,7 @@ import { durationText, Moment } from '../../parts/times.tsx';
 import { timelineQuery } from './job-query.ts';
 import { RedeliverButton } from './redeliver-button.tsx';
 
-/** Shows the webhook; nothing if the job has none. */
+/** Shows the webhook of a job, or nothing if it has none. */
 export function JobWebhook({ job }: { job: Job }) {
   const { jobId } = job;
   const { data: timeline } = useQuery(timelineQuery(jobId));
@@ -30,16 +30,16 @@ export function JobWebhook({ job }: { job: Job }) {
       {job.done && (
         <details>
           <summary>Request body</summary>
-          <p className="hint">Each attempt has newly signed URLs.</p>
-          <pre className="code">{JSON.stringify(makeEvent(job), null, 2)}</pre>
+          <p className="hint">The URLs in the body are signed again for each attempt.</p>
+          <pre className="code">{JSON.stringify(buildEvent(job), null, 2)}</pre>
         </details>
       )}
     </section>
   );
 }
 
-/** Returns the body of the webhook (docs/webhooks.md). */
-const makeEvent = (job: Job) => ({
+/** Builds the body of the webhook (docs/webhooks.md). */
+const buildEvent = (job: Job) => ({
   type: `studio.job.${job.status}`,
   timestamp: job.completedAt,
   data: job,

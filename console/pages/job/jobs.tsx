@@ -1,4 +1,4 @@
-/** The jobs of the organization, newest first, updated by events. */
+/** Jobs page: the organization's jobs, newest first, updated live. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { unwrap, api } from '../../gateway/client.ts';
@@ -13,7 +13,7 @@ import { JobRow } from './job-row.tsx';
 
 const limit = 50;
 
-/** Lists the jobs. */
+/** Shows the jobs page. */
 export default function Jobs() {
   const [search, change] = useAddressQuery();
   const filter = readJobFilter(search);
@@ -54,7 +54,7 @@ function JobList({ filter }: { filter: JobFilter }) {
     queryKey: ['jobs', filter],
     read: (cursor) =>
       unwrap(
-        // The pairs of tags are names of query parameters.
+        // A tag filter is a query parameter named `metadata[<tag>]`.
         api.GET('/api/v1/studio/jobs', { params: { query: { ...filter, limit, ...cursor } } }),
       ),
   });

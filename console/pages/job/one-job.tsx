@@ -1,4 +1,4 @@
-/** One job: result, steps, request, billing, webhook and actions. */
+/** Page of one job: result, steps, request, billing, webhook and actions. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { unwrap, api, type Job } from '../../gateway/client.ts';
@@ -18,7 +18,7 @@ import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
 import { ProviderRequests } from './provider-requests.tsx';
 
-/** Shows a job. */
+/** Shows the page of a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
   const { data: job, error } = useQuery(jobQuery(jobId));
   return (

@@ -1,11 +1,11 @@
-/** The request ids of a job's calls at their providers. */
+/** The provider's request id for each call of a job. */
 import { CopyId } from '../../parts/ids.tsx';
 
 interface ProviderRequestsProps {
   calls: readonly { provider: string | null; providerRequestId: string | null }[];
 }
 
-/** Shows a line for each call. */
+/** Shows each call's provider and request id on a line. */
 export function ProviderRequests({ calls }: ProviderRequestsProps) {
   return calls.map(({ provider, providerRequestId }, index) => (
     <div key={index}>

@@ -1,10 +1,10 @@
-/** A button that delivers the webhook of a job again. */
+/** Button that redelivers the webhook of a job. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 
-/** Shows the button, which is disabled until the job has ended. */
+/** Shows the button, which is disabled until the job ends. */
 export function RedeliverButton({ jobId, state }: { jobId: string; state: string }) {
   const client = useQueryClient();
   const params = { path: { jobId } };
@@ -16,10 +16,10 @@ export function RedeliverButton({ jobId, state }: { jobId: string; state: string
     <>
       <ActionButton
         disabled={isPending}
-        disabledReason={state === 'waiting' ? 'The job has not ended yet.' : null}
+        disabledReason={state === 'waiting' ? 'The job is still running.' : null}
         onClick={() => mutate()}
       >
-        {isPending ? 'Sending…' : 'Deliver again'}
+        {isPending ? 'Sending…' : 'Redeliver'}
       </ActionButton>
       <ErrorMessage error={error} />
     </>

@@ -1,4 +1,4 @@
-/** Actions on a key: rotate, limit, revoke. Each requires a confirmation. */
+/** Actions on an API key: rotate, change the limit, revoke. Each asks for confirmation. */
 import { useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { endSession, useSessionKey } from '../../gateway/session.ts';
@@ -9,7 +9,7 @@ import { LimitFields, readLimit } from './limit-fields.tsx';
 
 interface KeyActionsProps {
   apiKey: Key;
-  /** Receives the new key after a rotation; it is shown once. */
+  /** Receives the new key after a rotation, to show it once. */
   showNewKey: (key: string) => void;
 }
 
@@ -88,7 +88,10 @@ function Limit({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey
       act={save}
       disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
     >
-      <p>Credits already used in the period count. Leave empty for no limit.</p>
+      <p>
+        Credits already used in the current period count toward the limit. Leave the field empty for
+        no limit.
+      </p>
       <LimitFields limit={limit} />
     </ConfirmButton>
   );
@@ -99,7 +102,7 @@ function Revoke({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsProps, 'a
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
   const isOwn = sessionKey.keyId === keyId;
-  // A viewer may not create keys, but may revoke keys.
+  // A viewer may revoke keys, although `explainDenial` denies it the creation of keys.
   const mayRevoke = sessionKey.scopes.includes('keys:write');
   const end = () => unwrap(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
   const revoke = async (): Promise<void> => {

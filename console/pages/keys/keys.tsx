@@ -1,4 +1,4 @@
-/** The API keys of the user. */
+/** Page of the user's API keys and sessions. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -14,7 +14,7 @@ import { limitText } from './limit-fields.tsx';
 import { NewKey } from './new-key.tsx';
 import { Sessions } from './sessions.tsx';
 
-/** Lists the API keys of the user. */
+/** Shows the API keys page. */
 export default function Keys() {
   const sessionKey = useSessionKey();
   const [isCreating, setCreating] = useState(false);
@@ -91,15 +91,15 @@ function LimitUse({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
   return (
     <>
       {limitText({ credits, per })}
-      {!limit && ' (of the key that created it)'}: <Credits amount={used} /> used,{' '}
-      <Credits amount={remaining} /> left
+      {!limit && ' (shared with the key that created it)'}: <Credits amount={used} /> used,{' '}
+      <Credits amount={remaining} /> remaining
       {resetsAt && (
         <>
           , resets <Ago at={resetsAt} />
         </>
       )}
       <meter
-        aria-label={`Used of the limit of ${name}`}
+        aria-label={`Used part of the limit of ${name}`}
         max={Math.max(credits, 1)}
         high={credits * 0.8}
         value={used}

@@ -1,4 +1,4 @@
-/** Fields for the limit of a key: credits per period, or no limit. */
+/** Fields for the credit limit of a key. */
 import type { Schemas } from '../../gateway/client.ts';
 import type { FieldReader } from '../../parts/dialog.tsx';
 import { SelectField, TextField } from '../../parts/fields.tsx';
@@ -12,18 +12,18 @@ const periods = [
   ['total', 'in total'],
 ] as const;
 
-/** Reads the limit from the fields; null if the credits are empty. */
+/** Reads the limit from the fields. Returns null if no credits are entered. */
 export function readLimit(read: FieldReader): KeyLimit | null {
   const per = periods.find(([id]) => id === read('per'))?.[0] ?? 'month';
   return read('credits') === '' ? null : { credits: Number(read('credits')), per };
 }
 
-/** Describes a limit. */
+/** Formats a limit: `500 credits a month`. */
 export function limitText({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 
-/** Shows the fields, filled with the current limit. */
+/** Shows the fields, prefilled with the current limit. */
 export function LimitFields({ limit }: { limit: KeyLimit | null }) {
   return (
     <div className="pair">

@@ -1,4 +1,4 @@
-/** The models that a new key may use. */
+/** Selects the models that a new key may use. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { SessionKey } from '../../gateway/session.ts';
@@ -8,12 +8,12 @@ import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 interface ModelChoiceProps {
   sessionKey: SessionKey;
-  /** Ids of the selected models; empty: all models. */
+  /** Ids of the selected models. An empty list allows all models. */
   selected: readonly string[];
   select: (selected: string[]) => void;
 }
 
-/** Shows a folded list of models with a search field. */
+/** Shows a collapsible list of models with a search field. */
 export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) {
   const [text, setText] = useState('');
   const shown = useModelIds(sessionKey).filter((id) =>
@@ -33,7 +33,7 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
       <div className="stack">
         <TextField
           label="Search"
-          hint={`none selected: ${all}`}
+          hint={`select none to allow ${all}`}
           type="search"
           value={text}
           change={setText}
@@ -55,7 +55,7 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
   );
 }
 
-/** Returns the ids of all models that the key of the session may use and may list, in order. */
+/** Returns the ids of all models that the session's key may use and list, sorted. */
 function useModelIds(sessionKey: SessionKey): string[] {
   const { data: studio } = useQuery({
     ...capabilitiesQuery,

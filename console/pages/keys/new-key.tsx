@@ -1,4 +1,4 @@
-/** The form of a new key, which has at most the scopes and models of the key of the session. */
+/** Form for a new key. The key can only have scopes and models that the session's key has. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
@@ -12,11 +12,11 @@ import { ScopeChoice, appScopes, type Scope } from './scope-choice.tsx';
 
 interface NewKeyProps {
   onClose: () => void;
-  /** Receives the new key, which is shown once. */
+  /** Receives the new key, to show it once. */
   showNewKey: (key: string) => void;
 }
 
-/** Shows the form of a new key. */
+/** Shows the form for a new key. */
 export function NewKey({ onClose, showNewKey }: NewKeyProps) {
   const sessionKey = useSessionKey();
   const client = useQueryClient();

@@ -1,4 +1,4 @@
-/** The scopes of a new key, selected by a preset or one by one. */
+/** Selects the scopes of a new key, by preset or one by one. */
 import type { SessionKey } from '../../gateway/session.ts';
 
 /** Scope of a key. */
@@ -15,25 +15,25 @@ const scopeTexts: Record<Scope, string> = {
   'files:delete': 'Delete files and results',
   'usage:read': 'Read credits and usage',
   'keys:read': 'List API keys',
-  'keys:write': 'Create and revoke API keys; manage webhook secret and notices',
+  'keys:write': 'Create and revoke API keys; manage the webhook secret and notices',
 };
 const scopes = Object.keys(scopeTexts).filter((name): name is Scope => name in scopeTexts);
 
 const presets = [
   {
     name: 'App',
-    about: 'Calls models and reads its jobs',
+    about: 'Can call models, upload files and read jobs',
     includes: (scope: Scope) => !scope.startsWith('keys:') && scope !== 'files:delete',
   },
   {
     name: 'Read-only',
-    about: 'Reads jobs, models and usage; spends no credits',
+    about: 'Can read jobs, models and usage; cannot spend credits',
     includes: (scope: Scope) => scope.endsWith(':read') && scope !== 'keys:read',
   },
-  { name: 'Admin', about: 'All permissions, also API keys', includes: () => true },
+  { name: 'Admin', about: 'All permissions of your own key', includes: () => true },
 ] as const;
 
-/** Returns the scopes of the preset App that the user's own key has. */
+/** Returns the scopes of the preset "App", as far as the session's key has them. */
 export const appScopes = (sessionKey: SessionKey): Scope[] =>
   sessionKey.scopes.filter(presets[0].includes);
 
@@ -43,7 +43,7 @@ interface ScopeChoiceProps {
   select: (selected: Scope[]) => void;
 }
 
-/** Shows the presets, and all scopes in a folded list. */
+/** Shows the presets, and a collapsible list of all scopes. */
 export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) {
   const isSelected = (granted: readonly Scope[]): boolean =>
     granted.length === selected.length && granted.every((scope) => selected.includes(scope));
@@ -89,7 +89,7 @@ function ScopeCheck({ scope, sessionKey, selected, select }: ScopeChoiceProps & 
     <label
       className="check"
       title={
-        isGranted ? scope : 'Your own key does not have this scope, so the new key cannot have it.'
+        isGranted ? scope : 'Your own key does not have this scope, so a new key cannot have it.'
       }
     >
       <input

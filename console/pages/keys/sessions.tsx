@@ -1,4 +1,4 @@
-/** Sessions of the console that belong to the user's keys. */
+/** Console sessions that were started with the user's keys. */
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { endSession, sessionQuery, useSessionKey } from '../../gateway/session.ts';
@@ -35,7 +35,7 @@ export function Sessions() {
       error={error}
       empty="No sessions"
     >
-      <p className="hint">Browsers that are signed in to this console with one of your keys.</p>
+      <p className="hint">Browsers signed in to this console with one of your keys.</p>
     </Panel>
   );
 }
@@ -78,7 +78,7 @@ function EndButton({ session }: { session: Session }) {
       <p>
         {isOwn
           ? 'You will be signed out of this browser.'
-          : 'Its browser is signed out with its next request. The key stays valid.'}
+          : 'That browser is signed out at its next request. The key stays valid.'}
       </p>
     </ConfirmButton>
   );

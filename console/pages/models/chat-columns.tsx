@@ -1,4 +1,4 @@
-/** Chat models with their inputs, limits and prices. */
+/** Table columns of the chat models: inputs, limits and prices. */
 import { Link } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { Credits } from '../../parts/amounts.tsx';
@@ -7,13 +7,13 @@ import type { Column } from '../../parts/table.tsx';
 type Model = Schemas['ListModelsAnswer']['models'][number];
 type Price = Schemas['GetPricingAnswer']['chat'][number];
 
-/** A model with its price. */
+/** Chat model and its price. */
 export interface ChatRow {
   model: Model;
   price: Price | undefined;
 }
 
-/** Returns the models that contain all the words, with their prices. */
+/** Returns the models whose id or name contains all words, with their prices. */
 export function findChatModels(
   models: readonly Model[],
   prices: readonly Price[],
@@ -55,7 +55,7 @@ export const chatColumns: readonly Column<ChatRow>[] = [
     cell: ({ model }) => compact.format(model.limit.context),
   },
   {
-    title: 'Answer',
+    title: 'Output',
     isNumber,
     sortValue: ({ model }) => model.limit.output,
     cell: ({ model }) => compact.format(model.limit.output),

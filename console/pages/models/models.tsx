@@ -1,4 +1,4 @@
-/** All models with their prices and a link to try each. */
+/** Page of all models with their prices, and a button to try each. */
 import { useQuery } from '@tanstack/react-query';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -11,7 +11,7 @@ import { chatColumns, findChatModels } from './chat-columns.tsx';
 import { chatModelsQuery } from './chat-models-query.ts';
 import { findStudioModels, studioColumns } from './studio-columns.tsx';
 
-/** Lists all models. */
+/** Shows the models page. */
 export default function Models() {
   const [search, change] = useAddressQuery();
   const text = search.get('find') ?? '';
@@ -70,7 +70,7 @@ function ChatModels({ words }: { words: readonly string[] }) {
       rowId={({ model }) => model.id}
       error={error}
       empty="No chat models match this search"
-      caption="Context and answer in tokens; prices in credits per million tokens"
+      caption="Context and maximum output in tokens; prices in credits per million tokens"
     >
       <Count rows={rows} />
     </Panel>

@@ -1,4 +1,4 @@
-/** Descriptions of the prices and limits of a Studio model. */
+/** Describes the prices and limits of a Studio model. */
 import type { Schemas } from '../../gateway/client.ts';
 import { exactText } from '../../parts/amounts.tsx';
 import { toTitle } from '../playground/capability.ts';
@@ -34,7 +34,7 @@ function conditionText({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]
 const megapixels = (pixels: number): string =>
   `${exactText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
 
-/** Describes the allowed values of a field; null if the model has no rule of its own for it. */
+/** Describes the allowed values of a field. Returns null if the model's rule limits nothing. */
 export function ruleText(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
   const words = [

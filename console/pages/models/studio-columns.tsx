@@ -1,4 +1,4 @@
-/** Studio models with their endpoints, prices and limits. */
+/** Table columns of the Studio models: endpoints, prices and limits. */
 import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { Credits } from '../../parts/amounts.tsx';
@@ -8,13 +8,13 @@ import { endpointName, toTitle, type Capability } from '../playground/capability
 import { readDraft, storeDraft } from '../playground/draft.ts';
 import { priceText, ruleText } from './price-text.ts';
 
-/** A model at one endpoint. */
+/** Model and one of its endpoints. */
 export interface StudioRow {
   capability: Capability;
   model: Capability['models'][number];
 }
 
-/** Returns the models that contain all the words, once for each of their endpoints. */
+/** Returns the models that match all words: one row for each model and endpoint. */
 export function findStudioModels(
   capabilities: readonly Capability[],
   words: readonly string[],
@@ -79,7 +79,7 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   );
 }
 
-/** Lists the values of an example that decide its price: `(number of images 2)`. */
+/** Describes the values of an example that determine its price: `(number of images 2)`. */
 function exampleText({ request, input }: StudioRow['model']['example']): string {
   const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);
@@ -92,7 +92,7 @@ function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterR
     const text = ruleText(rule);
     return text === null ? [] : [[toTitle(name), text] as const];
   });
-  if (rules.length === 0) return <span className="dim">of the endpoint</span>;
+  if (rules.length === 0) return <span className="dim">same as the endpoint</span>;
   return (
     <details>
       <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>

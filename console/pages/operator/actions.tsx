@@ -1,4 +1,4 @@
-/** The recorded actions of operators, newest first. */
+/** Audit log: the recorded actions of operators, newest first. */
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
@@ -17,7 +17,7 @@ const columns: Column<OperatorSchemas['Action']>[] = [
   { title: 'Reason', cell: ({ reason }) => reason },
 ];
 
-/** Lists the recorded actions of operators. */
+/** Shows the audit log. */
 export function Actions() {
   const actions = usePages({
     queryKey: ['operator', 'actions'],

@@ -1,4 +1,4 @@
-/** All jobs of all organizations, newest first, by filters that are part of the address. */
+/** Jobs of all organizations, newest first, with filters that are stored in the URL. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -68,7 +68,7 @@ const columns: Column<OperatorSchemas['JobLine']>[] = [
   { title: 'Created', cell: ({ createdAt }) => <Ago at={createdAt} /> },
 ];
 
-/** Lists the jobs. */
+/** Shows the filters and the jobs that match. */
 export function AllJobs() {
   const [search, change] = useAddressQuery();
   const filter = pickValues(search, filterNames);

@@ -1,4 +1,4 @@
-/** The last audit of the ledger, and an audit on request. */
+/** The last audit of the ledger, and a button that runs a new one. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
@@ -8,12 +8,12 @@ import { Ago } from '../../parts/times.tsx';
 
 const refreshMs = 30_000;
 
-/** Shows the age of the last audit, and the findings of an audit that the operator starts. */
+/** Shows when the last audit ran, and the results of an audit that the operator runs. */
 export function Audit() {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['operator-audit'],
     queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/audit')),
-    // The audit reads the whole ledger, so it runs only on request.
+    // The audit reads the whole ledger, so it runs only when the operator requests it.
     enabled: false,
   });
   const last = useQuery({
@@ -55,7 +55,7 @@ export function Audit() {
           <ul>
             {data.checks.map(({ name, examined, found }) => (
               <li key={name}>
-                {name}: {examined ?? 'all'} examined, {found} found
+                {name}: {examined ?? 'all'} examined, {found} violations
               </li>
             ))}
           </ul>
@@ -79,7 +79,7 @@ function LastAudit({ audit }: { audit: { findings: number; finishedAt: string } 
 interface FindingProps {
   name: string;
   count: number;
-  /** Subjects in the response, which lists a limited number of them. */
+  /** Violating records; the API lists only a limited number of them. */
   subjects: readonly { subject: string }[];
 }
 
@@ -96,7 +96,9 @@ function Finding({ name, count, subjects }: FindingProps) {
           </li>
         ))}
       </ul>
-      {count > subjects.length && <p className="hint">The first {subjects.length} are shown.</p>}
+      {count > subjects.length && (
+        <p className="hint">Only the first {subjects.length} are shown.</p>
+      )}
     </details>
   );
 }

@@ -1,8 +1,8 @@
-/** Fields of actions that move credits. */
+/** Form fields of actions that change credits. */
 import { useState, type ComponentProps } from 'react';
 import { TextField } from '../../parts/fields.tsx';
 
-/** Shows the field of an amount in credits. */
+/** Shows the field for an amount of credits. */
 export function CreditsField(input: Omit<ComponentProps<typeof TextField>, 'label'>) {
   return (
     <TextField
@@ -17,8 +17,8 @@ export function CreditsField(input: Omit<ComponentProps<typeof TextField>, 'labe
   );
 }
 
-/** Shows the field of an id, filled with a new id; the API moves credits only once for an id. */
-export function MoveIdField({ hint }: { hint: string }) {
+/** Shows the field for the id of a credit change, prefilled. The API applies each id only once. */
+export function CreditChangeIdField({ hint }: { hint: string }) {
   const [id] = useState(() => `console-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`);
   return <TextField label="Id" hint={hint} name="id" required maxLength={100} defaultValue={id} />;
 }

@@ -1,4 +1,4 @@
-/** Actions of operators on a job: check with the provider, settle by its outcome, cancel. */
+/** Operators' actions on a job: check it with the provider, settle it, cancel it. */
 import { ReasonedAction } from './reasoned-action.tsx';
 
 interface JobActionsProps {
@@ -7,7 +7,7 @@ interface JobActionsProps {
   isDone: boolean;
 }
 
-/** Shows the actions of operators on a job. */
+/** Shows the buttons. */
 export function JobActions({ jobId, isDone }: JobActionsProps) {
   const disabledReason = isDone ? 'The job has ended.' : null;
   return (
@@ -18,26 +18,26 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
         path={`/jobs/${jobId}/reverify`}
       >
         <p>
-          Checks each call with its provider. Nothing is charged or released; a waiting workflow
-          receives a signal to check its calls.
+          Asks the provider for the state of each call. Charges and releases nothing. If a workflow
+          is waiting for the provider, it is signaled to check its calls now.
         </p>
       </ReasonedAction>
       <ReasonedAction
         verb="Resettle"
-        title="Settle by the outcome at the provider"
+        title="Settle based on what the provider reports"
         isDangerous
         disabledReason={disabledReason}
         path={`/jobs/${jobId}/resettle`}
         body={(read) => ({ release: read('release') !== '' })}
       >
         <p>
-          For a job whose workflow no longer exists. If the provider has accepted a call, a new run
-          of the workflow completes the job; otherwise the credits are released. A running job is
-          rejected.
+          For a job whose workflow is gone. If the provider accepted a call, a new workflow run
+          completes the job. Otherwise the credits are released. Not possible while the workflow
+          runs.
         </p>
         <label className="check">
           <input type="checkbox" name="release" />
-          Also release a job that the provider may still deliver
+          Release the job even if the provider may still deliver
         </label>
       </ReasonedAction>
       <ReasonedAction
@@ -47,7 +47,9 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
         disabledReason={disabledReason}
         path={`/jobs/${jobId}/cancel`}
       >
-        <p>Sends a cancel to the provider. Calls that the provider has completed may be charged.</p>
+        <p>
+          Requests cancellation from the provider. Calls that are already completed may be charged.
+        </p>
       </ReasonedAction>
     </div>
   );

@@ -1,12 +1,12 @@
-/** The events of a job from all records, in one order. */
+/** Combines all records of a job into one list of events. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { toWords } from '../../parts/names.ts';
 import { amountText } from '../../parts/amounts.tsx';
 
 type Story = OperatorSchemas['ExplainedJob'];
 
-/** Event of a job. */
-export interface StoryEvent {
+/** Event in the timeline of a job. */
+export interface TimelineEvent {
   id: string;
   /** Time of the event in ISO 8601. */
   at: string;
@@ -15,32 +15,32 @@ export interface StoryEvent {
   detail?: string;
 }
 
-/** Lists the events, oldest first; events of the same time in the order of their kinds. */
-export function listEvents(story: Story): StoryEvent[] {
+/** Lists the events of a job, oldest first. */
+export function listEvents(story: Story): TimelineEvent[] {
   const { createdAt, completedAt, status, error } = story;
-  const events: StoryEvent[] = [
+  const events: TimelineEvent[] = [
     { id: 'accepted', at: createdAt, kind: 'job', text: 'accepted' },
     ...ledgerEvents(story),
     ...callEvents(story),
     ...story.notifications.map(
-      ({ operationId, receivedAt, provider, state, deliveries }): StoryEvent => ({
+      ({ operationId, receivedAt, provider, state, deliveries }): TimelineEvent => ({
         id: `notification ${operationId}`,
         at: receivedAt,
         kind: 'notification',
-        text: `${provider} sent its notification`,
+        text: `${provider} sent a notification`,
         detail: deliveries === 1 ? state : `${state}, ${deliveries} times`,
       }),
     ),
     ...(story.webhook?.deliveries ?? []).map(
-      ({ number, startedAt, outcome, status: answer, error: why }): StoryEvent => ({
+      ({ number, startedAt, outcome, status: answer, error: why }): TimelineEvent => ({
         id: `webhook ${number}`,
         at: startedAt,
         kind: 'webhook',
-        text: `attempt ${number}: ${outcome}`,
+        text: `delivery attempt ${number}: ${outcome}`,
         detail: String(answer ?? why ?? ''),
       }),
     ),
-    ...story.actions.map(({ id, createdAt: at, action, actor, reason }): StoryEvent => ({
+    ...story.actions.map(({ id, createdAt: at, action, actor, reason }): TimelineEvent => ({
       id: `action ${id}`,
       at,
       kind: 'operator',
@@ -55,7 +55,7 @@ export function listEvents(story: Story): StoryEvent[] {
   return events.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
-function ledgerEvents({ ledger }: Story): StoryEvent[] {
+function ledgerEvents({ ledger }: Story): TimelineEvent[] {
   return ledger.map(({ sequence, createdAt, kind, postedChange, reservedChange }) => ({
     id: `ledger ${sequence}`,
     at: createdAt,
@@ -65,11 +65,11 @@ function ledgerEvents({ ledger }: Story): StoryEvent[] {
   }));
 }
 
-function callEvents({ calls }: Story): StoryEvent[] {
+function callEvents({ calls }: Story): TimelineEvent[] {
   return calls.flatMap(
     ({ index, provider, providerEndpoint, begunAt, updatedAt, state, attempts }) => {
       const name = `call ${index + 1}`;
-      const begun: StoryEvent = {
+      const begun: TimelineEvent = {
         id: `${name} begun`,
         at: begunAt,
         kind: 'call',
@@ -78,7 +78,7 @@ function callEvents({ calls }: Story): StoryEvent[] {
           .filter(Boolean)
           .join(', '),
       };
-      const now: StoryEvent = {
+      const now: TimelineEvent = {
         id: `${name} now`,
         at: updatedAt,
         kind: 'call',

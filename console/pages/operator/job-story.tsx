@@ -1,4 +1,4 @@
-/** The history of a job: the reason of its state, the next actions, and all events in order. */
+/** Operators' page of a job: why it is in its state, what to do next, and its timeline. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -18,7 +18,7 @@ import { listEvents } from './job-events.ts';
 type Story = OperatorSchemas['ExplainedJob'];
 const refreshMs = 3000;
 
-/** Shows the history of a job. */
+/** Shows the page. */
 export function JobStory({ jobId }: { jobId: string }) {
   const { data, error } = useQuery({
     queryKey: ['operator', 'job', jobId],
@@ -66,7 +66,7 @@ function Explanation({ story: { why, next } }: { story: Story }) {
       <p className="why">{why}</p>
       {next.length > 0 && (
         <>
-          <h3>To do</h3>
+          <h3>Next steps</h3>
           <ul className="stack">
             {next.map(({ message, command }) => (
               <li key={message}>
@@ -122,7 +122,7 @@ function Details({ story }: { story: Story }) {
           ),
           Key: (
             <>
-              {key.name} <code className="dim">{key.keyPrefix}…</code> of {key.userName}
+              {key.name} <code className="dim">{key.keyPrefix}…</code>, owned by {key.userName}
               {key.revokedAt && ', revoked'}
             </>
           ),
@@ -133,7 +133,7 @@ function Details({ story }: { story: Story }) {
               {workflow.status ?? workflow.state}{' '}
               {workflow.url && (
                 <a href={workflow.url} target="_blank" rel="noreferrer">
-                  in the Temporal UI
+                  open in the Temporal UI
                 </a>
               )}
             </>

@@ -1,4 +1,4 @@
-/** The ledger of an organization, newest entry first. */
+/** Ledger entries of an organization, newest first. */
 import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -49,7 +49,7 @@ const columns: Column<Entry>[] = [
   { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
 
-/** Lists the entries. */
+/** Shows the ledger entries of an organization. */
 export function Ledger({ organizationId }: { organizationId: string }) {
   const [kind, setKind] = useState<Entry['kind'] | ''>('');
   const entries = usePages({
@@ -88,7 +88,7 @@ function Reservation({ id }: { id: string | null }) {
   return id.startsWith('job_') ? <JobLink id={id} /> : <IdTail id={id} />;
 }
 
-/** Shows the change of an amount, and the amount after it. */
+/** Shows a change of an amount, and the amount after the change. */
 function Change({ by, to }: { by: number; to: number }) {
   return (
     <>

@@ -1,9 +1,9 @@
-/** Links to the operators' pages of a job and of an organization. */
+/** Links to the operators' pages of jobs and organizations. */
 import { Link } from 'wouter';
 import { IdTail } from '../../parts/ids.tsx';
 import { typeText } from '../../parts/names.ts';
 
-/** Links to a job by its prompt, or by the end of its id. */
+/** Links to a job. Shows its prompt, or the end of its id. */
 export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
   return (
     <Link href={`/operator/jobs/${id}`} className="two-lines" title={prompt ?? id}>
@@ -12,7 +12,7 @@ export function JobLink({ id, prompt = null }: { id: string; prompt?: string | n
   );
 }
 
-/** Links to an organization by its name, or by the end of its id. */
+/** Links to an organization. Shows its name, or the end of its id. */
 export function OrganizationLink({ id, name }: { id: string; name?: string }) {
   return (
     <Link href={`/operator/organizations/${id}`} title={id}>

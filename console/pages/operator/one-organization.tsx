@@ -1,4 +1,4 @@
-/** One organization: its state, balance, actions, ledger, users and keys. */
+/** Page of one organization: state, balance, actions, ledger, users and keys. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
@@ -8,7 +8,7 @@ import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ledger } from './ledger.tsx';
-import { CreditsField, MoveIdField } from './credit-fields.tsx';
+import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Users } from './users.tsx';
 
@@ -51,12 +51,12 @@ function Actions({
   const path = `/organizations/${organizationId}`;
   return (
     <div className="row">
-      <MoveCredits verb="Grant" path={`${path}/grants`}>
+      <ChangeCredits verb="Grant" path={`${path}/grants`}>
         Adds credits to the balance.
-      </MoveCredits>
-      <MoveCredits verb="Take back" path={`${path}/take-backs`} isDangerous>
-        Takes back credits that are available and not reserved.
-      </MoveCredits>
+      </ChangeCredits>
+      <ChangeCredits verb="Take back" path={`${path}/take-backs`} isDangerous>
+        Removes credits that are available, that is, not reserved.
+      </ChangeCredits>
       {status === 'active' ? (
         <ReasonedAction
           verb="Suspend"
@@ -64,7 +64,7 @@ function Actions({
           isDangerous
           path={`${path}/suspend`}
         >
-          <p>All its keys are rejected until it is activated. Running jobs continue.</p>
+          <p>All its keys are rejected until you activate it again. Running jobs continue.</p>
         </ReasonedAction>
       ) : (
         <ReasonedAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>
@@ -75,14 +75,14 @@ function Actions({
   );
 }
 
-interface MoveCreditsProps {
+interface ChangeCreditsProps {
   verb: string;
   path: string;
   isDangerous?: boolean;
   children: string;
 }
 
-function MoveCredits({ verb, path, isDangerous = false, children }: MoveCreditsProps) {
+function ChangeCredits({ verb, path, isDangerous = false, children }: ChangeCreditsProps) {
   return (
     <ReasonedAction
       verb={verb}
@@ -93,7 +93,7 @@ function MoveCredits({ verb, path, isDangerous = false, children }: MoveCreditsP
     >
       <p>{children}</p>
       <CreditsField required />
-      <MoveIdField hint="for example of the invoice; the same id moves credits only once" />
+      <CreditChangeIdField hint="for example the invoice number; the same id changes credits only once" />
     </ReasonedAction>
   );
 }

@@ -1,4 +1,4 @@
-/** Jobs of all organizations: stuck jobs, jobs with an unknown outcome, and all jobs by filters. */
+/** Operators' jobs page: stuck jobs, jobs with an unknown outcome, and all jobs. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
@@ -19,7 +19,7 @@ type UnknownOutcome = OperatorSchemas['UnknownOutcome'];
 
 const refreshMs = 10_000;
 
-/** Shows the jobs. */
+/** Shows the page. */
 export function OperatorJobs() {
   return (
     <div className="stack">
@@ -71,7 +71,7 @@ const stuckColumns: Column<StuckWork>[] = [
     ),
   },
   creditsColumn,
-  { title: 'Since', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <Ago at={createdAt} /> },
   {
     title: 'Actions',
     cell: ({ id, kind }) => kind === 'studio' && <JobActions jobId={id} isDone={false} />,
@@ -96,7 +96,7 @@ function StuckJobs() {
       empty="No stuck jobs"
     >
       <SelectField
-        label="Open for"
+        label="Open for at least"
         className="check"
         options={ages}
         value={olderThanSeconds}
@@ -145,7 +145,7 @@ function UnknownOutcomes() {
     >
       {data && (
         <p className="dim">
-          {data.counts.verifying} in verification, {data.counts.released} released
+          {data.counts.verifying} being verified, {data.counts.released} released
         </p>
       )}
     </Panel>

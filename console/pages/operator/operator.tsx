@@ -19,7 +19,7 @@ const pages = [
   ['/operator/actions', 'Audit log'],
 ] as const;
 
-/** Shows the pages of operators. */
+/** Shows the operator page for the current URL, or the sign-in form. */
 export default function Operator() {
   const isOperator = useIsOperator();
   const [location] = useLocation();

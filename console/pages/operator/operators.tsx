@@ -1,4 +1,4 @@
-/** Operators with their keys. Only ADMIN_API_KEY may create and revoke them. */
+/** Page of operators and their keys. Creating and revoking them requires ADMIN_API_KEY. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
@@ -28,7 +28,7 @@ const columns: Column<Operator>[] = [
   { title: 'Actions', cell: (operator) => operator.revokedAt === null && <Revoke {...operator} /> },
 ];
 
-/** Lists the operators. */
+/** Shows the page. */
 export function Operators() {
   const [newKey, setNewKey] = useState<string | null>(null);
   const { data, error } = useQuery({
@@ -53,7 +53,7 @@ export function Operators() {
           onDone={(created) => setNewKey(created.data.key)}
         >
           <TextField label="Name" name="name" required maxLength={100} />
-          <p className="hint">Requires a session with ADMIN_API_KEY.</p>
+          <p className="hint">You must be signed in with ADMIN_API_KEY.</p>
         </ReasonedAction>
       </Panel>
       <NewSecret title="Key of the new operator" secret={newKey} onClose={() => setNewKey(null)} />
@@ -69,7 +69,7 @@ function Revoke({ operatorId, name }: Operator) {
       isDangerous
       path={`/operators/${operatorId}/revoke`}
     >
-      <p>The key is rejected immediately, and its sessions end. This cannot be undone.</p>
+      <p>The key stops working immediately, and its sessions end. This cannot be undone.</p>
     </ReasonedAction>
   );
 }

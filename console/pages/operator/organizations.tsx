@@ -1,4 +1,4 @@
-/** The organizations, and the form of a new one. */
+/** Page of organizations, with a form to create one. */
 import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -6,7 +6,7 @@ import { usePages } from '../../gateway/pages.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { TextField } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { useSettled } from '../../parts/settled.ts';
+import { useDebounced } from '../../parts/debounced.ts';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Moment } from '../../parts/times.tsx';
@@ -28,16 +28,16 @@ const columns: Column<Organization>[] = [
   { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
 ];
 
-/** Lists the organizations. */
+/** Shows the page. */
 export function Organizations() {
   const [name, setName] = useState('');
-  const settledName = useSettled(name.trim(), 400);
+  const searchedName = useDebounced(name.trim(), 400);
   const organizations = usePages({
-    queryKey: ['operator', 'organizations', settledName],
+    queryKey: ['operator', 'organizations', searchedName],
     read: (cursor) =>
       unwrap(
         operatorApi.GET('/api/admin/v1/organizations', {
-          params: { query: { ...(settledName && { name: settledName }), ...cursor } },
+          params: { query: { ...(searchedName && { name: searchedName }), ...cursor } },
         }),
       ),
   });
@@ -90,7 +90,7 @@ function NewOrganization() {
       <TextField label="Name" name="name" required maxLength={200} />
       <TextField
         label="Studio credits per 6 hours"
-        hint="empty: no limit"
+        hint="leave empty for no limit"
         name="allowance"
         type="number"
         min={0}

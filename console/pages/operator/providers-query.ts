@@ -1,9 +1,9 @@
-/** The providers with their pauses and recent figures. */
+/** Query for the providers. */
 import { queryOptions } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
 
-/** All configured providers. */
+/** Query for all configured providers, with their pauses and recent calls. */
 export const providersQuery = queryOptions({
   queryKey: ['operator', 'providers'],
   queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/providers')),

@@ -1,4 +1,4 @@
-/** The providers with their recent calls, and actions to pause and resume them. */
+/** Providers with their recent calls, and buttons to pause and resume them. */
 import { useQuery } from '@tanstack/react-query';
 import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
@@ -38,7 +38,7 @@ const columns: Column<Provider>[] = [
     ),
   },
   {
-    title: 'Median',
+    title: 'Median duration',
     cell: ({ recent, trend }) => (
       <>
         {secondsText(recent.medianSeconds)}
@@ -49,11 +49,11 @@ const columns: Column<Provider>[] = [
       </>
     ),
   },
-  { title: '95 %', cell: ({ recent }) => secondsText(recent.slowSeconds) },
+  { title: 'p95 duration', cell: ({ recent }) => secondsText(recent.slowSeconds) },
   { title: 'Actions', cell: (provider) => <ProviderAction {...provider} /> },
 ];
 
-/** Lists the providers. */
+/** Shows the providers. */
 export function Providers() {
   const { data, error } = useQuery({ ...providersQuery, refetchInterval: refreshMs });
   return (
@@ -65,7 +65,7 @@ export function Providers() {
       error={error}
       empty="No provider is configured"
     >
-      <p className="hint">Numbers: last 15 minutes. Charts: last hour.</p>
+      <p className="hint">Numbers cover the last 15 minutes, charts the last hour.</p>
     </Panel>
   );
 }
@@ -95,13 +95,15 @@ function ProviderAction({ provider, paused }: Provider) {
   if (paused) {
     return (
       <ReasonedAction verb="Resume" title={`Resume ${provider}`} path={`${path}/resume`}>
-        <p>Jobs that wait for it continue immediately.</p>
+        <p>Jobs that are waiting for this provider continue immediately.</p>
       </ReasonedAction>
     );
   }
   return (
     <ReasonedAction verb="Pause" title={`Pause ${provider}`} isDangerous path={`${path}/pause`}>
-      <p>No calls are sent to it until it is resumed. Its jobs wait until their deadlines.</p>
+      <p>
+        No new calls are sent to this provider until you resume it. Jobs wait until their deadlines.
+      </p>
     </ReasonedAction>
   );
 }

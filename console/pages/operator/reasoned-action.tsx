@@ -1,4 +1,4 @@
-/** A button for an action of an operator, which requires a reason that is recorded. */
+/** Button for an operator's action. A dialog asks for the reason, which is recorded. */
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { requestJson } from '../../gateway/client.ts';
@@ -6,23 +6,23 @@ import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
 
 interface ReasonedActionProps<Answer> {
-  /** Label of the button, and of the button of the dialog. */
+  /** Label of the button, and of the confirm button in the dialog. */
   verb: string;
   title: string;
-  /** Reason why the action is not possible; null if it is. */
+  /** Why the action is not possible, or null if it is. */
   disabledReason?: string | null;
   isDangerous?: boolean;
-  /** Path of the POST request below the operators' API. */
+  /** Path of the POST request below /api/admin/v1. */
   path: string;
-  /** Returns the fields of the request body in addition to the reason. */
+  /** Returns further fields of the request body, besides the reason. */
   body?: (read: FieldReader) => object;
   /** Receives the response body of the successful request. */
   onDone?: (answer: Answer) => void;
-  /** Description of the effect, and further fields. */
+  /** Description of the effect, and further form fields. */
   children: ReactNode;
 }
 
-/** Asks for a reason, sends the request, and reads all data of operators again. */
+/** Shows the button, sends the request, and reloads all operator data. */
 export function ReasonedAction<Answer>(props: ReasonedActionProps<Answer>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();
@@ -34,7 +34,7 @@ export function ReasonedAction<Answer>(props: ReasonedActionProps<Answer>) {
       });
       onDone?.(answer);
     } finally {
-      // Read again after an error too, because a rejected action may have changed data.
+      // Data is reloaded after an error too, because a failed action may have changed it.
       await client.invalidateQueries({ queryKey: ['operator'] });
     }
   };

@@ -1,10 +1,10 @@
-/** The refund of a charged job. */
+/** Button that refunds a charged job. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { amountText, exactText } from '../../parts/amounts.tsx';
-import { CreditsField, MoveIdField } from './credit-fields.tsx';
+import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 
-/** Shows the button, which is disabled while no charged credits are left to refund. */
+/** Shows the button, which is disabled if there are no credits left to refund. */
 export function Refund({
   jobId,
   billing,
@@ -13,7 +13,7 @@ export function Refund({
   // The difference of two decimal fractions may have more than six decimals.
   const left = Number((charged - refunded).toFixed(6));
   const nothingLeft =
-    state === 'charged' ? 'All charged credits were refunded.' : 'The job was not charged.';
+    state === 'charged' ? 'All charged credits have been refunded.' : 'The job was not charged.';
   return (
     <ReasonedAction
       verb="Refund"
@@ -24,11 +24,11 @@ export function Refund({
       body={(read) => ({ id: read('id'), credits: Number(read('credits')) })}
     >
       <p>
-        Gives charged credits back, at most {amountText(left)}. The job stays charged, and its
-        result stays available.
+        Returns up to {amountText(left)} of the charged credits. The result of the job stays
+        available.
       </p>
       <CreditsField required max={left} defaultValue={left} title={`At most ${exactText(left)}`} />
-      <MoveIdField hint="for example of the ticket; the same id refunds only once" />
+      <CreditChangeIdField hint="for example the ticket number; the same id refunds only once" />
     </ReasonedAction>
   );
 }

@@ -1,4 +1,4 @@
-/** A small bar chart in a table cell. */
+/** Small bar chart in a table cell. */
 
 interface Bar {
   value: number;
@@ -7,13 +7,13 @@ interface Bar {
 }
 
 interface SparklineProps {
-  /** Description for screen readers and the tooltip, to which the values are added. */
+  /** Start of the text for screen readers and the tooltip; the values follow it. */
   label: string;
-  /** Bars, oldest first; the highest bar has the height of the chart. */
+  /** Bars, oldest first. The highest bar fills the height of the chart. */
   bars: readonly Bar[];
 }
 
-/** Shows the bars; nothing if all values are zero. */
+/** Shows the bars, or nothing if all values are zero. */
 export function Sparkline({ label, bars }: SparklineProps) {
   const max = Math.max(...bars.map(({ value }) => value));
   if (max === 0) return null;

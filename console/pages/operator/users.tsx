@@ -1,4 +1,4 @@
-/** The users of an organization with their API keys. */
+/** Users of an organization, with their API keys. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -14,7 +14,7 @@ const columns: Column<OperatorSchemas['User']>[] = [
   { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
 ];
 
-/** Lists the users, and the keys of each. */
+/** Shows the users and the keys of each. */
 export function Users({ organizationId }: { organizationId: string }) {
   const params = { path: { organizationId } };
   const { data, error } = useQuery({

@@ -1,9 +1,9 @@
-/** The form of one endpoint. */
+/** Form for one Studio endpoint. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
 import { useDeferredValue, useState, type SubmitEvent, type ReactNode } from 'react';
 import { ApiError, requestJson, type Schemas } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { useSettled } from '../../parts/settled.ts';
+import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { typeText } from '../../parts/names.ts';
@@ -11,7 +11,7 @@ import { Credits, Money } from '../../parts/amounts.tsx';
 import { priceText } from '../models/price-text.ts';
 import {
   findModel,
-  makeBody,
+  buildBody,
   listFields,
   type Capability,
   type Field,
@@ -23,15 +23,15 @@ import { SchemaField } from './fields.tsx';
 
 interface CapabilityFormProps {
   capability: Capability;
-  /** Receives the id of a job that has started. */
+  /** Receives the id of each started job. */
   follow: (jobId: string) => void;
 }
 
-/** Shows the fields of a capability and starts jobs. */
+/** Shows a capability's fields, the price and the button that starts a job. */
 export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const [values, setValues] = useDraft(capability);
   const path = endpointPath(capability);
-  const body = makeBody(capability, values);
+  const body = buildBody(capability, values);
   const run = useMutation({
     mutationFn: () =>
       requestJson<{ data: Schemas['JobTicket'] }>(path, {
@@ -86,7 +86,7 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   );
 }
 
-/** Optional fields that are always visible; the others are folded. */
+/** Optional fields that are always visible. All other optional fields are under "Advanced". */
 const commonNames = new Set([
   'model',
   'aspectRatio',
@@ -104,7 +104,7 @@ const commonNames = new Set([
   'audioUrl',
 ]);
 
-/** Groups fields: required, optional and always visible, and folded. */
+/** Splits fields into required, common (always visible) and advanced (collapsed). */
 function groupFields(fields: readonly Field[]) {
   const optional = fields.filter(({ isRequired }) => !isRequired);
   return {
@@ -116,7 +116,7 @@ function groupFields(fields: readonly Field[]) {
 
 const endpointPath = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
 
-/** Shows the price of the values in the form, and the button. */
+/** Shows the price of the current form values, and the button that starts the job. */
 function RunRow({
   capability,
   body,
@@ -125,21 +125,22 @@ function RunRow({
 }: {
   capability: Capability;
   body: Values;
-  /** Names of the fields without which there is no price. */
+  /** Names of the fields that are needed to compute a price. */
   required: readonly string[];
   isPending: boolean;
 }) {
   const denial = useDenial(capability);
-  const settled = useSettled(useDeferredValue(JSON.stringify(body)), 350);
-  const settledBody: Values = JSON.parse(settled);
+  const debounced = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
+  const debouncedBody: Values = JSON.parse(debounced);
   const { data, error } = useQuery({
-    queryKey: ['estimate', capability.type, settled],
+    queryKey: ['estimate', capability.type, debounced],
     queryFn: () =>
       requestJson<{ data: Schemas['StudioEstimate'] }>(`${endpointPath(capability)}/estimate`, {
         method: 'POST',
-        body: settledBody,
+        body: debouncedBody,
       }),
-    enabled: settled !== '{}' && required.every((name) => name in settledBody) && denial === null,
+    enabled:
+      debounced !== '{}' && required.every((name) => name in debouncedBody) && denial === null,
     placeholderData: keepPreviousData,
   });
   return (
@@ -147,10 +148,11 @@ function RunRow({
       <p>
         {data && !error ? (
           <>
+            at most{' '}
             <strong>
               <Credits amount={data.data.credits} />
             </strong>{' '}
-            credits at most <Money credits={data.data.credits} />
+            credits <Money credits={data.data.credits} />
           </>
         ) : (
           <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
@@ -163,7 +165,7 @@ function RunRow({
   );
 }
 
-/** Shows the price list of the chosen model, until the form is complete and has a price. */
+/** Shows the prices of the chosen model until the form is complete and has a price itself. */
 function ListPrice({ capability, body }: { capability: Capability; body: Values }) {
   const model = findModel(capability, body);
   return model
@@ -188,9 +190,7 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
   ];
 }
 
-/**
- * Maps each rejected field to its message; the message about `inputs.0.text` belongs to `inputs`.
- */
+/** Maps each rejected field to its message. An error in `inputs.0.text` is shown at `inputs`. */
 function fieldMessages(error: Error | null): Map<string, string> {
   const details = error instanceof ApiError ? error.details : [];
   return new Map(details.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));

@@ -1,13 +1,11 @@
-/**
- * The fields of a Studio endpoint and the limits of the chosen model, as the API describes them.
- */
+/** Form fields of a Studio endpoint, with the limits of the chosen model. */
 import type { Schemas } from '../../gateway/client.ts';
 
-/** An endpoint with its models. */
+/** Studio endpoint with its models. */
 export type Capability = Schemas['ListStudioModelsAnswer']['data'][number];
 type Model = Capability['models'][number];
 
-/** Part of JSON Schema that requests use. */
+/** The part of JSON Schema that describes request fields. */
 export interface FieldSchema {
   type?: string;
   enum?: (string | number)[];
@@ -27,10 +25,10 @@ export interface FieldSchema {
   maxItems?: number;
 }
 
-/** Values of a form; a field that is not set is absent. */
+/** Values of a form by field name. Fields without a value are missing. */
 export type Values = Record<string, unknown>;
 
-/** A field of a form. */
+/** Field of a form. */
 export interface Field {
   name: string;
   schema: FieldSchema;
@@ -41,7 +39,7 @@ export interface Field {
 export const endpointName = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');
 
-/** Returns the model that the values select. */
+/** Returns the model that the form values select. */
 export function findModel({ models, request }: Capability, values: Values): Model | undefined {
   const { properties = {} }: FieldSchema = request;
   return models.find(({ selectedBy }) =>
@@ -51,9 +49,7 @@ export function findModel({ models, request }: Capability, values: Values): Mode
   );
 }
 
-/**
- * Lists the fields that the chosen model accepts, with its limits. The console sets `async` itself.
- */
+/** Lists the fields that the chosen model accepts. Omits `async`, which the console always sets. */
 export function listFields(capability: Capability, values: Values): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
   const model = findModel(capability, values);
@@ -68,7 +64,7 @@ export function listFields(capability: Capability, values: Values): Field[] {
     .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
 }
 
-/** Returns whether a model accepts a field; a field of other models only is rejected. */
+/** Returns whether the model accepts a field. It rejects fields that only other models define. */
 function acceptsField({ models }: Capability, model: Model | undefined, name: string): boolean {
   if (!model || name in model.parameters || name in model.selectedBy) return true;
   return !models.some(({ parameters }) => name in parameters);
@@ -91,8 +87,8 @@ function narrowSchema(
   };
 }
 
-/** Makes the body of a request from the fields that are shown and set. */
-export function makeBody(capability: Capability, values: Values): Values {
+/** Builds the request body from the visible fields that have a value. */
+export function buildBody(capability: Capability, values: Values): Values {
   const names = listFields(capability, values).map(({ name }) => name);
   return Object.fromEntries(
     names.flatMap((name) => (isSet(values[name]) ? [[name, values[name]]] : [])),
@@ -103,7 +99,7 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0);
 }
 
-/** Returns whether a field is the URL or the id of media. */
+/** Returns whether a field accepts the URL or the file id of media. */
 export function isMedia({ anyOf, format }: FieldSchema): boolean {
   return format === 'uri' || (anyOf?.every((each) => isMedia(each) || isFileId(each)) ?? false);
 }
@@ -112,8 +108,8 @@ function isFileId({ pattern }: FieldSchema): boolean {
   return pattern?.startsWith('^file_') ?? false;
 }
 
-/** Returns the list among the alternatives of a field. */
-export function listIn(schema: FieldSchema): FieldSchema | undefined {
+/** Returns the array schema of a field, or of one of its alternatives. */
+export function findArraySchema(schema: FieldSchema): FieldSchema | undefined {
   return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
 }
 

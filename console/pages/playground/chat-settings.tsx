@@ -1,4 +1,4 @@
-/** The settings of a chat: model, system prompt and parameters. */
+/** Settings of a chat: model, system prompt and parameters. */
 import { useQuery } from '@tanstack/react-query';
 import { useId } from 'react';
 import type { Schemas } from '../../gateway/client.ts';
@@ -7,7 +7,7 @@ import { chatModelsQuery } from '../models/chat-models-query.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { Credits } from '../../parts/amounts.tsx';
 
-/** Values of the settings; numbers as typed, empty for the default of the model. */
+/** Values of the settings. Numbers are kept as typed; empty means the model's default. */
 export interface ChatSettings {
   model: string;
   system: string;
@@ -15,7 +15,7 @@ export interface ChatSettings {
   maxTokens: string;
 }
 
-/** Chat model in the list of models. */
+/** Chat model, as the API lists it. */
 export type ChatModel = Schemas['ListModelsAnswer']['models'][number];
 
 /** Returns the chat models. */
@@ -73,15 +73,15 @@ interface ModelFieldProps extends Pick<SettingsProps, 'settings' | 'models'> {
   choose: (id: string) => void;
 }
 
-/** Shows a text field that suggests the models whose id or name contains the text. */
+/** Shows a text field that suggests matching models. */
 function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
-  const list = useId();
+  const listId = useId();
   const isKnown = models.some(({ id }) => id === model);
   return (
     <div className="field">
       <TextField
         label="Model"
-        list={list}
+        list={listId}
         spellCheck={false}
         autoComplete="off"
         placeholder="Search models"
@@ -89,7 +89,7 @@ function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
         onFocus={({ target }) => target.select()}
         change={choose}
       />
-      <datalist id={list}>
+      <datalist id={listId}>
         {models.map(({ id, name }) => (
           <option key={id} value={id}>
             {name}
@@ -111,8 +111,8 @@ function ModelPrice({ model }: { model: string }) {
   if (!price) return null;
   return (
     <span className="hint">
-      <Credits amount={price.input} /> credits in, <Credits amount={price.output} /> out per million
-      tokens
+      Credits per million tokens: <Credits amount={price.input} /> input,{' '}
+      <Credits amount={price.output} /> output
     </span>
   );
 }

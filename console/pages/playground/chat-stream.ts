@@ -1,4 +1,4 @@
-/** Streamed chats: messages, and the request for the next answer. */
+/** Sends a chat and streams the answer. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { eventData } from '../../../clients/typescript/event-stream.ts';
 import { sendRequest } from '../../gateway/client.ts';
@@ -12,7 +12,7 @@ export interface Message {
   credits?: number | undefined;
 }
 
-/** Event of POST /api/v1/chat with `stream`, with the fields that are used here. */
+/** Event in the stream of POST /api/v1/chat, with the fields that are used here. */
 interface Event {
   type?: string;
   delta?: string;
@@ -31,8 +31,8 @@ interface SentChat {
 }
 
 /**
- * Returns functions that send a chat and stop it; the answer is added to the last message as it
- * arrives.
+ * Returns functions that send a chat and stop it. Each part of the answer is appended to the last
+ * message as it arrives.
  */
 export function useChat({ setMessages }: { setMessages: Change }) {
   const client = useQueryClient();
@@ -62,7 +62,7 @@ export function useChat({ setMessages }: { setMessages: Change }) {
   };
 }
 
-/** Adds an event to an answer. @throws Error if the provider ended the answer early */
+/** Appends an event to the answer. @throws Error if the answer ended with an error */
 function applyEvent(event: Event): (last: Message) => Message {
   if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
   return (last) => ({

@@ -1,10 +1,10 @@
-/** A chat that streams, with its price before and after. */
+/** Chat page. Shows the price before a message is sent and after it is answered. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
-import { useSettled } from '../../parts/settled.ts';
+import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { Credits, Money } from '../../parts/amounts.tsx';
 import { Settings, useChatModels, type ChatSettings } from './chat-settings.tsx';
@@ -20,7 +20,7 @@ interface ChatBody {
 
 const noSettings = { system: '', temperature: '', maxTokens: '' };
 
-/** Chats with a model. */
+/** Shows the chat page. */
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
@@ -32,14 +32,14 @@ export default function Chat() {
   const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosen };
   const chat = useChat({ setMessages });
   const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
-  const body = makeBody(settings, sent);
+  const body = buildBody(settings, sent);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (text.trim() === '' || chat.isPending) return;
     setMessages([...sent, { id: sent.length, role: 'assistant', content: '' }]);
     setText('');
     chat.send(body, () => {
-      // A rejected message stays in the field.
+      // If the message is rejected, it returns to the text field.
       setMessages(messages);
       setText(text);
     });
@@ -89,8 +89,8 @@ export default function Chat() {
   );
 }
 
-/** Makes the body of the request; empty settings are left to the model. */
-function makeBody(settings: ChatSettings, messages: readonly Message[]): ChatBody {
+/** Builds the request body. Empty settings are omitted, so that the model's defaults apply. */
+function buildBody(settings: ChatSettings, messages: readonly Message[]): ChatBody {
   const { model, system, temperature, maxTokens } = settings;
   return {
     model,
@@ -157,26 +157,27 @@ function ChatMessage({ message: { role, content, credits } }: { message: Message
   );
 }
 
-/** Time without a keystroke after which the price is requested, in milliseconds. */
-const settleMs = 600;
+/** How long to wait after the last keystroke before requesting the price. */
+const debounceMs = 600;
 
 function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
   const current = JSON.stringify(body);
-  const settled = useSettled(current, settleMs);
+  const debounced = useDebounced(current, debounceMs);
   const { data, error } = useQuery({
-    queryKey: ['chat-estimate', settled],
-    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(settled) })),
-    enabled: enabled && settled === current,
+    queryKey: ['chat-estimate', debounced],
+    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(debounced) })),
+    enabled: enabled && debounced === current,
     placeholderData: keepPreviousData,
   });
   if (!enabled || !data || error)
     return <p className="dim">The price appears when you type a message.</p>;
   return (
     <p>
+      at most{' '}
       <strong>
         <Credits amount={data.data.most} />
       </strong>{' '}
-      credits at most <Money credits={data.data.most} />
+      credits <Money credits={data.data.most} />
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** The request of a form as code. */
+/** Shows the request of a form as code. */
 import { useState } from 'react';
 import type { Values } from './capability.ts';
 
@@ -11,7 +11,7 @@ interface CopyAsProps {
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
-/** Shows a request as code in several languages. */
+/** Shows a request as code, with a choice of language and a copy button. */
 export function CopyAs({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [copied, setCopied] = useState(false);
@@ -71,7 +71,7 @@ const writeCode: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** Returns the start of the function call for the endpoint, which is the same in both clients. */
+/** Returns the start of the client call for an endpoint; it is the same in both languages. */
 function callStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }

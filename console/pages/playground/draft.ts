@@ -1,12 +1,12 @@
-/** Values of playground forms, which the browser keeps while the tab is open. */
+/** Form values of the playground, stored in the browser until the tab is closed. */
 import type { Values } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
 
-/** Returns the stored values of the form for a job type; empty if there are none. */
+/** Returns the stored form values for a job type, or an empty object. */
 export const readDraft = (type: string): Values =>
   JSON.parse(sessionStorage.getItem(storageKey(type)) ?? '{}');
 
-/** Stores the values of the form for a job type. */
+/** Stores the form values for a job type. */
 export const storeDraft = (type: string, values: Values): void =>
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));

@@ -1,27 +1,27 @@
-/** Fields of a form, made from their schemas. */
+/** Form fields created from their JSON schemas. */
 import { useId, type ReactNode } from 'react';
-import { isMedia, listIn, toTitle, type Field, type FieldSchema } from './capability.ts';
+import { isMedia, findArraySchema, toTitle, type Field, type FieldSchema } from './capability.ts';
 import { JsonField } from './json-field.tsx';
 import { MediaField, MediaListField } from './media-field.tsx';
 
 interface FieldProps extends Field {
   value: unknown;
-  /** Message of the API about the value. */
+  /** Validation message from the API. */
   error?: string | undefined;
   change: (value: unknown) => void;
 }
 
-/** Maximum length of a text with a one-line field; longer texts have a field of several lines. */
-const longText = 300;
+/** Texts that may be longer than this get a multi-line field. */
+const singleLineMax = 300;
 
-/** Shows the field of a schema. */
+/** Shows the form field that fits a schema. */
 export function SchemaField(props: FieldProps) {
   const { name, schema, error, value, isRequired } = props;
   const id = useId();
   const { type, description } = schema;
   if (type === 'boolean' && schema.default === undefined && !isRequired)
     return <CheckField {...props} />;
-  const list = listIn(schema);
+  const list = findArraySchema(schema);
   const rows = list?.items?.properties ? list : undefined;
   const control = (() => {
     if (isMedia(schema)) return <MediaField {...props} id={id} />;
@@ -50,7 +50,7 @@ interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'cha
   choices: readonly (string | number | boolean)[];
 }
 
-/** Shows the choices in one row; the first choice is the default. */
+/** Shows the choices as chips; the default comes first. */
 function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
   const group = useId();
   const preset = choices.find((choice) => choice === schema.default);
@@ -113,7 +113,7 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
     placeholder: makePlaceholder(schema),
     value: typeof value === 'string' ? value : '',
   };
-  return maxLength > longText ? (
+  return maxLength > singleLineMax ? (
     <textarea {...common} onChange={({ target }) => change(target.value)} />
   ) : (
     <input {...common} onChange={({ target }) => change(target.value)} />
@@ -160,7 +160,7 @@ function makePlaceholder({ default: preset, minimum, maximum }: FieldSchema): st
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
 
-/** Shows a list of objects with a few fields each, for example the lines of a dialogue. */
+/** Shows a list of objects, for example the lines of a dialogue, as one row of fields each. */
 function RowsField({ name, value, change, list, error }: FieldProps & { list: FieldSchema }) {
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};

@@ -1,4 +1,4 @@
-/** Field for a value that only JSON can express. */
+/** JSON editor for values that have no other form field. */
 import { useState } from 'react';
 
 interface JsonFieldProps {
@@ -7,30 +7,28 @@ interface JsonFieldProps {
   change: (value: unknown) => void;
 }
 
-/**
- * Shows a JSON editor; a text that is not valid JSON stays in the field and is marked as invalid.
- */
+/** Shows a JSON editor. Invalid JSON stays in the editor and is marked as invalid. */
 export function JsonField({ id, value, change }: JsonFieldProps) {
   const [text, setText] = useState(() =>
     value === undefined ? '' : JSON.stringify(value, null, 2),
   );
-  const [isWrong, setWrong] = useState(false);
+  const [isInvalid, setInvalid] = useState(false);
   return (
     <>
       <textarea
         id={id}
         spellCheck={false}
         placeholder="JSON"
-        aria-invalid={isWrong}
+        aria-invalid={isInvalid}
         value={text}
         onChange={({ target }) => {
           setText(target.value);
           const parsed = parse(target.value);
-          setWrong(parsed === null);
+          setInvalid(parsed === null);
           if (parsed) change(parsed.value);
         }}
       />
-      {isWrong && <span className="wrong">This is not JSON yet.</span>}
+      {isInvalid && <span className="wrong">Not valid JSON</span>}
     </>
   );
 }

@@ -1,4 +1,4 @@
-/** Fields for media: a URL, or a file that is dropped or chosen and then uploaded. */
+/** Fields for media files: the user enters a URL, or drops or chooses a file to upload. */
 import { useMutation } from '@tanstack/react-query';
 import { useState, type DragEvent } from 'react';
 import { ApiError, unwrap, api } from '../../gateway/client.ts';
@@ -13,7 +13,7 @@ interface MediaFieldProps {
   change: (value: unknown) => void;
 }
 
-/** Shows the field of one medium. */
+/** Shows the field for one media file. */
 export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
   return (
     <DropZone onUpload={([file]) => change(file)}>
@@ -30,7 +30,7 @@ export function MediaField({ id, value, isRequired, change }: MediaFieldProps) {
   );
 }
 
-/** Shows the field of several media, one per line. */
+/** Shows the field for several media files, one per line. */
 export function MediaListField({
   id,
   value,

@@ -1,4 +1,4 @@
-/** The playground: a form for each Studio endpoint with its price, and the job that it starts. */
+/** Playground page: a form for each Studio endpoint, and the job that it started. */
 import { useQuery, useSuspenseQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { Link, Redirect } from 'wouter';
@@ -13,7 +13,7 @@ import { capabilitiesQuery } from './capabilities-query.ts';
 import { endpointName, type Capability } from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
 
-/** Shows the playground of an endpoint; `name` is the path of the endpoint below /studio. */
+/** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
   const capability = data.data.find((each) => endpointName(each) === name);
@@ -34,11 +34,11 @@ interface EndpointsProps {
   current: Capability;
 }
 
-const kindOf = ({ type }: Capability): string => splitType(type).kind;
+const mediaKind = ({ type }: Capability): string => splitType(type).kind;
 
-/** Links to each kind of media, and to the actions of the current kind. */
+/** Links to each kind of media, and to the endpoints of the current kind. */
 function Endpoints({ capabilities, current }: EndpointsProps) {
-  const kinds = Map.groupBy(capabilities, kindOf);
+  const kinds = Map.groupBy(capabilities, mediaKind);
   return (
     <nav className="capabilities" aria-label="Endpoints">
       <ul className="tabs">
@@ -46,7 +46,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
           <li key={kind}>
             <Link
               href={`/playground/${first && endpointName(first)}`}
-              aria-current={kind === kindOf(current) ? 'true' : undefined}
+              aria-current={kind === mediaKind(current) ? 'true' : undefined}
             >
               {kind}
             </Link>
@@ -54,7 +54,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
         ))}
       </ul>
       <ul className="tabs">
-        {kinds.get(kindOf(current))?.map((each) => (
+        {kinds.get(mediaKind(current))?.map((each) => (
           <li key={each.type}>
             <Link
               href={`/playground/${endpointName(each)}`}
@@ -69,7 +69,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
   );
 }
 
-/** Shows the form and the last job of an endpoint, also after a reload. */
+/** Shows the form and the last job of an endpoint, even after a reload. */
 function Workbench({ capability }: { capability: Capability }) {
   const storageKey = `job ${capability.type}`;
   const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));

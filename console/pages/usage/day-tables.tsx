@@ -1,4 +1,4 @@
-/** The numbers of the usage chart as tables. */
+/** Tables with the numbers of the usage chart. */
 import { Credits } from '../../parts/amounts.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
 import { sum, type DailySums, type Series } from './usage-sums.ts';
@@ -9,7 +9,7 @@ interface TableProps {
   seriesName: (series: Series) => string;
 }
 
-/** Shows the totals of the day under the pointer, or of the period. */
+/** Shows the totals for the day under the pointer, or for the whole period. */
 export function Totals({
   sums: { days, series },
   day,
@@ -59,7 +59,7 @@ export function Totals({
   );
 }
 
-/** Shows the credits of each day and series in a folded table. */
+/** Shows the credits of each day and series in a collapsible table. */
 export function DayTable({ sums: { days, series }, seriesName }: TableProps) {
   const indexes = [...days.keys()]
     .filter((index) => series.some(({ requests }) => requests[index]))

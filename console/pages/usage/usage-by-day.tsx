@@ -1,4 +1,4 @@
-/** Charges by day, with the choice of the period, the split and the chart. */
+/** Charges by day, for a chosen period, grouping and chart type. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
@@ -9,7 +9,7 @@ import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { DayTable, Totals } from './day-tables.tsx';
 import { UsageChart, type Shape } from './usage-chart.tsx';
-import { dailySums, periodStart, type Series, type Split } from './usage-sums.ts';
+import { sumByDay, periodStart, type Series, type Split } from './usage-sums.ts';
 
 const periods = [
   [7, '7 days'],
@@ -29,7 +29,7 @@ const shapes = [
 ] as const;
 const path = '/api/v1/usage/summary';
 
-/** Shows charges by day. */
+/** Shows the fields to choose from, the chart and its tables. */
 export function UsageByDay() {
   const [search, change] = useAddressQuery();
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
@@ -79,7 +79,7 @@ interface SumsProps {
 function Sums({ query, split, shape }: SumsProps) {
   const { data: sums, error } = useQuery({
     queryKey: ['usage', 'summary', query],
-    queryFn: async () => dailySums(await unwrap(api.GET(path, { params: { query } })), split),
+    queryFn: async () => sumByDay(await unwrap(api.GET(path, { params: { query } })), split),
     placeholderData: keepPreviousData,
   });
   const [day, setDay] = useState<number | null>(null);
@@ -101,7 +101,7 @@ function Sums({ query, split, shape }: SumsProps) {
   );
 }
 
-/** Returns the names of keys by their ids; empty if the session may not read them. */
+/** Returns key names by key id. The map is empty if the session may not read keys. */
 function useKeyNames(split: Split): ReadonlyMap<string, string> {
   const isAllowed = useSessionKey().explainDenial('keys:read') === null;
   const { data } = useQuery({ ...keysQuery, enabled: isAllowed && split === 'key' });

@@ -1,16 +1,16 @@
-/** Chart of credits by day; the table on the same page has the same numbers. */
+/** Chart of credits by day. The table on the same page shows the same numbers. */
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import type { DailySums } from './usage-sums.ts';
 
-/** Type of the chart. */
+/** Type of chart. */
 export type Shape = 'stacked' | 'lines';
 
 interface UsageChartProps {
   sums: DailySums;
   shape: Shape;
-  /** Receives the index of the day under the pointer; null if there is none. */
+  /** Receives the index of the day under the pointer, or null if there is none. */
   point: (day: number | null) => void;
 }
 
@@ -18,7 +18,7 @@ const heightPixels = 260;
 const halfDaySeconds = 43_200;
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
-/** Draws charges by day. */
+/** Draws the chart. */
 export function UsageChart({ sums, shape, point }: UsageChartProps) {
   const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -30,7 +30,7 @@ export function UsageChart({ sums, shape, point }: UsageChartProps) {
       ref={container}
       className="chart"
       role="img"
-      aria-label="Credits by day; the table has the numbers"
+      aria-label="Chart of credits by day; the table below shows the same numbers"
     >
       {/* The chart reads its colors from these elements; they differ between the themes. */}
       {sums.series.map(({ id }, index) => (
@@ -60,8 +60,8 @@ function draw(container: HTMLElement, props: UsageChartProps): () => void {
 }
 
 /**
- * Returns the data of the chart. In a stacked chart, each series is added to the series below it,
- * and the highest is drawn first.
+ * Returns the data points. In a stacked chart, each series is added to the series below it, and the
+ * topmost series comes first, because it is drawn behind the others.
  */
 function chartData({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
   const seconds = days.map((day) => Date.parse(day) / 1000);

@@ -1,4 +1,4 @@
-/** Each request that used credits, newest first. */
+/** Jobs and chats that used credits, newest first. */
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
@@ -26,7 +26,7 @@ const columns: Column<UsageRecord>[] = [
   { title: 'Model', cell: ({ model }) => model ?? '–' },
   { title: 'Billing', cell: ({ status }) => <State name={status} /> },
   {
-    title: 'Tokens in / out',
+    title: 'Input / output tokens',
     isNumber: true,
     cell: ({ inputTokens, outputTokens = 0 }) =>
       inputTokens === undefined ? '–' : `${inputTokens} / ${outputTokens}`,
@@ -34,7 +34,7 @@ const columns: Column<UsageRecord>[] = [
   { title: 'Credits', isNumber: true, cell: ({ credits }) => <Credits amount={credits} /> },
 ];
 
-/** Lists jobs and chats with their charges. */
+/** Shows jobs and chats with their charges. */
 export function UsageRecords() {
   const [status, setStatus] = useState<(typeof states)[number] | ''>('');
   const records = usePages({

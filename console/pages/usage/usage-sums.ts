@@ -1,43 +1,40 @@
-/** Usage by day for the chart and its tables. */
+/** Computes usage by day for the chart and its tables. */
 import type { Schemas } from '../../gateway/client.ts';
 
 type Row = Schemas['UsageSummary']['rows'][number];
 
-/** Property by which the days are split; null if they are not split. */
+/** Property by which each day's usage is split, or null if it is not split. */
 export type Split = 'model' | 'key' | 'type' | null;
 
-/** Credits and requests of one model, key or type: one number for each day. */
+/** Credits and requests of one model, key or type, with one number per day. */
 export interface Series {
-  /**
-   * Name of the model, key or type; null for the sum of the smaller series, which have no color of
-   * their own.
-   */
+  /** Id of the model, key or type. Null for the sum of the smallest series, shown as "Other". */
   id: string | null;
   credits: number[];
   requests: number[];
 }
 
-/** Charges by day. */
+/** Usage by day. */
 export interface DailySums {
   /** All days of the period in UTC, e.g. `2026-11-22`. */
   days: string[];
-  /** Series, the most expensive first. */
+  /** Series, most expensive first. */
   series: Series[];
 }
 
 const dayMs = 86_400_000;
-/** Number of colors; the last one is for all other series. */
+/** Number of chart colors. If there are more series, the last color is for "Other". */
 const seriesMax = 8;
 
-/** Returns the start of a period of `days` days that ends today. */
+/** Returns the start of the period of `days` days that ends today. */
 export function periodStart(days: number): string {
   const today = Math.floor(Date.now() / dayMs) * dayMs;
   // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
 }
 
-/** Groups rows of GET /usage/summary by day and by the split. */
-export function dailySums(summary: Schemas['UsageSummary'], by: Split): DailySums {
+/** Groups the rows of GET /usage/summary into one series for each value of `by`. */
+export function sumByDay(summary: Schemas['UsageSummary'], by: Split): DailySums {
   const { after, before, rows } = summary;
   const days: string[] = [];
   for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {

@@ -1,4 +1,4 @@
-/** Usage: credits, charges by day, and each record. */
+/** Usage page: credits, charges by day, and usage records. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
@@ -8,7 +8,7 @@ import { Ago } from '../../parts/times.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
 
-/** Shows the usage of the organization. */
+/** Shows the usage page. */
 export default function Usage() {
   const denial = useSessionKey().explainDenial('usage:read');
   return (
@@ -39,9 +39,9 @@ function Account() {
         credits <Money credits={balance.available} />
       </Figure>
       <Figure title="Reserved" value={<Credits amount={balance.reserved} />}>
-        credits of running jobs and chats
+        credits for running jobs and chats
       </Figure>
-      <Figure title="Studio, 6-hour window" value={<Credits amount={window.used} />}>
+      <Figure title="Studio credits in 6-hour window" value={<Credits amount={window.used} />}>
         {window.limit === null ? (
           'credits; no limit'
         ) : (
@@ -57,7 +57,7 @@ function Account() {
         )}
         {window.limit !== null && (
           <meter
-            aria-label="Used of the window"
+            aria-label="Used part of the 6-hour window"
             max={window.limit}
             high={window.limit * 0.9}
             value={window.used}
@@ -66,7 +66,7 @@ function Account() {
       </Figure>
       <Figure title="Stored uploads" value={bytesText(storage.used)}>
         of {bytesText(storage.limit)}
-        <meter aria-label="Used of the storage" max={storage.limit} value={storage.used} />
+        <meter aria-label="Storage used" max={storage.limit} value={storage.used} />
       </Figure>
     </div>
   );

@@ -1,4 +1,4 @@
-/** The webhooks of jobs, newest job first. */
+/** Webhooks of jobs and their delivery state, newest job first. */
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
@@ -41,7 +41,7 @@ const columns: Column<Webhook>[] = [
   { title: 'Action', cell: (webhook) => <RedeliverButton {...webhook} /> },
 ];
 
-/** Lists deliveries. */
+/** Shows the webhooks. */
 export function Deliveries() {
   const [filter, setFilter] = useState<(typeof filters)[number][0]>('');
   const webhooks = usePages({
@@ -52,7 +52,7 @@ export function Deliveries() {
           params: { query: { ...(filter && { state: filter }), ...cursor } },
         }),
       ),
-    // The event stream has no deliveries, so the list is read again while one is in progress.
+    // The event stream does not report deliveries, so the list is polled while one is in progress.
     refreshMs: (items) => items.some(({ state }) => state === 'delivering') && refreshMs,
   });
   return (

@@ -1,4 +1,4 @@
-/** The URL for account notices about a low balance and key limits, and the latest notices. */
+/** Settings of account notices (low balance, key limits), and the latest notices. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
@@ -12,11 +12,11 @@ const queryKey = ['usage', 'notices'];
 
 const titles: Record<Settings['notices'][number]['type'], string> = {
   'account.balance.low': 'Low balance',
-  'key.limit.near': '80 % of a key limit used',
+  'key.limit.near': '80% of a key limit used',
   'key.limit.reached': 'Key limit reached',
 };
 
-/** Shows the notices; `denial` is the reason why the user may not see them, or null. */
+/** Shows the notices. `denial` says why the user may not see them, or is null. */
 export function Notices({ denial }: { denial: string | null }) {
   const { data, error } = useQuery({
     queryKey,
@@ -27,7 +27,7 @@ export function Notices({ denial }: { denial: string | null }) {
     <section className="card stack">
       <h2>Account notices</h2>
       <p className="dim">
-        Receive a webhook when the balance is low, and when 80 % and 100 % of a key’s limit is used.
+        Sends a webhook when the balance is low, and when 80% or 100% of a key’s limit is used.
       </p>
       {denial && <p className="hint">{denial}</p>}
       <ErrorMessage error={error} />
@@ -59,7 +59,7 @@ function NoticeSettings({ settings }: { settings: Settings }) {
     >
       <TextField
         label="URL"
-        hint="https; empty: no notices"
+        hint="https; leave empty for no notices"
         type="url"
         maxLength={2048}
         placeholder="https://shop.example/hooks/credits"
@@ -67,8 +67,8 @@ function NoticeSettings({ settings }: { settings: Settings }) {
         change={setUrl}
       />
       <TextField
-        label="Alert below"
-        hint="credits; empty: no notices about the balance"
+        label="Notify when the balance is below"
+        hint="credits; leave empty for no balance notices"
         type="number"
         min={0}
         max={1_000_000_000}

@@ -1,4 +1,4 @@
-/** The secret that signs webhooks: shown on request, and rotated after a confirmation. */
+/** The secret that signs webhooks, with buttons to show and rotate it. */
 import { useMutation } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
@@ -14,7 +14,7 @@ const overlaps = [
   [604_800, 'signs for another week'],
 ] as const;
 
-/** Shows the secret; `denial` is the reason why the user may not see it, or null. */
+/** Shows the buttons. `denial` says why the user may not see the secret, or is null. */
 export function SigningSecret({ denial }: { denial: string | null }) {
   const { data, error, isPending, mutate, reset } = useMutation({
     mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
@@ -28,18 +28,18 @@ export function SigningSecret({ denial }: { denial: string | null }) {
     <section className="card stack">
       <h2>Signing secret</h2>
       <p className="dim">
-        Webhooks are signed in the format of Standard Webhooks. Verify the signature of each webhook
+        Webhooks are signed as specified by Standard Webhooks. Verify the signature of each webhook
         with this secret.
       </p>
       {data && (
         <>
           <Secret text={data.secret} />
           <p className="dim">
-            Generation {data.generation}.
+            Secret number {data.generation}.
             {data.replaced.map(({ generation, retiresAt }) => (
               <span key={generation}>
                 {' '}
-                Generation {generation} also signs until <Moment at={retiresAt} />.
+                Secret number {generation} also signs until <Moment at={retiresAt} />.
               </span>
             ))}
           </p>
@@ -62,8 +62,8 @@ export function SigningSecret({ denial }: { denial: string | null }) {
           disabledReason={denial}
         >
           <p>
-            Webhooks are signed with a new secret immediately. During the overlap the old secret
-            also signs, so that you can update receivers one by one.
+            A new secret signs webhooks from now on. During the overlap, the old secret signs them
+            too, so that you can update your receivers one by one.
           </p>
           <SelectField
             label="The old secret"

@@ -1,4 +1,4 @@
-/** Sends a test webhook and shows what was sent and received. */
+/** Form that sends a test webhook and shows the request and the response. */
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
@@ -8,7 +8,7 @@ import { ErrorMessage } from '../../parts/states.tsx';
 import { State } from '../../parts/state.tsx';
 import { durationText } from '../../parts/times.tsx';
 
-/** Shows the form; `denial` is the reason why the user may not send tests, or null. */
+/** Shows the form. `denial` says why the user may not send tests, or is null. */
 export function TestWebhook({ denial }: { denial: string | null }) {
   const [url, setUrl] = useState('');
   const { data, error, isPending, mutate } = useMutation({
@@ -28,7 +28,7 @@ export function TestWebhook({ denial }: { denial: string | null }) {
         }}
       >
         <TextField
-          label="Receiver"
+          label="Receiver URL"
           type="url"
           required
           maxLength={2048}

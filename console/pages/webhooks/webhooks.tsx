@@ -1,4 +1,4 @@
-/** Webhooks: deliveries, the secret that signs them, and notices. */
+/** Webhooks page: deliveries, the signing secret, a test, and account notices. */
 import { useSessionKey, type SessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
 import { Deliveries } from './deliveries.tsx';
@@ -6,7 +6,7 @@ import { Notices } from './notices.tsx';
 import { SigningSecret } from './signing-secret.tsx';
 import { TestWebhook } from './test-webhook.tsx';
 
-/** Shows the settings and deliveries of webhooks. */
+/** Shows the webhooks page. */
 export default function Webhooks() {
   const sessionKey = useSessionKey();
   const readDenial = sessionKey.explainDenial('studio:read');
