@@ -45,7 +45,7 @@ async function makeBuild(): Promise<void> {
   const source = await readFile(file, 'utf8');
   const place = '    outputs = await assemble(job,';
   expect(source).toContain(place);
-  const step = `    await run(job, { verb: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n`;
+  const step = `    await run(job, { name: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n`;
   await writeFile(file, source.replace(place, step + place));
 }
 
