@@ -4,6 +4,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflows } from '../../worker/bundle.ts';
+import type { Step } from '../../workflows/step.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -13,6 +14,12 @@ export interface SourceChange {
   from: string;
   to: string;
 }
+
+/** Code of an additional step that a change puts into the job workflow. */
+export const additionalStep = `await run(job, ${JSON.stringify({
+  name: 'markVerifying',
+  summary: 'additional',
+} satisfies Step)}, (activities) => activities.markVerifying(plan.jobId));`;
 
 /** Bundles the workflows with these changes. @throws Error if a text is not in its file */
 export async function bundleChanged(

@@ -8,6 +8,7 @@ import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { additionalStep } from '../harness/changed-workflows.ts';
 import { ends, startRehearsal, type Rehearsal } from './rehearsal.ts';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
@@ -45,8 +46,7 @@ async function makeBuild(): Promise<void> {
   const source = await readFile(file, 'utf8');
   const place = '    outputs = await assemble(job,';
   expect(source).toContain(place);
-  const step = `    await run(job, { name: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n`;
-  await writeFile(file, source.replace(place, step + place));
+  await writeFile(file, source.replace(place, `    ${additionalStep}\n${place}`));
 }
 
 /** A job that stands still at its provider until it is notified. */

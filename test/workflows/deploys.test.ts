@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
 import { checkNow } from '../../jobs/contract.ts';
-import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
+import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 const namespace = 'default';
@@ -67,7 +67,7 @@ const moreSteps = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
     from: '    outputs = await assemble(job,',
-    to: `    if (${guard}) await run(job, { verb: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n    outputs = await assemble(job,`,
+    to: `    if (${guard}) ${additionalStep}\n    outputs = await assemble(job,`,
   },
   { file: 'studio-job.ts', from: '{ CancellationScope }', to: '{ CancellationScope, patched }' },
 ];

@@ -10,7 +10,7 @@ import { installTestRuntime } from '../harness/runtime.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { explain, recorderPath, replays } from '../../dev/replay/divergence.ts';
 import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
-import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
+import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { readHistories } from '../harness/histories.ts';
 
@@ -92,9 +92,6 @@ describe('npm run replay', () => {
   });
 });
 
-const planted = `await run(job, { verb: 'markVerifying', summary: 'planted' }, (activities) =>
-  activities.markVerifying(plan.jobId));`;
-
 describe('a change of the job workflow', () => {
   beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
   const before = (line: string, more: string): SourceChange => ({
@@ -106,12 +103,12 @@ describe('a change of the job workflow', () => {
   it.each([
     [
       'that comes before the reservation',
-      before('    const reserved = await run(', planted),
+      before('    const reserved = await run(', additionalStep),
       { expected: 'local activity reserve', got: 'local activity markVerifying' },
     ],
     [
       'that comes before the charge',
-      before('  return charge(job, outputs);', planted),
+      before('  return charge(job, outputs);', additionalStep),
       { expected: 'local activity charge', got: 'local activity markVerifying' },
     ],
     [
