@@ -1,4 +1,4 @@
-/** Services of the API endpoints, created once per process. */
+/** Creates the services that the API endpoints use, once per process. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import { createReadCalls } from '../jobs/records/job-calls.ts';
@@ -17,10 +17,10 @@ import type { Readiness } from '../platform/readiness.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import type { Middleware } from './context.ts';
-import { createClaims } from './idempotency/holds.ts';
+import { createClaims } from './idempotency/claim-renewal.ts';
 import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
-import { createFindOperator } from './identity/operators.ts';
+import { createOperatorFinder } from './identity/operators.ts';
 import { createKeySessions, createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
@@ -30,7 +30,7 @@ import { createOpenWaits } from './studio/open-waits.ts';
 import type { JobUpdates } from './studio/job-updates.ts';
 import { createPriceList } from './studio/prices.ts';
 
-/** Configuration and services that the API is composed from. */
+/** Configuration and services from which the API's services are created. */
 export interface AppDeps {
   config: Config;
   services: Services;
@@ -42,7 +42,7 @@ export interface AppDeps {
 
 export type Composition = ReturnType<typeof compose>;
 
-/** Composes the services of an API process. */
+/** Creates the services of an API process. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, updates } = deps;
   const { pool, storage, logger, reads } = services;
@@ -84,20 +84,20 @@ export function compose(deps: AppDeps, documents: Documents) {
     prices: createPriceList(config),
     usageReads: createUsageReads(pool),
     sumUsage: createSumUsage(pool),
-    ...operatorsServices(deps),
+    ...createOperatorServices(deps),
   };
 }
 
-/** Makes the services that only the operators' endpoints use. */
-function operatorsServices({ config, services, client }: AppDeps) {
+/** Creates the services that only the operators' endpoints use. */
+function createOperatorServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage } = services;
   const codecSecret = codecAccessToken(config.ADMIN_API_KEY);
   return {
-    findOperator: createFindOperator(pool, config),
-    isCodecWord: (secret: string | undefined) => isSecret(secret, codecSecret),
+    findOperator: createOperatorFinder(pool, config),
+    isCodecSecret: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
-    oversight: createJobOverview(pool),
+    jobOverview: createJobOverview(pool),
     stuckJobs: createStuckJobs({ pool, client }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),

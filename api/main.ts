@@ -1,4 +1,4 @@
-/** `node api/main.ts`: the API process. */
+/** Starts the API process: `node api/main.ts`. */
 import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
 import { startApi } from './server.ts';

@@ -1,4 +1,4 @@
-/** API process: an HTTP server, a Temporal client, and a listener for job events. */
+/** API process with an HTTP server, a Temporal client and a listener for job events. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,21 +11,21 @@ import type { Logger } from '../platform/logger.ts';
 import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
-import { answerStarting, createApp, type Handler } from './app.ts';
+import { respondWhileStarting, createApp, type Handler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { openJobUpdates, type JobUpdates } from './studio/job-updates.ts';
 
 interface ApiOptions {
   config: Config;
   logger: Logger;
-  /** Middleware directly around the endpoints, which sees their responses and errors. */
+  /** Innermost middleware, which receives the responses and errors of the endpoints. */
   observe?: Middleware;
 }
 
-/** Running API. */
+/** Running API process. */
 export interface Api {
   port: number;
-  /** Port of metrics and probes; null without METRICS_PORT. */
+  /** Port of metrics and probes. Null if METRICS_PORT is not set. */
   metricsPort: number | null;
   services: Services;
   client: Client;
@@ -34,28 +34,28 @@ export interface Api {
   close: () => Promise<void>;
 }
 
-/** Time after which `close` terminates the connections that are still open, in milliseconds. */
+/** How long `close` waits before it terminates open connections, in milliseconds. */
 const closeTimeoutMs = 15_000;
 
-/** Longest time of an upload, in milliseconds; other bodies have shorter timeouts. */
+/** Maximum duration of an upload in milliseconds. Other bodies have shorter timeouts. */
 const requestTimeoutMs = 900_000;
 
-/** Timeouts of the HTTP server in milliseconds, for slow or silent clients. */
+/** Timeouts of the HTTP server for slow clients, in milliseconds. */
 const serverTimeouts = {
   headersTimeout: 15_000,
   requestTimeout: requestTimeoutMs,
   keepAliveTimeout: 65_000,
-  // Time between two checks for expired timeouts; the default is half a minute.
+  // Interval between checks for expired timeouts. The default of 30 s would delay them.
   connectionsCheckingInterval: 3000,
 } as const;
 
 /**
- * Starts the API, and returns when it serves requests. The port is opened before the services are:
- * while the process waits for Temporal, requests receive status 503.
+ * Starts the API, and returns when it serves requests. The port is opened first: requests receive
+ * status 503 until the services have started.
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
-  let handle: Handler = answerStarting;
+  let handle: Handler = respondWhileStarting;
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
@@ -64,8 +64,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let draining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
-    // Temporal is not required, because chat works without it: in an outage, the process must stay
-    // in the load balancer.
+    // Temporal is optional, because chat works without it: during an outage of Temporal, the load
+    // balancer must keep using this process.
     optional: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
@@ -91,14 +91,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // serving for DRAIN_DELAY_MS.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
-      // Clients that follow jobs are disconnected, so that they reconnect to another process.
-      // Requests that wait for a job receive it as it is, because a client whose connection breaks
-      // would send the request again, as another job.
+      // Event streams are closed, so that their clients reconnect to another process. Requests that
+      // wait for a job receive its current state: after a broken connection, a client would send
+      // the request again and start another job.
       updates.drain();
       await closeServer(server);
       await updates.close();
-      // All chats have ended with their connections; their charges must be written before the pool
-      // closes.
+      // All chats have ended with their connections. Their charges must be written before the
+      // database pool closes.
       await services.chat.drained();
       await services.chat.close();
       await metricsServer?.close();
@@ -111,13 +111,13 @@ async function listen(server: Server, config: Config): Promise<number> {
   server.listen(config.API_PORT, config.API_HOST);
   await once(server, 'listening');
   const address = server.address();
-  assert(typeof address === 'object' && address, 'the server listens on a port');
+  assert(typeof address === 'object' && address, 'the server has no port');
   return address.port;
 }
 
 async function closeServer(server: Server): Promise<void> {
   const closed = once(server.close(), 'close');
-  const late = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
+  const closeTimer = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
   await closed;
-  clearTimeout(late);
+  clearTimeout(closeTimer);
 }

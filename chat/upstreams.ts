@@ -152,14 +152,26 @@ function addressOf(model: ChatModel, config: Config): Address {
 /**
  * Takes a connection to a provider for the organization of the request, and returns a function that
  * releases it.
- * @throws UnbilledFailure if the organization already uses its whole share of the connections
+ * @throws UnbilledFailure with status 429 if the organization uses its whole share of the
+ * connections, or 503 if other organizations leave too few
  */
 function takeConnection(connections: FairShare): () => void {
-  const release = connections.take(correlation().organizationId ?? '');
+  const organizationId = correlation().organizationId ?? '';
+  const release = connections.take(organizationId);
   if (release) return release;
-  const message = 'This organization has too many running chats with the provider of this model.';
+  const retry = { retryAfterSeconds: 2 };
   throw new UnbilledFailure(
-    new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2 }),
+    connections.holdsHalf(organizationId)
+      ? new GatewayError(
+          'Rate limit exceeded. Please slow down.',
+          'This organization has too many running chats with the provider of this model. Wait until one of them has ended.',
+          retry,
+        )
+      : new GatewayError(
+          'SERVICE_UNAVAILABLE',
+          'The gateway has too many running chats with the provider of this model. Try again.',
+          retry,
+        ),
   );
 }
 

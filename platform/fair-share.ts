@@ -10,6 +10,8 @@ export function createFairShare(slots: number) {
   let taken = 0;
 
   return {
+    /** Returns whether an owner holds its whole share: at least half of all slots. */
+    holdsHalf: (owner: string): boolean => (held.get(owner) ?? 0) * 2 >= slots,
     /**
      * Takes a slot. Returns the function that releases it, or null if the owner may not take
      * another one.

@@ -14,11 +14,11 @@ import { signUploads } from './uploaded-pictures.ts';
 import {
   createEventStream,
   eventStreamType,
-  ReaderGone,
+  ReaderDisconnected,
   type EventStream,
 } from '../http/event-stream.ts';
 import type { Context } from '../context.ts';
-import type { Hold } from '../idempotency/holds.ts';
+import type { HeldClaim } from '../idempotency/claim-renewal.ts';
 import { toGatewayError } from '../middleware/errors.ts';
 
 type Services = Pick<
@@ -29,7 +29,7 @@ type Services = Pick<
 /** Chat that is being answered. */
 interface OpenedChat extends ChatContext {
   /** Claim of the Idempotency-Key, with which the answer is stored for replays. */
-  hold: Hold;
+  claim: HeldClaim;
   /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;
 }
@@ -45,41 +45,41 @@ export async function answerChat(
   const { ctx, body: request } = call;
   const { ignored = [] } = request;
   if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
-  const opened = await open(call, services);
+  const opened = await openChat(call, services);
   if (!opened) return;
   try {
     if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
     else await sendAnswer(ctx, opened, presentation);
   } finally {
     // The Idempotency-Key may be used again only if nothing was charged.
-    if (!opened.chat.bill?.creditsConsumed) await opened.hold.giveBack();
+    if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
   }
 }
 
 /** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
-async function open(call: ChatCall, services: Services): Promise<OpenedChat | null> {
+async function openChat(call: ChatCall, services: Services): Promise<OpenedChat | null> {
   const { ctx, body: request } = call;
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
   const models = checkModels(call, services);
-  const claimed = { path: ctx.path, body: request, subjectId: newId('chat') };
-  const hold = await services.claims.hold(ctx, claimed);
-  if (hold.state === 'done') {
-    assert(hold.answer, 'a finished claim has no stored answer');
+  const claimRequest = { path: ctx.path, body: request, subjectId: newId('chat') };
+  const claim = await services.claims.claim(ctx, claimRequest);
+  if (claim.state === 'done') {
+    assert(claim.response, 'a finished claim has no stored answer');
     ctx.set('Idempotent-Replayed', 'true');
-    ctx.set('Content-Type', hold.answer.contentType);
+    ctx.set('Content-Type', claim.response.contentType);
     ctx.status = 200;
-    ctx.body = hold.answer.body;
+    ctx.body = claim.response.body;
     return null;
   }
   try {
     const order = buildOrder(await signUploads(call, services), models);
-    const chat = await services.chat.open(order, { id: hold.subjectId, claim: hold.name });
-    // From now on, the reservation keeps the Idempotency-Key claimed.
-    hold.leave();
-    watchCaller(ctx, chat);
-    return { chat, request, requestId: ctx.state.requestId, hold, firstToken };
+    const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
+    // From now on, the reservation keeps other requests from using the Idempotency-Key.
+    claim.stopRenewal();
+    watchDisconnect(ctx, chat);
+    return { chat, request, requestId: ctx.state.requestId, claim, firstToken };
   } catch (error) {
-    await hold.giveBack();
+    await claim.release();
     throw error;
   }
 }
@@ -102,15 +102,15 @@ async function streamAnswer(
     },
   });
   try {
-    const sentText = await relay(ctx, opened, { presentation, out });
+    const sentText = await relayStream(ctx, opened, { presentation, out });
     const end = presentation.end(opened, requireBill(opened.chat));
     if (sentText !== null) {
-      await opened.hold.finish({ text: sentText + end, contentType: eventStreamType });
+      await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
     }
     out.end(end);
   } catch (error) {
     if (!out.opened) throw error;
-    if (error instanceof ReaderGone) ctx.res.destroy();
+    if (error instanceof ReaderDisconnected) ctx.res.destroy();
     else out.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
   } finally {
     out.stop();
@@ -125,14 +125,14 @@ async function sendAnswer(
 ): Promise<void> {
   const answer = await opened.chat.answer();
   const body = presentation.body(opened, answer, requireBill(opened.chat));
-  await opened.hold.finish({ text: body, contentType: jsonType });
+  await opened.claim.storeResponse({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
 }
 
 /** Calls `callerLeft` of the chat when its caller disconnects. */
-function watchCaller({ res }: Context, chat: OpenChat): void {
+function watchDisconnect({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }
@@ -141,20 +141,20 @@ function watchCaller({ res }: Context, chat: OpenChat): void {
  * Sends the steps of a stream. Returns the sent text, which is stored for replays; null if the
  * request has no Idempotency-Key or the text is too long.
  */
-async function relay(
+async function relayStream(
   ctx: Context,
   opened: OpenedChat,
   { presentation, out }: { presentation: Presentation; out: EventStream },
 ): Promise<string | null> {
-  let sentText: string[] | null = opened.hold.name ? [] : null;
+  let sentText: string[] | null = opened.claim.id ? [] : null;
   let hasOutput = false;
   await opened.chat.stream(async (steps) => {
     const text = presentation.steps(opened, steps);
     if (text === '') return;
     const bytes = Buffer.byteLength(text);
-    if (sentText && ctx.state.holdBytes({ kind: 'keptText', bytes })) {
+    if (sentText && ctx.state.countBytes({ kind: 'replayText', bytes })) {
       sentText = null;
-      ctx.state.releaseBytes('keptText');
+      ctx.state.releaseBytes('replayText');
     }
     sentText?.push(text);
     const written = out.write(text);

@@ -3,18 +3,18 @@ import { z } from 'zod';
 import type { ChatMessage } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { assistantContent, textContent, userContent } from './content-parts.ts';
-import { cacheable, name, text, withoutNulls } from './field-schemas.ts';
+import { cacheControlField, name, text, withoutNulls } from './field-schemas.ts';
 
 const toolCall = z.object({
   id: name,
   type: z.literal('function'),
   function: z.object({ name, arguments: text }),
   extra_content: anyJsonObject.nullish(),
-  ...cacheable,
+  ...cacheControlField,
 });
-const system = { content: textContent, name: name.nullish() };
-const systemMessage = z.object({ role: z.literal('system'), ...system });
-const developerMessage = z.object({ role: z.literal('developer'), ...system });
+const systemFields = { content: textContent, name: name.nullish() };
+const systemMessage = z.object({ role: z.literal('system'), ...systemFields });
+const developerMessage = z.object({ role: z.literal('developer'), ...systemFields });
 const userMessage = z.object({
   role: z.literal('user'),
   content: userContent,
@@ -43,20 +43,20 @@ const toolMessage = z.object({
   role: z.literal('tool'),
   content: textContent,
   tool_call_id: name,
-  ...cacheable,
+  ...cacheControlField,
 });
 
-const conversation = <Message extends z.ZodType<WireMessage>>(message: Message) =>
+const createMessagesSchema = <Message extends z.ZodType<WireMessage>>(message: Message) =>
   z.array(message.transform(toMessage)).min(1, 'must contain at least one message').max(4096);
 
 /** Messages of POST /api/v1/chat. */
-export const serviceMessages = conversation(
+export const serviceMessages = createMessagesSchema(
   z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage], {
     error: 'must be one of system, user, assistant',
   }),
 );
 /** Messages of POST /api/v1/chat/completions. */
-export const completionsMessages = conversation(
+export const completionsMessages = createMessagesSchema(
   z.discriminatedUnion(
     'role',
     [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],

@@ -7,7 +7,7 @@ import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
-import { openaiError } from '../http/error-bodies.ts';
+import { formatOpenaiError } from '../http/error-bodies.ts';
 import type { ChatRequest } from './chat-request.ts';
 
 /** Chat and request that a presentation formats. */
@@ -29,13 +29,13 @@ export interface Presentation {
   failure: (context: ChatContext, error: GatewayError, bill: ChatBill | null) => string;
 }
 
-const done = 'data: [DONE]\n\n';
+const doneEvent = 'data: [DONE]\n\n';
 
-function event(data: unknown): string {
+function formatEvent(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-function serviceUsage(usage: TokenUsage) {
+function formatServiceUsage(usage: TokenUsage) {
   const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
   return {
     inputTokens,
@@ -48,8 +48,8 @@ function serviceUsage(usage: TokenUsage) {
 }
 
 /** Formats usage with OpenAI's field names and with the gateway's. */
-function bothUsages(usage: TokenUsage): Record<string, unknown> {
-  const both = serviceUsage(usage);
+function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
+  const both = formatServiceUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
     prompt_tokens: both.inputTokens,
@@ -65,42 +65,47 @@ function bothUsages(usage: TokenUsage): Record<string, unknown> {
 }
 
 /** Returns `tried`: the errors of models that failed before one answered; empty if none failed. */
-export function triesOf({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
+export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
 /** Returns the gateway's ids of the chat and its model; they replace the provider's ids. */
-function idsOf({ id, servedBy }: OpenChat): { id: string; model: string } {
+function formatIds({ id, servedBy }: OpenChat): { id: string; model: string } {
   return { id, model: servedBy.model };
 }
 
-function serviceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
+function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
   const { creditsConsumed } = bill;
-  return { finishReason, usage: serviceUsage(bill.usage), creditsConsumed, ...triesOf(chat) };
+  return {
+    finishReason,
+    usage: formatServiceUsage(bill.usage),
+    creditsConsumed,
+    ...formatTried(chat),
+  };
 }
 
 /** Format of POST /api/v1/chat (spec §2.4). */
 export const servicePresentation: Presentation = {
   body: ({ chat }, { text: content, finishReason }, bill) =>
-    JSON.stringify({ ...idsOf(chat), content, ...serviceEnd(chat, finishReason, bill) }),
+    JSON.stringify({ ...formatIds(chat), content, ...formatServiceEnd(chat, finishReason, bill) }),
   steps({ chat }, steps) {
     const delta = steps.map((step) => step.text).join('');
-    return delta === '' ? '' : event({ ...idsOf(chat), type: 'delta', delta });
+    return delta === '' ? '' : formatEvent({ ...formatIds(chat), type: 'delta', delta });
   },
   end: ({ chat }, bill) =>
-    event({
-      ...idsOf(chat),
+    formatEvent({
+      ...formatIds(chat),
       type: 'done',
-      ...serviceEnd(chat, chat.streamMetadata.finishReason, bill),
-    }) + done,
+      ...formatServiceEnd(chat, chat.streamMetadata.finishReason, bill),
+    }) + doneEvent,
   failure: ({ chat, requestId }, { code: error, message }, bill) =>
-    event({
-      ...idsOf(chat),
+    formatEvent({
+      ...formatIds(chat),
       type: 'error',
       error,
       message,
       requestId,
-      ...(bill && { usage: serviceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
+      ...(bill && { usage: formatServiceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
     }),
 };
 
@@ -109,32 +114,32 @@ export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
       ...completion,
-      ...idsOf(chat),
+      ...formatIds(chat),
       content: text,
-      usage: bothUsages(bill.usage),
+      usage: formatBothUsages(bill.usage),
       creditsConsumed: bill.creditsConsumed,
-      ...triesOf(chat),
+      ...formatTried(chat),
     }),
   steps: ({ chat }, steps) =>
-    steps.map(({ chunk }) => (chunk ? event({ ...chunk, ...idsOf(chat) }) : '')).join(''),
+    steps.map(({ chunk }) => (chunk ? formatEvent({ ...chunk, ...formatIds(chat) }) : '')).join(''),
   end({ chat, request }, bill) {
-    if (!request.includeUsage) return done;
+    if (!request.includeUsage) return doneEvent;
     return (
-      event({
-        ...idsOf(chat),
+      formatEvent({
+        ...formatIds(chat),
         object: 'chat.completion.chunk',
         created: chat.streamMetadata.head.created,
         choices: [],
-        usage: bothUsages(bill.usage),
+        usage: formatBothUsages(bill.usage),
         creditsConsumed: bill.creditsConsumed,
-        ...triesOf(chat),
-      }) + done
+        ...formatTried(chat),
+      }) + doneEvent
     );
   },
   // The `openai` clients throw an error for a chunk with an `error` field.
   failure: ({ requestId }, error, bill) =>
-    event({
-      ...openaiError(error, requestId),
+    formatEvent({
+      ...formatOpenaiError(error, requestId),
       ...(bill && { creditsConsumed: bill.creditsConsumed }),
     }),
 };

@@ -6,14 +6,14 @@
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';
-import { anyJsonObject, recordOf } from '../http/body-schema.ts';
-import { metadata, nonEmptyPairs } from '../http/metadata.ts';
+import { anyJsonObject, createRecordSchema } from '../http/body-schema.ts';
+import { metadata, nullIfEmpty } from '../http/metadata.ts';
 import { completionsMessages, serviceMessages } from './chat-messages.ts';
 import type { ChatRequest } from './chat-request.ts';
 import {
   cacheControl,
   fallbacks,
-  cacheable,
+  cacheControlField,
   modelId,
   name,
   rejectedField,
@@ -23,25 +23,25 @@ import {
 import { provider } from './provider-preferences.ts';
 import {
   effort,
-  hasRoomToThink,
-  noRoomToThink,
+  isThinkingBudgetValid,
+  thinkingBudgetIssue,
   reasoning,
-  reasoningOf,
+  convertReasoning,
   thinking,
 } from './reasoning-fields.ts';
 
 /** Maximum tokens of an answer. `checkModels` compares it with the limit of the model. */
-const tokens = z.int().min(1);
+const tokenLimit = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
 /** Fields of both endpoints. `null` means the same as a missing field. */
-export const sampling = {
+export const sharedFields = {
   model: modelId,
   models: fallbacks,
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
-  max_tokens: tokens.nullish(),
-  max_completion_tokens: tokens.nullish(),
+  max_tokens: tokenLimit.nullish(),
+  max_completion_tokens: tokenLimit.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   stop: z.union([stop, z.array(stop).max(4)], 'must be up to 4 strings').nullish(),
   seed: z.int().nullish(),
@@ -60,7 +60,7 @@ const tool = z.object({
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
-  ...cacheable,
+  ...cacheControlField,
 });
 const toolChoice = z.union(
   [
@@ -89,7 +89,10 @@ export const openaiFields = {
   response_format: responseFormat.nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  logit_bias: recordOf(z.number().min(-100).max(100), { nameMax: 16, countMax: 1024 }).nullish(),
+  logit_bias: createRecordSchema(z.number().min(-100).max(100), {
+    nameLengthMax: 16,
+    countMax: 1024,
+  }).nullish(),
   prediction: anyJsonObject.nullish(),
   prompt_cache_key: z.string().max(1024).nullish(),
   prompt_cache_retention: z.enum(['in_memory', '24h']).nullish(),
@@ -112,7 +115,7 @@ export const openaiFields = {
 };
 
 /** Fields that are rejected, because ignoring them would change the answer. */
-const rejected = {
+const rejectedFields = {
   provider: provider.nullish(),
   audio: rejectedField('answers are only text'),
   web_search_options: rejectedField('web search is not available'),
@@ -120,7 +123,9 @@ const rejected = {
   function_call: rejectedField('use tool_choice'),
 };
 
-type Wire = { messages: ChatRequest['body']['messages'] } & z.infer<z.ZodObject<typeof sampling>> &
+type Wire = { messages: ChatRequest['body']['messages'] } & z.infer<
+  z.ZodObject<typeof sharedFields>
+> &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /**
@@ -156,14 +161,14 @@ function toRequest(wire: Wire): ChatRequest {
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
-    metadata: nonEmptyPairs(wire.metadata),
-    body: { messages: wire.messages, ...options, ...reasoningOf(wire) },
+    metadata: nullIfEmpty(wire.metadata),
+    body: { messages: wire.messages, ...options, ...convertReasoning(wire) },
   };
 }
 
 /** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
 export const chatRequest = z
-  .strictObject({ messages: serviceMessages, ...sampling })
+  .strictObject({ messages: serviceMessages, ...sharedFields })
   .transform(toRequest);
 
 /**
@@ -172,7 +177,7 @@ export const chatRequest = z
  * them.
  */
 export const completionsRequest = z
-  .object({ messages: completionsMessages, ...sampling, ...openaiFields, ...rejected })
+  .object({ messages: completionsMessages, ...sharedFields, ...openaiFields, ...rejectedFields })
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
     message: 'requires stream: true',
@@ -181,5 +186,5 @@ export const completionsRequest = z
     path: ['top_logprobs'],
     message: 'requires logprobs: true',
   })
-  .refine(hasRoomToThink, noRoomToThink)
+  .refine(isThinkingBudgetValid, thinkingBudgetIssue)
   .transform(toRequest);

@@ -4,9 +4,16 @@
  */
 import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
-import { fileId, fileSource, cacheable, partsIn, text, withoutNulls } from './field-schemas.ts';
+import {
+  fileId,
+  fileSource,
+  cacheControlField,
+  createPartsSchema,
+  text,
+  withoutNulls,
+} from './field-schemas.ts';
 
-const textPart = z.object({ type: z.literal('text'), text, ...cacheable });
+const textPart = z.object({ type: z.literal('text'), text, ...cacheControlField });
 const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
 const imageUrl = z.object({
   url: fileSource,
@@ -16,7 +23,7 @@ const imageUrl = z.object({
 const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, fileSource.transform((url) => ({ url }))]),
-  ...cacheable,
+  ...cacheControlField,
 });
 const audioPart = z.object({
   type: z.literal('input_audio'),
@@ -37,7 +44,7 @@ const filePart = z
       file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
       filename: z.string().max(255).optional(),
     }),
-    ...cacheable,
+    ...cacheControlField,
   })
   .refine(({ file }) => (file.file_id == null) !== (file.file_data == null), {
     path: ['file', 'file_data'],
@@ -51,11 +58,11 @@ const filePart = z
   });
 
 /** Content that may only be text. */
-export const textContent = z.union([text, partsIn(textPart).min(1)]);
+export const textContent = z.union([text, createPartsSchema(textPart).min(1)]);
 /** Content of a user message. */
 export const userContent = z.union([
   text,
-  partsIn(textPart, imagePart, audioPart, videoPart, filePart).min(1),
+  createPartsSchema(textPart, imagePart, audioPart, videoPart, filePart).min(1),
 ]);
 /** Content of an assistant message. */
-export const assistantContent = z.union([text, partsIn(textPart, refusalPart).min(1)]);
+export const assistantContent = z.union([text, createPartsSchema(textPart, refusalPart).min(1)]);

@@ -43,7 +43,7 @@ export const cacheControl = z
   })
   .transform(({ type }) => ({ type }));
 /** Field `cache_control` of a part, a tool or a message. */
-export const cacheable = { cache_control: cacheControl.optional() };
+export const cacheControlField = { cache_control: cacheControl.optional() };
 
 /** Creates the schema of a field that is rejected, because ignoring it would change the answer. */
 export const rejectedField = (reason: string) => z.null(`is not supported: ${reason}`).optional();
@@ -51,7 +51,7 @@ export const rejectedField = (reason: string) => z.null(`is not supported: ${rea
 type Part = z.core.$ZodTypeDiscriminable;
 
 /** Creates the schema of a list of parts. Its error message lists the types of parts. */
-export function partsIn<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
+export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
   const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
   const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });
   return z.array(part).max(1024);

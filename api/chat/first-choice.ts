@@ -6,7 +6,7 @@ import { fieldsOf, isRecord, textOf, type JsonObject } from '../../domain/json.t
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /** Tool call, or a piece of a streamed tool call. */
-export interface CallPiece {
+export interface ToolCallPiece {
   index: number;
   id: string;
   name: string;
@@ -16,8 +16,8 @@ export interface CallPiece {
 }
 
 /** Returns the tool calls in the first choice of an answer, or in its delta. */
-export function callsOf(answer: unknown): CallPiece[] {
-  const message = firstOf(answer);
+export function readToolCalls(answer: unknown): ToolCallPiece[] {
+  const message = readFirstMessage(answer);
   const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
   return calls.map((call, position) => {
     const { index } = call;
@@ -33,7 +33,7 @@ export function callsOf(answer: unknown): CallPiece[] {
 }
 
 /** Returns the message or the delta of the first choice; an empty object if there is none. */
-export function firstOf(answer: unknown): Record<string, unknown> {
+export function readFirstMessage(answer: unknown): Record<string, unknown> {
   const { choices } = fieldsOf(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
   return fieldsOf(first?.['message'] ?? first?.['delta']);

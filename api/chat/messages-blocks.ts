@@ -11,16 +11,16 @@ import {
   fileId,
   fileSource,
   name,
-  partsIn,
+  createPartsSchema,
   text,
   withoutNulls,
 } from './field-schemas.ts';
 
 /** Field `cache_control` of a block, a tool or a request; null means none. */
-export const cacheableOrNull = { cache_control: cacheControl.nullish() };
+export const nullableCacheControlField = { cache_control: cacheControl.nullish() };
 
 const textBlock = z
-  .object({ type: z.literal('text'), text, ...cacheableOrNull })
+  .object({ type: z.literal('text'), text, ...nullableCacheControlField })
   .transform(({ type, text: content, ...mark }) => ({
     type,
     text: content,
@@ -49,7 +49,7 @@ const imageBlock = z
     source: z.discriminatedUnion('type', [base64Source, urlSource, fileIdSource], {
       error: 'must be one of base64, url, file',
     }),
-    ...cacheableOrNull,
+    ...nullableCacheControlField,
   })
   .transform(({ source, cache_control }): ContentPart => {
     const [url = ''] = Object.values(source);
@@ -62,7 +62,7 @@ const documentBlock = z
       error: 'must be one of base64, url, file, text',
     }),
     title: z.string().max(255).nullish(),
-    ...cacheableOrNull,
+    ...nullableCacheControlField,
   })
   .transform(({ source, title, cache_control }): ContentPart => {
     const mark = withoutNulls({ cache_control });
@@ -76,27 +76,27 @@ const documentBlock = z
 const toolResult = z.object({
   type: z.literal('tool_result'),
   tool_use_id: name,
-  content: z.union([text, partsIn(textBlock, imageBlock)]).optional(),
+  content: z.union([text, createPartsSchema(textBlock, imageBlock)]).optional(),
   is_error: z.boolean().nullish(),
-  ...cacheableOrNull,
+  ...nullableCacheControlField,
 });
 const toolUse = z.object({
   type: z.literal('tool_use'),
   id: name,
   name,
   input: anyJsonObject,
-  ...cacheableOrNull,
+  ...nullableCacheControlField,
 });
 const thought = z.object({ type: z.literal('thinking'), thinking: text, signature: text });
 const redacted = z.object({ type: z.literal('redacted_thinking'), data: text });
 
 const userMessage = z.object({
   role: z.literal('user'),
-  content: z.union([text, partsIn(textBlock, imageBlock, documentBlock, toolResult)]),
+  content: z.union([text, createPartsSchema(textBlock, imageBlock, documentBlock, toolResult)]),
 });
 const assistantMessage = z.object({
   role: z.literal('assistant'),
-  content: z.union([text, partsIn(textBlock, toolUse, thought, redacted)]),
+  content: z.union([text, createPartsSchema(textBlock, toolUse, thought, redacted)]),
 });
 
 /** Schema of a message. */
@@ -104,7 +104,7 @@ export const message = z.discriminatedUnion('role', [userMessage, assistantMessa
   error: 'must be one of user, assistant',
 });
 /** Schema of the system prompt. */
-export const system = z.union([text, partsIn(textBlock)]);
+export const system = z.union([text, createPartsSchema(textBlock)]);
 
 /** Message. */
 export type Message = z.infer<typeof message>;

@@ -10,10 +10,10 @@ import type {
   ToolResult,
   ToolUse,
 } from './messages-blocks.ts';
-import { detailOf, unseal } from './thoughts.ts';
+import { toReasoningDetail, unseal } from './thoughts.ts';
 
 /** Converts the system prompt to a message, or to no message if it is empty. */
-export function systemOf(prompt: SystemPrompt = ''): ChatMessage[] {
+export function convertSystemPrompt(prompt: SystemPrompt = ''): ChatMessage[] {
   const content = typeof prompt === 'string' ? prompt : joinTexts(prompt, '\n');
   return content === '' ? [] : [{ role: 'system', content }];
 }
@@ -29,19 +29,19 @@ function joinTexts(parts: readonly TextPart[], separator: string): string | Cont
  * Converts a message. Tool results become separate messages, which precede the other content of the
  * user message.
  */
-export function messagesOf({ role, content }: Message): ChatMessage[] {
+export function convertMessage({ role, content }: Message): ChatMessage[] {
   if (typeof content === 'string') return [{ role, content }];
-  if (role === 'assistant') return [assistantTurn(content)];
+  if (role === 'assistant') return [convertAssistantMessage(content)];
   const results: ChatMessage[] = [];
   const parts: ContentPart[] = [];
   for (const block of content) {
-    if (block.type === 'tool_result') results.push(resultOf(block));
+    if (block.type === 'tool_result') results.push(convertToolResult(block));
     else parts.push(block);
   }
   return parts.length > 0 ? [...results, { role: 'user', content: parts }] : results;
 }
 
-function resultOf({ content = '', is_error: isError, ...block }: ToolResult): ChatMessage {
+function convertToolResult({ content = '', is_error: isError, ...block }: ToolResult): ChatMessage {
   const isText = typeof content !== 'string' && content.every(({ type }) => type === 'text');
   return {
     role: 'tool',
@@ -54,7 +54,7 @@ function resultOf({ content = '', is_error: isError, ...block }: ToolResult): Ch
   };
 }
 
-function assistantTurn(content: AssistantBlocks): ChatMessage {
+function convertAssistantMessage(content: AssistantBlocks): ChatMessage {
   const texts: TextPart[] = [];
   const calls: ToolCall[] = [];
   const details: JsonObject[] = [];
@@ -65,15 +65,17 @@ function assistantTurn(content: AssistantBlocks): ChatMessage {
     if (block.type === 'text') texts.push(block);
     if (block.type === 'thinking') {
       thoughts += block.thinking;
-      details.push(detailOf({ text: block.thinking, signature: block.signature, data: '' }));
+      details.push(
+        toReasoningDetail({ text: block.thinking, signature: block.signature, data: '' }),
+      );
     }
     if (block.type === 'redacted_thinking') {
       const ours = unseal(block.data);
       if (ours) extra = ours.extraContent;
-      else details.push(detailOf({ text: '', signature: '', data: block.data }));
+      else details.push(toReasoningDetail({ text: '', signature: '', data: block.data }));
     }
     if (block.type !== 'tool_use') continue;
-    calls.push(callOf(block, extra));
+    calls.push(convertToolCall(block, extra));
     extra = undefined;
   }
   return {
@@ -85,7 +87,7 @@ function assistantTurn(content: AssistantBlocks): ChatMessage {
   };
 }
 
-function callOf(
+function convertToolCall(
   { id, name, input, cache_control }: ToolUse,
   extra: JsonObject | undefined,
 ): ToolCall {

@@ -2,11 +2,11 @@
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { textOf } from '../../domain/json.ts';
-import { anthropicError } from '../http/error-bodies.ts';
-import { triesOf, type Presentation, type ChatContext } from './chat-presentation.ts';
-import { callsOf, firstOf } from './first-choice.ts';
+import { formatAnthropicError } from '../http/error-bodies.ts';
+import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
+import { readToolCalls, readFirstMessage } from './first-choice.ts';
 import { MessageEvents, messageEvent } from './message-events.ts';
-import { seal, thoughtsIn } from './thoughts.ts';
+import { seal, readThoughts } from './thoughts.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
   stop: 'end_turn',
@@ -20,7 +20,7 @@ interface Ending {
   stopSequence: string | null;
 }
 
-function endingOf({ finishReason, stopSequence }: Ending): object {
+function formatEnding({ finishReason, stopSequence }: Ending): object {
   const reason = stopReasons[finishReason ?? 'stop'] ?? 'end_turn';
   return {
     stop_reason: stopSequence === null ? reason : 'stop_sequence',
@@ -29,7 +29,7 @@ function endingOf({ finishReason, stopSequence }: Ending): object {
 }
 
 /** Formats usage. As in Anthropic's API, `input_tokens` does not include cached tokens. */
-function usageOf(usage: TokenUsage): object {
+function formatUsage(usage: TokenUsage): object {
   const { inputTokens, cachedInputTokens = 0, cacheWriteTokens = 0, outputTokens } = usage;
   return {
     input_tokens: inputTokens - cachedInputTokens - cacheWriteTokens,
@@ -39,28 +39,31 @@ function usageOf(usage: TokenUsage): object {
   };
 }
 
-function headOf({ chat }: ChatContext) {
+function formatMessageHead({ chat }: ChatContext) {
   return { id: chat.id, type: 'message', role: 'assistant', model: chat.servedBy.model };
 }
 
 /** Formats an answer that is not streamed as content blocks. */
-function contentOf(completion: unknown): object[] {
-  const message = firstOf(completion);
+function formatContent(completion: unknown): object[] {
+  const message = readFirstMessage(completion);
   const text = textOf(message['content']);
   return [
-    ...thoughtsIn(message).map(({ text: thinking, signature, data }) =>
+    ...readThoughts(message).map(({ text: thinking, signature, data }) =>
       data === '' ? { type: 'thinking', thinking, signature } : { type: 'redacted_thinking', data },
     ),
     ...(text === '' ? [] : [{ type: 'text', text }]),
-    ...callsOf(completion).flatMap(({ id, name, json, extraContent }) => [
+    ...readToolCalls(completion).flatMap(({ id, name, json, extraContent }) => [
       ...(extraContent ? [{ type: 'redacted_thinking', data: seal({ extraContent }) }] : []),
       { type: 'tool_use', id, name, input: parseInput(json) },
     ]),
   ];
 }
 
-function extrasOf({ chat }: ChatContext, { usage, creditsConsumed }: ChatBill): object {
-  return { usage: usageOf(usage), creditsConsumed, ...triesOf(chat) };
+function formatUsageAndCredits(
+  { chat }: ChatContext,
+  { usage, creditsConsumed }: ChatBill,
+): object {
+  return { usage: formatUsage(usage), creditsConsumed, ...formatTried(chat) };
 }
 
 /**
@@ -70,19 +73,19 @@ export function messagesPresentation(): Presentation {
   const stream = new MessageEvents();
   const start = (context: ChatContext): string =>
     stream.start({
-      ...headOf(context),
+      ...formatMessageHead(context),
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: usageOf({ ...context.chat.usage, outputTokens: 0 }),
+      usage: formatUsage({ ...context.chat.usage, outputTokens: 0 }),
     });
   return {
     body: (context, answer, bill) =>
       JSON.stringify({
-        ...headOf(context),
-        content: contentOf(answer.completion),
-        ...endingOf(answer),
-        ...extrasOf(context, bill),
+        ...formatMessageHead(context),
+        content: formatContent(answer.completion),
+        ...formatEnding(answer),
+        ...formatUsageAndCredits(context, bill),
       }),
     steps: (context, steps) =>
       steps.map(({ chunk }) => (chunk ? start(context) + stream.convert(chunk) : '')).join(''),
@@ -90,13 +93,13 @@ export function messagesPresentation(): Presentation {
       start(context) +
       stream.close() +
       messageEvent('message_delta', {
-        delta: endingOf(context.chat.streamMetadata),
-        ...extrasOf(context, bill),
+        delta: formatEnding(context.chat.streamMetadata),
+        ...formatUsageAndCredits(context, bill),
       }) +
       messageEvent('message_stop', {}),
     failure: ({ requestId }, error, bill) =>
       messageEvent('error', {
-        ...anthropicError(error, requestId),
+        ...formatAnthropicError(error, requestId),
         ...(bill && { creditsConsumed: bill.creditsConsumed }),
       }),
   };

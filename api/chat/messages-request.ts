@@ -17,9 +17,9 @@ import {
   toolName,
   withoutNulls,
 } from './field-schemas.ts';
-import { message, cacheableOrNull, system } from './messages-blocks.ts';
-import { messagesOf, systemOf } from './messages-input.ts';
-import { hasRoomToThink, noRoomToThink, thinking } from './reasoning-fields.ts';
+import { message, nullableCacheControlField, system } from './messages-blocks.ts';
+import { convertMessage, convertSystemPrompt } from './messages-input.ts';
+import { isThinkingBudgetValid, thinkingBudgetIssue, thinking } from './reasoning-fields.ts';
 
 const tool = z.object({
   type: z.literal('custom', 'only client tools are supported').optional(),
@@ -27,13 +27,13 @@ const tool = z.object({
   description: text.optional(),
   input_schema: anyJsonObject,
   strict: z.boolean().nullish(),
-  ...cacheableOrNull,
+  ...nullableCacheControlField,
 });
-const single = { disable_parallel_tool_use: z.boolean().optional() };
+const parallelField = { disable_parallel_tool_use: z.boolean().optional() };
 const toolChoice = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('auto'), ...single }),
-  z.object({ type: z.literal('any'), ...single }),
-  z.object({ type: z.literal('tool'), name, ...single }),
+  z.object({ type: z.literal('auto'), ...parallelField }),
+  z.object({ type: z.literal('any'), ...parallelField }),
+  z.object({ type: z.literal('tool'), name, ...parallelField }),
   z.object({ type: z.literal('none') }),
 ]);
 const wireRequest = z.object({
@@ -59,7 +59,7 @@ const wireRequest = z.object({
   speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
   top_k: z.int().min(1).max(1000).optional(),
   thinking: thinking.nullish(),
-  ...cacheableOrNull,
+  ...nullableCacheControlField,
   container: rejectedField('tools that the provider runs are not supported'),
   mcp_servers: rejectedField('tools that the provider runs are not supported'),
 });
@@ -67,7 +67,7 @@ type Wire = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/messages. */
 export const messagesRequest = wireRequest
-  .refine(hasRoomToThink, noRoomToThink)
+  .refine(isThinkingBudgetValid, thinkingBudgetIssue)
   .transform(toRequest);
 
 /** Schema of the body of POST /api/v1/messages/count_tokens. */
@@ -84,13 +84,13 @@ function toRequest(wire: Wire): ChatRequest {
     includeUsage: false,
     metadata: null,
     body: {
-      messages: [...systemOf(wire.system), ...wire.messages.flatMap(messagesOf)],
-      ...optionsOf(wire),
+      messages: [...convertSystemPrompt(wire.system), ...wire.messages.flatMap(convertMessage)],
+      ...convertOptions(wire),
     },
   };
 }
 
-function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
+function convertOptions(wire: Wire): Omit<ChatBody, 'messages'> {
   const { effort, format } = wire.output_config ?? {};
   const { stop_sequences: stop = [] } = wire;
   return {
@@ -111,11 +111,11 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
         json_schema: { name: 'answer', schema: format.schema, strict: true },
       },
     }),
-    ...toolsOf(wire),
+    ...convertTools(wire),
   };
 }
 
-function toolsOf({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
+function convertTools({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
   if (tools.length === 0) return {};
   const parallel = choice && 'disable_parallel_tool_use' in choice;
   return {
@@ -124,12 +124,14 @@ function toolsOf({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
       function: { name: title, parameters, ...withoutNulls({ description, strict: wire.strict }) },
       ...withoutNulls({ cache_control: wire.cache_control }),
     })),
-    ...(choice && { tool_choice: choiceOf(choice) }),
+    ...(choice && { tool_choice: convertToolChoice(choice) }),
     ...(parallel && choice.disable_parallel_tool_use && { parallel_tool_calls: false }),
   };
 }
 
-function choiceOf(choice: NonNullable<Wire['tool_choice']>): NonNullable<ChatBody['tool_choice']> {
+function convertToolChoice(
+  choice: NonNullable<Wire['tool_choice']>,
+): NonNullable<ChatBody['tool_choice']> {
   if (choice.type === 'any') return 'required';
   if (choice.type === 'tool') return { type: 'function', function: { name: choice.name } };
   return choice.type;

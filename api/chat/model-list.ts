@@ -56,19 +56,19 @@ export interface Page {
 }
 
 /** Formats a page of models as a list. */
-export function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
+export function formatModelList({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
   return {
     object: 'list',
-    data: listed.map(entryOf),
+    data: listed.map(formatModelEntry),
     has_more: hasMore,
     first_id: listed[0]?.id ?? null,
     last_id: listed.at(-1)?.id ?? null,
-    models: listed.map(legacyEntryOf),
+    models: listed.map(formatLegacyEntry),
   };
 }
 
 /** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
-export function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
+export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntry> {
   return {
     id: model.id,
     object: 'model',
@@ -80,7 +80,7 @@ export function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
   };
 }
 
-function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
+function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
   const { id, name, cost, limit, reasoning, description } = model;
   const { supportsImages, supportsVideo, supportsAudio } = model;
   return {

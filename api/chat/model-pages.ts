@@ -17,22 +17,22 @@ type Paging = z.infer<typeof paging>;
  * Returns the requested page, in the order of the list.
  * @throws GatewayError INVALID_REQUEST for an unknown cursor, CONFLICTING_FIELDS for two cursors
  */
-export function pageOf(listed: readonly ChatModel[], query: Paging): Page {
+export function selectPage(listed: readonly ChatModel[], query: Paging): Page {
   const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
   if (afterId !== undefined && beforeId !== undefined) {
     const message = 'cannot be used together with after_id';
     throw fieldError('CONFLICTING_FIELDS', 'before_id', message);
   }
   if (beforeId !== undefined) {
-    const end = positionOf(listed, 'before_id', beforeId);
+    const end = findPosition(listed, 'before_id', beforeId);
     const start = Math.max(0, end - limit);
     return { models: listed.slice(start, end), hasMore: start > 0 };
   }
-  const start = afterId === undefined ? 0 : positionOf(listed, 'after_id', afterId) + 1;
+  const start = afterId === undefined ? 0 : findPosition(listed, 'after_id', afterId) + 1;
   return { models: listed.slice(start, start + limit), hasMore: start + limit < listed.length };
 }
 
-function positionOf(listed: readonly ChatModel[], field: string, id: string): number {
+function findPosition(listed: readonly ChatModel[], field: string, id: string): number {
   const position = listed.findIndex((model) => model.id === id);
   if (position >= 0) return position;
   const near = received(

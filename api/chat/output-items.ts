@@ -39,17 +39,17 @@ export type Item = MessageItem | CallItem | ReasoningItem;
 export type Status = 'in_progress' | 'completed' | 'incomplete';
 
 /** Formats a part of a message. */
-export function partOf({ kind, text }: TextPart): object {
+export function formatPart({ kind, text }: TextPart): object {
   return kind === 'refusal'
     ? { type: kind, refusal: text }
     : { type: kind, text, annotations: [], logprobs: [] };
 }
 
 /** Formats an item. */
-export function itemOf(item: Item, status: Status): object {
+export function formatItem(item: Item, status: Status): object {
   const { type, id } = item;
   if (item.type === 'message') {
-    return { id, type, status, role: 'assistant', content: item.parts.map(partOf) };
+    return { id, type, status, role: 'assistant', content: item.parts.map(formatPart) };
   }
   if (item.type === 'function_call') {
     return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
@@ -62,12 +62,12 @@ export function itemOf(item: Item, status: Status): object {
   return {
     id,
     type,
-    summary: text === '' ? [] : [summaryOf(text)],
+    summary: text === '' ? [] : [formatSummary(text)],
     encrypted_content: Object.keys(content).length > 0 ? seal(content) : null,
   };
 }
 
 /** Formats the summary of a reasoning item. */
-export function summaryOf(text: string): object {
+export function formatSummary(text: string): object {
   return { type: 'summary_text', text };
 }

@@ -41,7 +41,7 @@ interface ReasoningRequest {
 }
 
 /** Converts the reasoning fields of a request to those of the internal request. */
-export function reasoningOf({
+export function convertReasoning({
   thinking: sentThinking,
   reasoning: fields,
   reasoning_effort,
@@ -52,19 +52,22 @@ export function reasoningOf({
   const { effort: fieldEffort, max_tokens: tokens, enabled } = fields ?? {};
   const isOnlyEnabled = enabled === true && fieldEffort == null && tokens == null && !sentThinking;
   const chosenEffort = reasoning_effort ?? fieldEffort ?? (isOnlyEnabled ? 'medium' : undefined);
-  const chosenThinking = sentThinking ?? thinkingOf(tokens, enabled);
+  const chosenThinking = sentThinking ?? convertThinkingBudget(tokens, enabled);
   return {
     ...(chosenEffort !== undefined && { reasoning_effort: chosenEffort }),
     ...(chosenThinking && { thinking: chosenThinking }),
   };
 }
 
-function thinkingOf(tokens: number | null | undefined, enabled: boolean | null | undefined) {
+function convertThinkingBudget(
+  tokens: number | null | undefined,
+  enabled: boolean | null | undefined,
+) {
   if (tokens != null) return { type: 'enabled' as const, budget_tokens: tokens };
   return enabled === false ? { type: 'disabled' as const } : null;
 }
 
-interface Limited {
+interface LimitedRequest {
   max_tokens?: number | null | undefined;
   max_completion_tokens?: number | null | undefined;
   thinking?: z.infer<typeof thinking> | null | undefined;
@@ -74,13 +77,13 @@ interface Limited {
  * Returns whether `max_tokens` is above the reasoning budget. Reasoning tokens count toward
  * `max_tokens`, so the answer would otherwise have no room.
  */
-export function hasRoomToThink(wire: Limited): boolean {
+export function isThinkingBudgetValid(wire: LimitedRequest): boolean {
   const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;
   return wire.thinking?.type !== 'enabled' || wire.thinking.budget_tokens < limit;
 }
 
 /** Validation error for a reasoning budget that is not below `max_tokens`. */
-export const noRoomToThink = {
+export const thinkingBudgetIssue = {
   path: ['thinking', 'budget_tokens'],
   message: 'must be less than max_tokens',
 };

@@ -3,11 +3,11 @@
  * the stream events that report them.
  */
 import { textOf, type JsonObject } from '../../domain/json.ts';
-import { callsOf, firstOf, type CallPiece } from './first-choice.ts';
+import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
 import {
-  itemOf,
-  partOf,
-  summaryOf,
+  formatItem,
+  formatPart,
+  formatSummary,
   type CallItem,
   type Item,
   type MessageItem,
@@ -15,7 +15,7 @@ import {
   type Status,
   type TextPart,
 } from './output-items.ts';
-import { detailOf, thoughtsIn, type ThoughtPiece } from './thoughts.ts';
+import { toReasoningDetail, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
 /** Event of the stream, before its sequence number is set. */
 export interface ResponseEvent {
@@ -43,12 +43,12 @@ export class ResponseItems {
 
   /** Adds a chunk or a whole completion, and returns the events that report it. */
   add(chunk: unknown): ResponseEvent[] {
-    const message = firstOf(chunk);
+    const message = readFirstMessage(chunk);
     return [
-      ...thoughtsIn(message).flatMap((piece) => this.#addThought(piece)),
+      ...readThoughts(message).flatMap((piece) => this.#addThought(piece)),
       ...this.#addText('output_text', textOf(message['content'])),
       ...this.#addText('refusal', textOf(message['refusal'])),
-      ...callsOf(chunk).flatMap((piece) => this.#addCall(piece)),
+      ...readToolCalls(chunk).flatMap((piece) => this.#addCall(piece)),
     ];
   }
 
@@ -57,42 +57,42 @@ export class ResponseItems {
     const calls = [...this.#calls.values()].flatMap((item) => [
       {
         type: 'response.function_call_arguments.done',
-        ...this.#placeOf(item),
+        ...this.#locateItem(item),
         name: item.name,
         arguments: item.json,
       },
-      this.#done(item, status),
+      this.#endItem(item, status),
     ]);
     return [...this.#endReasoning(), ...this.#endMessage(status), ...calls];
   }
 
   /** Returns the `output` of the response. */
   output(status: Status): object[] {
-    return this.#items.map((item) => itemOf(item, status));
+    return this.#items.map((item) => formatItem(item, status));
   }
 
-  #placeOf(item: Item): { item_id: string; output_index: number } {
+  #locateItem(item: Item): { item_id: string; output_index: number } {
     return { item_id: item.id, output_index: this.#items.indexOf(item) };
   }
 
-  #idOf(prefix: string): string {
+  #createId(prefix: string): string {
     return `${prefix}_${this.#chatId}_${this.#items.length}`;
   }
 
-  #begin(item: Item): ResponseEvent {
+  #beginItem(item: Item): ResponseEvent {
     this.#items.push(item);
     return {
       type: 'response.output_item.added',
       output_index: this.#items.length - 1,
-      item: itemOf(item, 'in_progress'),
+      item: formatItem(item, 'in_progress'),
     };
   }
 
-  #done(item: Item, status: Status): ResponseEvent {
+  #endItem(item: Item, status: Status): ResponseEvent {
     return {
       type: 'response.output_item.done',
       output_index: this.#items.indexOf(item),
-      item: itemOf(item, status),
+      item: formatItem(item, status),
     };
   }
 
@@ -100,8 +100,8 @@ export class ResponseItems {
     if (delta === '') return [];
     const events: ResponseEvent[] = this.#endReasoning();
     if (!this.#message) {
-      this.#message = { type: 'message', id: this.#idOf('msg'), parts: [] };
-      events.push(this.#begin(this.#message));
+      this.#message = { type: 'message', id: this.#createId('msg'), parts: [] };
+      events.push(this.#beginItem(this.#message));
     }
     const { parts } = this.#message;
     let part = parts.at(-1);
@@ -109,39 +109,39 @@ export class ResponseItems {
       events.push(...this.#endPart());
       part = { kind, text: '' };
       parts.push(part);
-      const place = this.#partPlace(this.#message);
-      events.push({ type: 'response.content_part.added', ...place, part: partOf(part) });
+      const place = this.#locatePart(this.#message);
+      events.push({ type: 'response.content_part.added', ...place, part: formatPart(part) });
     }
     part.text += delta;
     events.push({
       type: `response.${kind}.delta`,
-      ...this.#partPlace(this.#message),
+      ...this.#locatePart(this.#message),
       delta,
       ...(kind === 'output_text' && { logprobs: [] }),
     });
     return events;
   }
 
-  #partPlace(message: MessageItem): object {
-    return { ...this.#placeOf(message), content_index: message.parts.length - 1 };
+  #locatePart(message: MessageItem): object {
+    return { ...this.#locateItem(message), content_index: message.parts.length - 1 };
   }
 
   #endPart(): ResponseEvent[] {
     const part = this.#message?.parts.at(-1);
     if (!this.#message || !part) return [];
-    const place = this.#partPlace(this.#message);
+    const place = this.#locatePart(this.#message);
     const { kind, text } = part;
     const content = kind === 'refusal' ? { refusal: text } : { text, logprobs: [] };
     return [
       { type: `response.${kind}.done`, ...place, ...content },
-      { type: 'response.content_part.done', ...place, part: partOf(part) },
+      { type: 'response.content_part.done', ...place, part: formatPart(part) },
     ];
   }
 
   #endMessage(status: Status): ResponseEvent[] {
     const message = this.#message;
     if (!message) return [];
-    const events = [...this.#endPart(), this.#done(message, status)];
+    const events = [...this.#endPart(), this.#endItem(message, status)];
     this.#message = null;
     return events;
   }
@@ -151,18 +151,18 @@ export class ResponseItems {
     let item = this.#reasoning;
     if (!item) {
       events.push(...this.#endMessage('completed'));
-      item = { type: 'reasoning', id: this.#idOf('rs'), text: '', details: [] };
+      item = { type: 'reasoning', id: this.#createId('rs'), text: '', details: [] };
       this.#reasoning = item;
-      events.push(this.#begin(item));
+      events.push(this.#beginItem(item));
     }
     const isWhole = signature !== '' || data !== '';
-    if (isWhole) item.details.push(detailOf({ text, signature, data }));
+    if (isWhole) item.details.push(toReasoningDetail({ text, signature, data }));
     const isKnown = isWhole && item.text.endsWith(text);
     if (text === '' || isKnown) return events;
-    const place = { ...this.#placeOf(item), summary_index: 0 };
+    const place = { ...this.#locateItem(item), summary_index: 0 };
     if (item.text === '') {
       const type = 'response.reasoning_summary_part.added';
-      events.push({ type, ...place, part: summaryOf('') });
+      events.push({ type, ...place, part: formatSummary('') });
     }
     item.text += text;
     events.push({ type: 'response.reasoning_summary_text.delta', ...place, delta: text });
@@ -173,37 +173,37 @@ export class ResponseItems {
     const item = this.#reasoning;
     if (!item) return [];
     this.#reasoning = null;
-    const done = this.#done(item, 'completed');
+    const done = this.#endItem(item, 'completed');
     if (item.text === '') return [done];
-    const place = { ...this.#placeOf(item), summary_index: 0 };
+    const place = { ...this.#locateItem(item), summary_index: 0 };
     return [
       { type: 'response.reasoning_summary_text.done', ...place, text: item.text },
-      { type: 'response.reasoning_summary_part.done', ...place, part: summaryOf(item.text) },
+      { type: 'response.reasoning_summary_part.done', ...place, part: formatSummary(item.text) },
       done,
     ];
   }
 
   /** Adds a reasoning item without text, which contains provider data for the next tool call. */
   #addCallData(extraContent: JsonObject): ResponseEvent[] {
-    const id = this.#idOf('rs');
+    const id = this.#createId('rs');
     const item: ReasoningItem = { type: 'reasoning', id, text: '', details: [], extraContent };
-    return [this.#begin(item), this.#done(item, 'completed')];
+    return [this.#beginItem(item), this.#endItem(item, 'completed')];
   }
 
-  #addCall({ index, id, name, json, extraContent }: CallPiece): ResponseEvent[] {
+  #addCall({ index, id, name, json, extraContent }: ToolCallPiece): ResponseEvent[] {
     const events: ResponseEvent[] = [];
     let item = this.#calls.get(index);
     if (!item) {
       events.push(...this.#endReasoning(), ...this.#endMessage('completed'));
       if (extraContent) events.push(...this.#addCallData(extraContent));
-      item = { type: 'function_call', id: this.#idOf('fc'), callId: id, name, json: '' };
+      item = { type: 'function_call', id: this.#createId('fc'), callId: id, name, json: '' };
       this.#calls.set(index, item);
-      events.push(this.#begin(item));
+      events.push(this.#beginItem(item));
     }
     item.json += json;
     if (json !== '') {
       const type = 'response.function_call_arguments.delta';
-      events.push({ type, ...this.#placeOf(item), delta: json });
+      events.push({ type, ...this.#locateItem(item), delta: json });
     }
     return events;
   }

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { text } from './field-schemas.ts';
 import {
   items,
-  nothingStored,
+  notStoredReason,
   type CallItem,
   type InputItem,
   type MessageItem,
@@ -27,7 +27,7 @@ export const input = z.union([text, items]).transform((sent, ctx): Conversation 
     if (!('type' in item) || item.type !== 'item_reference') continue;
     if (canBeDropped(sent, index)) ignored.push(`input.${index}`);
     else {
-      const message = `item_reference is not supported: ${nothingStored}`;
+      const message = `item_reference is not supported: ${notStoredReason}`;
       ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
     }
   }

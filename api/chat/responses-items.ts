@@ -5,10 +5,17 @@
  */
 import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
-import { fileId, fileSource, name, partsIn, text, withoutNulls } from './field-schemas.ts';
+import {
+  fileId,
+  fileSource,
+  name,
+  createPartsSchema,
+  text,
+  withoutNulls,
+} from './field-schemas.ts';
 
 /** Reason for rejecting references to stored responses, with the remedy. */
-export const nothingStored =
+export const notStoredReason =
   'responses are not stored; send the whole conversation in input (some SDKs do so only with store: false)';
 
 const isPresent = (value: unknown): boolean => value != null;
@@ -58,17 +65,17 @@ const message = { type: z.literal('message').optional() };
 const inputMessage = z.object({
   ...message,
   role: z.literal('user'),
-  content: z.union([text, partsIn(inputText, inputImage, inputFile)]),
+  content: z.union([text, createPartsSchema(inputText, inputImage, inputFile)]),
 });
 const systemMessage = z.object({
   ...message,
   role: z.enum(['system', 'developer']),
-  content: z.union([text, partsIn(inputText)]),
+  content: z.union([text, createPartsSchema(inputText)]),
 });
 const outputMessage = z.object({
   ...message,
   role: z.literal('assistant'),
-  content: z.union([text, partsIn(outputText, refusal, inputText)]),
+  content: z.union([text, createPartsSchema(outputText, refusal, inputText)]),
 });
 const functionCall = z.object({
   type: z.literal('function_call'),
@@ -79,7 +86,7 @@ const functionCall = z.object({
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
   call_id: name,
-  output: z.union([text, partsIn(inputText, inputImage)]),
+  output: z.union([text, createPartsSchema(inputText, inputImage)]),
 });
 const reasoningItem = z.object({
   type: z.literal('reasoning'),

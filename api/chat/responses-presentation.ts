@@ -1,8 +1,8 @@
 /** Formats chats as responses and stream events of OpenAI's Responses API. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
-import { toOpenaiCode, openaiError } from '../http/error-bodies.ts';
-import { triesOf, type Presentation, type ChatContext } from './chat-presentation.ts';
+import { toOpenaiCode, formatOpenaiError } from '../http/error-bodies.ts';
+import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
 /** Finish reasons that mean an incomplete response, with their names in the Responses API. */
@@ -11,12 +11,12 @@ const incompleteReasons: Readonly<Record<string, string>> = {
   content_filter: 'content_filter',
 };
 
-function statusOf(finishReason: string | null): 'completed' | 'incomplete' {
+function toResponseStatus(finishReason: string | null): 'completed' | 'incomplete' {
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
 }
 
 /** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
-function usageOf({ usage }: ChatBill): object {
+function formatUsage({ usage }: ChatBill): object {
   const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
   return {
     input_tokens: inputTokens,
@@ -28,7 +28,7 @@ function usageOf({ usage }: ChatBill): object {
 }
 
 /** Returns the response fields that repeat fields of the request. */
-function settingsOf({ body, maxTokens, metadata }: ChatContext['request']): object {
+function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
   const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
   return {
     instructions: null,
@@ -37,7 +37,10 @@ function settingsOf({ body, maxTokens, metadata }: ChatContext['request']): obje
     parallel_tool_calls: body.parallel_tool_calls ?? true,
     reasoning: { effort: body.reasoning_effort ?? null, summary: null },
     temperature: body.temperature ?? null,
-    text: { format: formatOf(format), ...(body.verbosity && { verbosity: body.verbosity }) },
+    text: {
+      format: formatTextFormat(format),
+      ...(body.verbosity && { verbosity: body.verbosity }),
+    },
     tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
     tools: tools.map(({ type, function: { parameters = null, strict = null, ...tool } }) => ({
       type,
@@ -49,13 +52,13 @@ function settingsOf({ body, maxTokens, metadata }: ChatContext['request']): obje
   };
 }
 
-function formatOf(format: ChatContext['request']['body']['response_format']): object {
+function formatTextFormat(format: ChatContext['request']['body']['response_format']): object {
   if (!format) return { type: 'text' };
   const { type, json_schema: schema } = format;
   return { type, ...(isRecord(schema) && schema) };
 }
 
-function responseOf({ chat, request }: ChatContext, createdAt: number, state: object): object {
+function formatResponse({ chat, request }: ChatContext, createdAt: number, state: object): object {
   return {
     id: chat.id,
     object: 'response',
@@ -69,25 +72,25 @@ function responseOf({ chat, request }: ChatContext, createdAt: number, state: ob
     store: false,
     truncation: 'disabled',
     usage: null,
-    ...settingsOf(request),
+    ...formatSettings(request),
     ...state,
   };
 }
 
 /** Returns the fields of a response that has ended. */
-function endOf(
+function formatEnd(
   { chat }: ChatContext,
   end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
 ): object {
-  const status = statusOf(end.finishReason);
+  const status = toResponseStatus(end.finishReason);
   const reason = incompleteReasons[end.finishReason ?? ''];
   return {
     status,
     incomplete_details: reason === undefined ? null : { reason },
     output: end.items.output(status),
-    usage: usageOf(end.bill),
+    usage: formatUsage(end.bill),
     creditsConsumed: end.bill.creditsConsumed,
-    ...triesOf(chat),
+    ...formatTried(chat),
   };
 }
 
@@ -106,7 +109,7 @@ export function responsesPresentation(): Presentation {
   const start = (context: ChatContext): { items: ResponseItems; text: string } => {
     if (items) return { items, text: '' };
     items = new ResponseItems(context.chat.id);
-    const response = responseOf(context, createdAt, { status: 'in_progress', output: [] });
+    const response = formatResponse(context, createdAt, { status: 'in_progress', output: [] });
     const created = event({ type: 'response.created', response });
     return { items, text: created + event({ type: 'response.in_progress', response }) };
   };
@@ -115,8 +118,8 @@ export function responsesPresentation(): Presentation {
     body(context, { completion, finishReason }, bill) {
       const completed = new ResponseItems(context.chat.id);
       completed.add(completion);
-      const end = endOf(context, { finishReason, bill, items: completed });
-      return JSON.stringify(responseOf(context, createdAt, end));
+      const end = formatEnd(context, { finishReason, bill, items: completed });
+      return JSON.stringify(formatResponse(context, createdAt, end));
     },
     steps(context, steps) {
       const started = start(context);
@@ -126,14 +129,14 @@ export function responsesPresentation(): Presentation {
     end(context, bill) {
       const started = start(context);
       const { finishReason } = context.chat.streamMetadata;
-      const status = statusOf(finishReason);
-      const end = endOf(context, { finishReason, bill, items: started.items });
-      const response = responseOf(context, createdAt, end);
+      const status = toResponseStatus(finishReason);
+      const end = formatEnd(context, { finishReason, bill, items: started.items });
+      const response = formatResponse(context, createdAt, end);
       const events = [...started.items.end(status), { type: `response.${status}`, response }];
       return started.text + events.map(event).join('');
     },
     failure({ requestId }, error, bill) {
-      const body = openaiError(error, requestId);
+      const body = formatOpenaiError(error, requestId);
       return event({
         ...body,
         type: 'error',

@@ -7,13 +7,13 @@
 import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import { metadata, nonEmptyPairs } from '../http/metadata.ts';
+import { metadata, nullIfEmpty } from '../http/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
-import { openaiFields, sampling } from './completions-request.ts';
+import { openaiFields, sharedFields } from './completions-request.ts';
 import { name, rejectedField, text, toolName, withoutNulls } from './field-schemas.ts';
 import { effort } from './reasoning-fields.ts';
 import { input } from './responses-input.ts';
-import { nothingStored } from './responses-items.ts';
+import { notStoredReason } from './responses-items.ts';
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
@@ -42,12 +42,12 @@ const textFormat = z.discriminatedUnion(
   { error: 'must be one of text, json_object, json_schema' },
 );
 const wireRequest = z.object({
-  model: sampling.model,
-  models: sampling.models,
-  stream: sampling.stream,
-  temperature: sampling.temperature,
-  top_p: sampling.top_p,
-  user: sampling.user,
+  model: sharedFields.model,
+  models: sharedFields.models,
+  stream: sharedFields.stream,
+  temperature: sharedFields.temperature,
+  top_p: sharedFields.top_p,
+  user: sharedFields.user,
   input,
   instructions: text.nullish(),
   max_output_tokens: z.int().min(1).nullish(),
@@ -73,9 +73,9 @@ const wireRequest = z.object({
   truncation: z.literal('disabled', 'must be disabled: the input is never truncated').nullish(),
   store: openaiFields.store,
   background: z.literal(false, 'must be false: background responses are not supported').nullish(),
-  previous_response_id: rejectedField(nothingStored),
-  conversation: rejectedField(nothingStored),
-  context_management: rejectedField(nothingStored),
+  previous_response_id: rejectedField(notStoredReason),
+  conversation: rejectedField(notStoredReason),
+  context_management: rejectedField(notStoredReason),
   prompt: rejectedField('send its text in instructions and input'),
   moderation: rejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
@@ -93,7 +93,7 @@ function toRequest(wire: Wire): ChatRequest {
     maxTokens: wire.max_output_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: false,
-    metadata: nonEmptyPairs(wire.metadata),
+    metadata: nullIfEmpty(wire.metadata),
     // `store` is ignored, because no response is stored.
     ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
     body: {
@@ -101,12 +101,12 @@ function toRequest(wire: Wire): ChatRequest {
         ...(system ? [{ role: 'system' as const, content: system }] : []),
         ...wire.input.messages,
       ],
-      ...optionsOf(wire),
+      ...convertOptions(wire),
     },
   };
 }
 
-function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
+function convertOptions(wire: Wire): Omit<ChatBody, 'messages'> {
   const { text: output, reasoning } = wire;
   const format = output?.format;
   return {
@@ -120,18 +120,20 @@ function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
       reasoning_effort: reasoning?.effort,
       verbosity: output?.verbosity,
     }),
-    ...(format && format.type !== 'text' && { response_format: formatOf(format) }),
-    ...toolsOf(wire),
+    ...(format && format.type !== 'text' && { response_format: convertFormat(format) }),
+    ...convertTools(wire),
   };
 }
 
-function formatOf(format: z.infer<typeof textFormat>): NonNullable<ChatBody['response_format']> {
+function convertFormat(
+  format: z.infer<typeof textFormat>,
+): NonNullable<ChatBody['response_format']> {
   if (format.type !== 'json_schema') return format;
   const { type, name: title, schema, description, strict } = format;
   return { type, json_schema: { name: title, schema, ...withoutNulls({ description, strict }) } };
 }
 
-function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Wire) {
+function convertTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Wire) {
   if (!tools || tools.length === 0) return {};
   const body: Partial<ChatBody> = {
     tools: tools.map(({ name: title, description, parameters, strict }) => ({

@@ -19,7 +19,7 @@ export interface ThoughtPiece {
 }
 
 /** Returns the pieces of reasoning in a message or a delta, in order. */
-export function thoughtsIn(message: Record<string, unknown>): ThoughtPiece[] {
+export function readThoughts(message: Record<string, unknown>): ThoughtPiece[] {
   const { reasoning_details: details } = message;
   const pieces = (Array.isArray(details) ? details.filter(isRecord) : [])
     .map((detail) => ({
@@ -34,12 +34,12 @@ export function thoughtsIn(message: Record<string, unknown>): ThoughtPiece[] {
 }
 
 /** Reasoning of an assistant message, and provider data for its next tool call. */
-const sealedShape = z.object({
+const sealedSchema = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
 });
 /** Content of a sealed text. */
-export type SealedContent = z.infer<typeof sealedShape>;
+export type SealedContent = z.infer<typeof sealedSchema>;
 
 /** Prefix of sealed texts. A text without it comes from the provider. */
 const sealPrefix = 'sg1.';
@@ -56,14 +56,14 @@ export function unseal(text: string): SealedContent | null {
     const content: unknown = JSON.parse(
       Buffer.from(text.slice(sealPrefix.length), 'base64url').toString(),
     );
-    return sealedShape.safeParse(content).data ?? null;
+    return sealedSchema.safeParse(content).data ?? null;
   } catch {
     return null;
   }
 }
 
 /** Converts a piece of reasoning to an entry of `reasoning_details`. */
-export function detailOf({ text, signature, data }: ThoughtPiece): JsonObject {
+export function toReasoningDetail({ text, signature, data }: ThoughtPiece): JsonObject {
   return data === ''
     ? { type: 'reasoning.text', text, ...(signature !== '' && { signature }) }
     : { type: 'reasoning.encrypted', data };

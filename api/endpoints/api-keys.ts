@@ -6,7 +6,7 @@ import { claimInTransaction } from '../idempotency/claims.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import type { Caller } from '../identity/access.ts';
 import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../identity/key-fields.ts';
-import { pastExpiry } from '../identity/key-verdicts.ts';
+import { pastExpiryError } from '../identity/key-verdicts.ts';
 import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
@@ -30,7 +30,7 @@ const rotation = z.strictObject({
  * @throws GatewayError INVALID_REQUEST
  */
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
-  if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
+  if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiryError();
 }
 
 /** Endpoints that manage the caller's API keys. */

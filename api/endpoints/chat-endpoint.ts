@@ -25,9 +25,18 @@ export const chatExample = {
   max_tokens: 100,
 };
 
+/** Error codes of requests that are rejected before credits are reserved. */
+export const chatRequestErrors = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'CONTEXT_LENGTH_EXCEEDED',
+] as const;
+
 interface ChatEndpoint extends Pick<
   EndpointDescription,
-  'errorShape' | 'takesXApiKey' | 'summary' | 'description'
+  'errorFormat' | 'takesXApiKey' | 'summary' | 'description'
 > {
   path: `/${string}`;
   body: z.ZodType<ChatRequest>;
@@ -57,11 +66,7 @@ export function chatEndpoint({
     answer: ownAnswer,
     answers: { 200: { headers: chatHeaders, ...response } },
     errors: [
-      'UNKNOWN_MODEL',
-      'UNSUPPORTED_PARAMETER',
-      'CONFLICTING_FIELDS',
-      'INVALID_INPUT_URL',
-      'CONTEXT_LENGTH_EXCEEDED',
+      ...chatRequestErrors,
       'PROVIDER_REJECTED_INPUT',
       'CONTENT_POLICY',
       'INSUFFICIENT_CREDITS',

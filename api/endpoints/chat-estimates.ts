@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';
 import type { ChatRequest } from '../chat/chat-request.ts';
-import { chatBodyBytesMax, chatExample } from './chat-endpoint.ts';
+import { chatBodyBytesMax, chatExample, chatRequestErrors } from './chat-endpoint.ts';
 import { defineEndpoint } from './endpoint.ts';
 import { dataSchema, toData } from './fields.ts';
 
@@ -28,13 +28,7 @@ export const estimateEndpoint = (parts: { path: `/${string}`; body: z.ZodType<Ch
       'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
     request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example: chatExample },
     answer: dataSchema(chatEstimate),
-    errors: [
-      'UNKNOWN_MODEL',
-      'UNSUPPORTED_PARAMETER',
-      'CONFLICTING_FIELDS',
-      'INVALID_INPUT_URL',
-      'CONTEXT_LENGTH_EXCEEDED',
-    ],
+    errors: chatRequestErrors,
     async handle(call, services) {
       const estimate = await estimateChat(call, services);
       const { reserveMicro, reserveMinMicro, chargeMaxMicro } = estimate;

@@ -81,7 +81,7 @@ export const chat = section('Chat', {
     example: chatExample,
     response: response(completionAnswer),
     presentation: () => completionsPresentation,
-    errorShape: 'openai',
+    errorFormat: 'openai',
   }),
   chatEstimate: estimateEndpoint({ path: '/api/v1/chat', body: chatRequest }),
   chatCompletionsEstimate: estimateEndpoint({

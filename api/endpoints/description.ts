@@ -1,7 +1,7 @@
 /** Description of an endpoint. The OpenAPI documents are generated from it. */
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
-import type { ErrorShape } from '../http/error-bodies.ts';
+import type { ErrorFormat } from '../http/error-bodies.ts';
 import type { RateBucket, Scope } from '../identity/access.ts';
 
 /** Schemas that parse the parts of a request and describe them in OpenAPI. */
@@ -45,7 +45,7 @@ export interface EndpointDescription {
   /** Rate limit of the key that the request counts against. Defaults to `requests`. */
   bucket?: RateBucket;
   /** Format of error responses. Defaults to the gateway's own format. */
-  errorShape?: ErrorShape;
+  errorFormat?: ErrorFormat;
   /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
   takesXApiKey?: true;
   summary?: string;

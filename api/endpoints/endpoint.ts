@@ -37,7 +37,7 @@ export interface Call<Parts extends RequestParts = RequestParts> {
 
 interface Definition<Parts extends RequestParts, Answer> extends Pick<
   EndpointDescription,
-  'viewerError' | 'bucket' | 'errorShape' | 'takesXApiKey' | 'summary' | 'description'
+  'viewerError' | 'bucket' | 'errorFormat' | 'takesXApiKey' | 'summary' | 'description'
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;

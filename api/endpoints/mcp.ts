@@ -1,6 +1,6 @@
 /** POST /mcp: offers Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import { createOwnApi } from '../mcp/own-api.ts';
+import { createOwnApiClient } from '../mcp/own-api-client.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
 import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
@@ -28,7 +28,7 @@ export const mcp = defineEndpoint({
   async handle({ ctx, caller }, services) {
     // The transport rejects a batch of messages, which would count as a single request.
     const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
-    const server = createMcpServer({ caller, services, api: createOwnApi(ctx.req) });
+    const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
     await server.connect(transport);
     // If the client disconnects, the progress events end, but the job continues.

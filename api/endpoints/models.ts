@@ -6,8 +6,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { entryOf, listOf, modelEntry, modelList } from '../chat/model-list.ts';
-import { pageOf, paging } from '../chat/model-pages.ts';
+import { formatModelEntry, formatModelList, modelEntry, modelList } from '../chat/model-list.ts';
+import { selectPage, paging } from '../chat/model-pages.ts';
 import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
 
 const unknownModel = z.object({
@@ -35,7 +35,7 @@ export const models = section('Chat', {
     handle({ ctx, query }, { chatCatalog }) {
       const current = chatCatalog.current();
       if (Object.values(query).some((value) => value !== undefined)) {
-        ctx.body = listOf(pageOf(current, query));
+        ctx.body = formatModelList(selectPage(current, query));
         return;
       }
       const { etag, bytes } = serializeList(current);
@@ -67,7 +67,7 @@ export const models = section('Chat', {
     handle({ ctx, params: { id } }, { chatCatalog }) {
       const model = chatCatalog.get(id);
       ctx.status = model ? 200 : 404;
-      if (model) return entryOf(model);
+      if (model) return formatModelEntry(model);
       const message = `model: ${id.slice(0, 128)}`;
       return { type: 'error', error: { type: 'not_found_error', message } } as const;
     },
@@ -76,7 +76,7 @@ export const models = section('Chat', {
 
 /** Serializes the list of all models and calculates its ETag. */
 function serializeList(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
-  const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
+  const bytes = Buffer.from(JSON.stringify(formatModelList({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
   // The ETag is weak, because the compressed response has different bytes.
   return { bytes, etag: `W/"${digest}"` };

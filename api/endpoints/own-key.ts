@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { role } from '../identity/access.ts';
-import { budgetSchema, showBudget, keyMeta } from '../identity/key-fields.ts';
+import { budgetSchema, formatBudget, keyMeta } from '../identity/key-fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
 const ownRow = z.object({
@@ -42,7 +42,7 @@ export const ownKey = section('API keys', {
         organizationName,
         userId: memberId,
         role: roleOfUser,
-        budget: showBudget(budget),
+        budget: formatBudget(budget),
       };
     },
   }),

@@ -7,11 +7,16 @@ import { errorTable, fieldError, GatewayError, assert } from '../../domain/error
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../identity/operators.ts';
-import { authenticate, authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
+import {
+  authenticate,
+  authorize,
+  parseBearerKey,
+  throwIfViewer,
+} from '../middleware/authenticate.ts';
 import { readJson } from '../http/body.ts';
-import { ignoredFields } from '../http/ignored-fields.ts';
+import { findIgnoredFields } from '../http/ignored-fields.ts';
 import { parseWith } from '../http/parsing.ts';
-import { foldMetadata } from '../http/metadata.ts';
+import { collectMetadata } from '../http/metadata.ts';
 import type { Endpoint } from './endpoint.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
@@ -37,9 +42,9 @@ export function createRouter(
  * Sets the error format of the endpoint. Must run before the access checks, which may reject the
  * request.
  */
-function setErrorShape({ errorShape = 'service' }: Endpoint): Middleware {
+function setErrorShape({ errorFormat = 'service' }: Endpoint): Middleware {
   return (ctx, next) => {
-    ctx.state.errorShape = errorShape;
+    ctx.state.errorFormat = errorFormat;
     return next();
   };
 }
@@ -60,7 +65,7 @@ function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware
   }
   const checkScope: Middleware = (ctx, next) => {
     authorize(ctx.state.caller, scope);
-    if (viewerError !== undefined) refuseViewer(ctx.state.caller, viewerError);
+    if (viewerError !== undefined) throwIfViewer(ctx.state.caller, viewerError);
     return next();
   };
   return [authenticate(services, endpoint), checkScope];
@@ -74,9 +79,10 @@ async function authenticateOperator(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
 ): Promise<Operator | null> {
-  if (ctx.headers.authorization !== undefined) return findOperator.byKey(bearerKey(ctx.req));
+  if (ctx.headers.authorization !== undefined)
+    return findOperator.findByKey(parseBearerKey(ctx.req));
   const session = await operatorSessions.admit(ctx);
-  return session ? findOperator.bySession(session) : null;
+  return session ? findOperator.findBySession(session) : null;
 }
 
 function run(endpoint: Endpoint, services: Composition): Middleware {
@@ -89,7 +95,7 @@ function run(endpoint: Endpoint, services: Composition): Middleware {
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
       // The spread gives the query a prototype, which Koa's parsed query does not have.
-      query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
+      query: request.query && parseWith(request.query, collectMetadata({ ...ctx.query }), 'query'),
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
     };
@@ -112,7 +118,7 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
   const defaultBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
   const json = await readJson(ctx, bodyBytesMax ?? defaultBytesMax);
   const parsed = parseWith(body, json);
-  const ignored = ignoredFields(body, json);
+  const ignored = findIgnoredFields(body, json);
   if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
   return scope === 'admin' ? withActor(parsed, ctx.state.operator) : parsed;
 }

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
-import { bearerKey } from '../middleware/authenticate.ts';
+import { parseBearerKey } from '../middleware/authenticate.ts';
 import { pathId, time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
@@ -35,7 +35,7 @@ export const sessionEndpoints = section('Console', {
     answer: session,
     answers: { 201: 'The session has begun.' },
     async handle({ ctx, caller: { keyId } }, { sessions }) {
-      if (bearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
+      if (parseBearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
       const { expiresAtMs } = await sessions.begin(ctx, { keyId });
       return { expiresAt: isoTime(expiresAtMs) };
     },
@@ -54,7 +54,7 @@ export const sessionEndpoints = section('Console', {
       const keySession = await sessions.find(ctx);
       const caller = keySession && (await access.admitMac(keySession.mac, 'console'));
       const operatorSession = await operatorSessions.find(ctx);
-      const operator = operatorSession && (await findOperator.bySession(operatorSession));
+      const operator = operatorSession && (await findOperator.findBySession(operatorSession));
       return {
         session:
           keySession && caller
@@ -90,7 +90,7 @@ export const sessionEndpoints = section('Console', {
     answers: { 201: 'The link. It is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, caller }, { pool, config }) {
-      if (bearerKey(ctx.req) === undefined) {
+      if (parseBearerKey(ctx.req) === undefined) {
         throw new GatewayError(
           'FORBIDDEN',
           'A link can be created only with an API key, not in a session.',

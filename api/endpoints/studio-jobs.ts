@@ -9,7 +9,7 @@ import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
-import { preferredWaitMs } from '../http/prefer.ts';
+import { parsePreferredWaitMs } from '../http/prefer.ts';
 import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
@@ -117,7 +117,7 @@ export const studioJobs = section('Jobs', {
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, jobWaits, openWaits, view }) {
       const job = await findJob(call, { reads });
-      const waitMs = preferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
+      const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
       if (waitMs === 0 || job.status !== 'open') return show(ctx, view, job);
       const leave = openWaits.enter(call.caller);

@@ -13,8 +13,8 @@ import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { arrivingBytes, filesMs } from '../http/arrival.ts';
-import { holdBytes } from '../middleware/byte-limits.ts';
+import { readChunks, formTimeoutMs } from '../http/arrival.ts';
+import { countBytes } from '../middleware/byte-limits.ts';
 import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
@@ -153,8 +153,8 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 
   async function* limited(): AsyncGenerator<Buffer> {
-    for await (const bytes of arrivingBytes(ctx.req, filesMs)) {
-      holdBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
+    for await (const bytes of readChunks(ctx.req, formTimeoutMs)) {
+      countBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
       if (!detected.type) {
         head.push(bytes);

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
-import { isTagName } from '../http/metadata.ts';
+import { isMetadataName } from '../http/metadata.ts';
 import { time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
@@ -27,7 +27,7 @@ const groupBy = z
 
 function isGroup(name: string): name is UsageGroup {
   const [, tag] = /^metadata\.(.*)$/.exec(name) ?? [];
-  return tag === undefined ? groups.some((group) => group === name) : isTagName(tag);
+  return tag === undefined ? groups.some((group) => group === name) : isMetadataName(tag);
 }
 
 const query = z.strictObject({

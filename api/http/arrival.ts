@@ -1,72 +1,84 @@
-/** Timeouts of request bodies: a client that stops sending or is too slow receives 408. */
+/** Timeouts for request bodies. A client that sends too slowly or stops sending receives 408. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Longest time between chunks, and window in which `bytesMin` must arrive, in ms. */
+/**
+ * Maximum time between two chunks, in milliseconds; also the interval in which at least
+ * `windowBytesMin` bytes must arrive.
+ */
 const windowMs = 5000;
-/** Least number of bytes that must arrive in each window, unless the body ends in the window. */
-const bytesMin = 4096;
-/** Total time of a JSON body, in milliseconds. */
-const bodyMs = 60_000;
-/** Total time of a form with files, in milliseconds. */
-export const filesMs = 15 * 60_000;
+/** Minimum number of bytes that must arrive in each window, except in the last one. */
+const windowBytesMin = 4096;
+/** Maximum time in which a whole JSON body must arrive, in milliseconds. */
+const jsonTimeoutMs = 60_000;
+/** Maximum time in which a whole form with files must arrive, in milliseconds. */
+export const formTimeoutMs = 15 * 60_000;
 
-/** Timers for the arrival of one body. */
-export interface Arrival {
-  count: (bytes: number) => void;
-  end: () => void;
+/** Timers that check whether one request body arrives fast enough. */
+export interface BodyTimers {
+  addBytes: (count: number) => void;
+  stop: () => void;
 }
 
-/** Runs a check after the process has read the bytes that arrived while its event loop was busy. */
-function afterReads(check: () => void): void {
+/**
+ * Runs a check after the next reads from sockets, so that bytes that arrived while the event loop
+ * was busy are counted first.
+ */
+function runAfterReads(check: () => void): void {
   setImmediate(() => setImmediate(check));
 }
 
 /**
- * Starts the timers for a body, which may arrive for `totalMs` milliseconds; `onTooSlow` receives
- * REQUEST_TIMEOUT if the body arrives too slowly.
+ * Starts the timers for a request body. Calls `onTooSlow` with REQUEST_TIMEOUT if the body arrives
+ * too slowly, or takes longer than `totalMs` milliseconds in total.
  */
-export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs = bodyMs): Arrival {
+export function startBodyTimers(
+  onTooSlow: (error: GatewayError) => void,
+  totalMs = jsonTimeoutMs,
+): BodyTimers {
   let windowBytes = 0;
-  const timeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
-  const check = (): void => {
-    if (windowBytes < bytesMin) timeout();
+  const reportTimeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
+  const checkWindow = (): void => {
+    if (windowBytes < windowBytesMin) reportTimeout();
     windowBytes = 0;
   };
-  let chunks = 0;
-  const silence = setTimeout(() => {
-    const before = chunks;
-    afterReads(() => chunks === before && timeout());
+  let chunkCount = 0;
+  const idleTimer = setTimeout(() => {
+    const countBefore = chunkCount;
+    runAfterReads(() => chunkCount === countBefore && reportTimeout());
   }, windowMs);
-  const window = setInterval(() => afterReads(check), windowMs);
-  const total = setTimeout(timeout, totalMs);
+  const windowTimer = setInterval(() => runAfterReads(checkWindow), windowMs);
+  const totalTimer = setTimeout(reportTimeout, totalMs);
   return {
-    count(bytes) {
-      windowBytes += bytes;
-      chunks += 1;
-      silence.refresh();
+    addBytes(count) {
+      windowBytes += count;
+      chunkCount += 1;
+      idleTimer.refresh();
     },
-    end() {
-      clearTimeout(silence);
-      clearInterval(window);
-      clearTimeout(total);
+    stop() {
+      clearTimeout(idleTimer);
+      clearInterval(windowTimer);
+      clearTimeout(totalTimer);
     },
   };
 }
 
 /**
- * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. The
- * request stays open after an error, because the response is sent on the same connection.
+ * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. An error
+ * does not close the request, because the response uses the same connection.
  * @throws GatewayError REQUEST_TIMEOUT if the body arrives too slowly
  */
-export async function* arrivingBytes(
+export async function* readChunks(
   request: IncomingMessage,
-  totalMs = bodyMs,
+  totalMs = jsonTimeoutMs,
 ): AsyncGenerator<Buffer> {
   let rejectRead: ((error: GatewayError) => void) | undefined;
-  const arrival = watchArrival((error) => rejectRead?.(error), totalMs);
+  const timers = startBodyTimers((error) => rejectRead?.(error), totalMs);
   const chunks: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
-  /** Reads a chunk. Each read has its own promise: one long-lived promise would keep all chunks. */
+  /**
+   * Reads a chunk. Each read has its own promise, because one shared promise would keep all chunks
+   * in memory.
+   */
   const read = () =>
     new Promise<IteratorResult<Buffer, undefined>>((resolve, reject) => {
       rejectRead = reject;
@@ -74,10 +86,10 @@ export async function* arrivingBytes(
     });
   try {
     for (let result = await read(); !result.done; result = await read()) {
-      arrival.count(result.value.length);
+      timers.addBytes(result.value.length);
       yield result.value;
     }
   } finally {
-    arrival.end();
+    timers.stop();
   }
 }

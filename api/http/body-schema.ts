@@ -1,71 +1,77 @@
 /**
- * Schemas of the free parts of request bodies: JSON of any shape, and records with names that the
- * caller chooses. Both have size limits, because a value without a limit could fill the memory.
+ * Schemas for request fields whose content the caller chooses: any JSON value, and records with any
+ * names. Both have size limits, because a value without a limit could fill the memory.
  */
 import { z } from 'zod';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 
-/** Highest number of entries of one list or object in JSON of any shape. */
+/** Maximum number of entries in one array or object. */
 const entriesMax = 4096;
-/** Highest number of characters of one string in JSON of any shape: more than any model accepts. */
+/** Maximum length of one string; no model accepts a longer one. */
 const textMax = 10_000_000;
 const bounds = { maxLength: textMax, maxItems: entriesMax, maxProperties: entriesMax };
 
-function isBounded(value: unknown): boolean {
+function isWithinBounds(value: unknown): boolean {
   if (typeof value === 'string') return value.length <= textMax;
   if (typeof value !== 'object' || value === null) return true;
   const entries: unknown[] = Object.values(value);
-  return entries.length <= entriesMax && entries.every(isBounded);
+  return entries.length <= entriesMax && entries.every(isWithinBounds);
 }
 
 /** Schema of any JSON value within `bounds`. */
 export const anyJson = z
-  .custom<Json>(isBounded, 'is too large')
+  .custom<Json>(isWithinBounds, 'is too large')
   .meta({ ...bounds, override: bounds });
 
 const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
 /** Schema of any JSON object, with the limits of `anyJson`. */
 export const anyJsonObject = z
   .custom<JsonObject>(
-    (value) => isRecord(value) && isBounded(value),
-    `must be an object, with at most ${entriesMax} entries in each list and object`,
+    (value) => isRecord(value) && isWithinBounds(value),
+    `must be an object, with at most ${entriesMax} entries in each array and object`,
   )
   .meta({ ...objectBounds, override: objectBounds });
 
 interface RecordBounds {
-  nameMax: number;
+  nameLengthMax: number;
   countMax: number;
-  /** Pattern of every name. */
-  nameForm?: RegExp;
-  /** Text of the pattern in error messages. */
+  /** Pattern that every name must match. */
+  namePattern?: RegExp;
+  /** Description of the pattern for error messages. */
   nameRule?: string;
 }
 
-/** Makes the schema of a record; a larger record is rejected before its entries are checked. */
-export function recordOf<Value extends string | number>(
+/**
+ * Creates the schema of a record. A record with too many entries is rejected before they are
+ * checked.
+ */
+export function createRecordSchema<Value extends string | number>(
   value: z.ZodType<Value, Value>,
-  { nameMax, countMax, nameForm, nameRule }: RecordBounds,
+  { nameLengthMax, countMax, namePattern, nameRule }: RecordBounds,
 ) {
   const recordSchema: z.core.JSONSchema.ObjectSchema = {
     type: 'object',
     maxProperties: countMax,
     propertyNames: {
       type: 'string',
-      maxLength: nameMax,
-      ...(nameForm && { pattern: nameForm.source }),
+      maxLength: nameLengthMax,
+      ...(namePattern && { pattern: namePattern.source }),
     },
     additionalProperties: z.toJSONSchema(value, { io: 'input' }),
   };
   // Names are checked here, because `z.record` ignores the name `__proto__` without an error.
-  const isMisnamed = (name: string): boolean => nameForm !== undefined && !nameForm.test(name);
-  const hasRoom = (input: unknown): input is Record<string, unknown> =>
+  const isInvalidName = (name: string): boolean =>
+    namePattern !== undefined && !namePattern.test(name);
+  const isSmallRecord = (input: unknown): input is Record<string, unknown> =>
     isRecord(input) && Object.keys(input).length <= countMax;
   return z
     .custom<Record<string, Value>>(
-      (input) => hasRoom(input) && !Object.keys(input).some(isMisnamed),
+      (input) => isSmallRecord(input) && !Object.keys(input).some(isInvalidName),
       {
         error: ({ input }) =>
-          hasRoom(input) ? `names ${nameRule}` : `must be an object of at most ${countMax} entries`,
+          isSmallRecord(input)
+            ? `names ${nameRule}`
+            : `must be an object of at most ${countMax} entries`,
       },
     )
     .meta({
@@ -74,5 +80,5 @@ export function recordOf<Value extends string | number>(
         Object.assign(jsonSchema, recordSchema);
       },
     })
-    .pipe(z.record(z.string().max(nameMax), value));
+    .pipe(z.record(z.string().max(nameLengthMax), value));
 }

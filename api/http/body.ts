@@ -1,30 +1,34 @@
-/** Request bodies: reads them within their size and time limits, and parses them as JSON. */
+/** Reads request bodies within their size and time limits, and parses them as JSON. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { setImmediate as serveOthers } from 'node:timers/promises';
+import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
-import { arrivingBytes } from './arrival.ts';
-import { holdBytes, findByteOwner } from '../middleware/byte-limits.ts';
-import { jsonErrorPlace } from './json-error.ts';
-import { JsonMeter, invalidBody } from './json-meter.ts';
+import { readChunks } from './arrival.ts';
+import { countBytes, findByteOwner } from '../middleware/byte-limits.ts';
+import { findJsonError } from './json-error.ts';
+import { JsonMeter, invalidBodyError } from './json-meter.ts';
 
-/** Default size limit of a JSON body, in bytes. */
+/** Default maximum size of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
-/** Size in bytes above which a body is parsed in steps, between which others are served. */
-const quickBytesMax = 64 * 1024;
+/**
+ * Size in bytes above which a body is parsed in steps, so that other requests are served in
+ * between.
+ */
+const oneStepBytesMax = 64 * 1024;
 
 /**
- * Reads the raw body of at most `bytesMax` bytes; `count` receives each chunk as it arrives, and
- * may throw to reject the request.
+ * Reads the raw body of at most `bytesMax` bytes. `checkChunk` receives each chunk as it arrives,
+ * and may throw to reject the request.
  * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body
- * arrives too slowly, 429 or SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
+ * arrives too slowly, 429 or SERVICE_UNAVAILABLE if a byte budget is exhausted, and errors of
+ * `checkChunk`
  */
 export async function readBody(
   ctx: Context,
   bytesMax: number,
-  count?: (chunk: Buffer) => void,
+  checkChunk?: (chunk: Buffer) => void,
 ): Promise<Buffer> {
   const encoding = ctx.headers['content-encoding'];
   if (encoding && encoding !== 'identity') {
@@ -36,32 +40,30 @@ export async function readBody(
   };
   try {
     checkSize(Number(ctx.headers['content-length'] ?? 0));
-    return await collect(ctx.req, (chunk, size) => {
+    return await readWithin(ctx.req, (chunk, size) => {
       checkSize(size);
-      holdBytes(ctx, { kind: 'body', bytes: chunk.length });
-      count?.(chunk);
+      countBytes(ctx, { kind: 'body', bytes: chunk.length });
+      checkChunk?.(chunk);
     });
   } catch (error) {
-    // The bytes that were read are dropped.
     ctx.state.releaseBytes('body');
-    // The rest of the body is not read, so the connection cannot be used again. If the client
-    // should retry, the rest is read first: many clients see the response only after they have sent
-    // everything.
+    // Closes the connection without reading the rest of the body. If the client should retry, the
+    // rest is read, because many clients read a response only after they have sent everything.
     const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
     if (!isRetryable) ctx.set('Connection', 'close');
     throw error;
   }
 }
 
-/** Collects the body; `check` receives each chunk and the size so far, and may throw. */
-async function collect(
+/** Reads the whole body. `check` receives each chunk and the size so far, and may throw. */
+async function readWithin(
   request: IncomingMessage,
   check: (chunk: Buffer, size: number) => void,
 ): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
-    for await (const chunk of arrivingBytes(request)) {
+    for await (const chunk of readChunks(request)) {
       size += chunk.length;
       check(chunk, size);
       chunks.push(chunk);
@@ -69,17 +71,17 @@ async function collect(
     return Buffer.concat(chunks);
   } catch (error) {
     if (error instanceof GatewayError || request.complete) throw error;
-    throw new GatewayError('CANCELED', 'The caller closed the connection.');
+    throw new GatewayError('CANCELED', 'The client closed the connection.');
   }
 }
 
-const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
+const jsonType = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
 
 /** Returns whether the request has a body with a JSON content type. */
 function isJson(headers: IncomingHttpHeaders): boolean {
   const { 'content-type': type = '', 'content-length': length } = headers;
   if (length === undefined && headers['transfer-encoding'] === undefined) return false;
-  return type === 'application/json' || json.test(type);
+  return type === 'application/json' || jsonType.test(type);
 }
 
 /** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
@@ -92,42 +94,43 @@ export async function readJson(
   }
   const meter = new JsonMeter();
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= quickBytesMax) return requireStorable(parseObject(decode(bytes)));
+  if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)));
   const owner = findByteOwner(ctx);
-  const text = await runInTurn(owner, () => decode(bytes));
+  const text = await runInTurn(owner, () => decodeUtf8(bytes));
   const value = await runInTurn(owner, () => parseObject(text));
-  await runInTurn(owner, () => requireStorable(value));
-  await serveOthers();
+  await runInTurn(owner, () => checkStorable(value));
+  await serveOtherRequests();
   return value;
 }
 
-const turns = createFairLimiter(1);
-/** Longest wait for the parsing of a large body, in milliseconds. */
+/** Limiter that lets one large body be parsed at a time. */
+const parseTurns = createFairLimiter(1);
+/** Maximum time that a large body waits for its next parsing step, in milliseconds. */
 const turnWaitMs = 60_000;
 
 /**
- * Runs the parsing steps of large bodies one at a time, and serves other requests between two
- * steps. Owners take turns.
- * @throws GatewayError SERVICE_UNAVAILABLE
+ * Runs one parsing step of a large body after the steps of other bodies. Other requests are served
+ * between two steps, and the owners of the bodies take turns.
+ * @throws GatewayError SERVICE_UNAVAILABLE if the wait for the turn was too long
  */
 async function runInTurn<Result>(owner: string, run: () => Result): Promise<Result> {
-  const leave = await turns.enter(owner, turnWaitMs);
-  if (!leave) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
+  const endTurn = await parseTurns.enter(owner, turnWaitMs);
+  if (!endTurn) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
   try {
-    await serveOthers();
+    await serveOtherRequests();
     return run();
   } finally {
-    leave();
+    endTurn();
   }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-function decode(bytes: Buffer): string {
+function decodeUtf8(bytes: Buffer): string {
   try {
     return utf8.decode(bytes);
   } catch {
-    throw invalidBody('must be UTF-8');
+    throw invalidBodyError('must be UTF-8');
   }
 }
 
@@ -136,23 +139,24 @@ function parseObject(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch {
-    if (text.length > quickBytesMax) throw invalidBody('must be JSON');
-    const { line, column } = jsonErrorPlace(text);
-    throw invalidBody(`must be JSON; the error is in line ${line}, column ${column}`);
+    if (text.length > oneStepBytesMax) throw invalidBodyError('must be JSON');
+    const { line, column } = findJsonError(text);
+    throw invalidBodyError(`must be JSON; the error is in line ${line}, column ${column}`);
   }
-  if (!isRecord(value)) throw invalidBody('must be a JSON object');
+  if (!isRecord(value)) throw invalidBodyError('must be a JSON object');
   return value;
 }
 
-function requireStorable<Value>(value: Value): Value {
-  if (!isStorable(value)) throw invalidBody('must not contain NUL characters or lone surrogates');
+function checkStorable<Value>(value: Value): Value {
+  if (!isStorable(value))
+    throw invalidBodyError('must not contain NUL characters or lone surrogates');
   return value;
 }
 
-/** Returns whether Postgres can store all strings and names of a value. */
+/** Returns whether Postgres can store all strings and field names of a JSON value. */
 function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(isStorable);
-  return Object.entries(value).every(([name, each]) => isStorable(name) && isStorable(each));
+  return Object.entries(value).every(([name, field]) => isStorable(name) && isStorable(field));
 }

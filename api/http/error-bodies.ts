@@ -1,13 +1,13 @@
-/** Bodies of error responses in the format of the service (spec §2.1), OpenAI or Anthropic. */
+/** Bodies of error responses in the gateway's own format (spec §2.1), OpenAI's or Anthropic's. */
 import { z } from 'zod';
 import type { GatewayError, ErrorCode } from '../../domain/errors.ts';
 
-/** Error format of an endpoint: the service's own, or that of OpenAI or Anthropic. */
-export type ErrorShape = 'service' | 'openai' | 'anthropic';
+/** Format of an endpoint's errors: the gateway's own (`service`), OpenAI's or Anthropic's. */
+export type ErrorFormat = 'service' | 'openai' | 'anthropic';
 
-type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
+type FormatError = (error: GatewayError, requestId: string) => Record<string, unknown>;
 
-/** OpenAI's error types by status. */
+/** OpenAI's error types by HTTP status. */
 const openaiTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'insufficient_quota',
@@ -15,7 +15,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** Codes on which OpenAI's clients act, in place of ours. */
+/** Error codes that OpenAI's clients know, by the gateway's code that they replace. */
 const openaiCodes: Partial<Record<ErrorCode, string>> = {
   CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
   INSUFFICIENT_CREDITS: 'insufficient_quota',
@@ -28,7 +28,7 @@ export function toOpenaiCode({ code }: GatewayError): string {
   return openaiCodes[code] ?? code;
 }
 
-/** Anthropic's error types by status. */
+/** Anthropic's error types by HTTP status. */
 const anthropicTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'billing_error',
@@ -39,8 +39,11 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 };
 
-/** Makes an error body in OpenAI's format, with the service's fields. */
-export const openaiError: Shape = (error, requestId) => ({
+/**
+ * Builds an OpenAI-style error body, plus the gateway's fields `message`, `requestId` and
+ * `details`.
+ */
+export const formatOpenaiError: FormatError = (error, requestId) => ({
   error: {
     message: error.message,
     type:
@@ -54,8 +57,8 @@ export const openaiError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Makes an error body in Anthropic's format, with the service's fields. */
-export const anthropicError: Shape = (error, requestId) => ({
+/** Builds an Anthropic-style error body, plus the gateway's fields `code` and `details`. */
+export const formatAnthropicError: FormatError = (error, requestId) => ({
   type: 'error',
   error: {
     type:
@@ -68,8 +71,10 @@ export const anthropicError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Makes an error body of the service. All 401 have the same body (spec §5). */
-const serviceError: Shape = (error, requestId) =>
+/**
+ * Builds an error body in the gateway's own format. All 401 responses have the same body (spec §5).
+ */
+const formatServiceError: FormatError = (error, requestId) =>
   error.code === 'Unauthorized'
     ? { error: 'Unauthorized' }
     : {
@@ -80,17 +85,17 @@ const serviceError: Shape = (error, requestId) =>
         ...error.body,
       };
 
-/** Makes the body of an error response, by format. */
-export const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
-  service: serviceError,
-  openai: openaiError,
-  anthropic: anthropicError,
+/** Functions that build the body of an error response, by format. */
+export const errorFormatters: Readonly<Record<ErrorFormat, FormatError>> = {
+  service: formatServiceError,
+  openai: formatOpenaiError,
+  anthropic: formatAnthropicError,
 };
 
 const details = z.array(z.object({ path: z.string(), message: z.string() })).optional();
 
-/** Schemas of error bodies by format, for the OpenAPI documents. */
-export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
+/** OpenAPI schemas of error bodies, by format. */
+export const errorSchemas: Readonly<Record<ErrorFormat, z.ZodType>> = {
   service: z
     .looseObject({
       error: z.string(),
@@ -100,7 +105,8 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     })
     .meta({
       id: 'Error',
-      description: 'Machine-readable code, detail for people, fields at fault.',
+      description:
+        'Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields.',
     }),
   openai: z
     .looseObject({
@@ -117,7 +123,7 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     .meta({
       id: 'OpenAIError',
       description:
-        'In OpenAI’s shape; `code` is OpenAI’s for errors on which its clients act, else ours.',
+        'Error in OpenAI’s format. `code` is OpenAI’s code for errors that its clients handle, otherwise the gateway’s code.',
     }),
   anthropic: z
     .looseObject({
@@ -126,5 +132,8 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
       request_id: z.string(),
       details,
     })
-    .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
+    .meta({
+      id: 'AnthropicError',
+      description: 'Error in Anthropic’s format. `code` is the gateway’s error code.',
+    }),
 };

@@ -1,5 +1,5 @@
 /**
- * Event streams (server-sent events) of responses: the headers are sent with the first event,
+ * Responses as event streams (server-sent events). The headers are sent with the first event,
  * comments keep idle connections open, and a client that does not read is disconnected after a
  * timeout.
  */
@@ -8,28 +8,28 @@ import type { ServerResponse } from 'node:http';
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/** Error of a write to a client that has disconnected or does not read. */
-export class ReaderGone extends Error {
-  override readonly name = 'ReaderGone';
+/** Error that a write throws if the client has disconnected or does not read. */
+export class ReaderDisconnected extends Error {
+  override readonly name = 'ReaderDisconnected';
 }
 
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
-  /** Longest wait for a client that does not read, in milliseconds. */
+  /** How long to wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
-  /** Time without an event after which a comment is sent, in milliseconds. */
+  /** How long no event is sent before a keepalive comment is sent, in milliseconds. */
   keepaliveMs: number;
-  /** Sets the status and headers, which are sent with the first event; called once. */
+  /** Sets the status and headers; called once, before the first event is sent. */
   open: () => void;
 }
 
-/** Creates the event stream of a response; the headers are sent with the first event. */
+/** Creates the event stream of a response. */
 export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {
-    // If the client has not read the previous events, no comment is sent, because it would wait
-    // behind them.
+    // No comment is sent while the client has not read the previous events, because it would only
+    // be queued after them.
     if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
     keepalive.refresh();
   }, options.keepaliveMs);
@@ -42,7 +42,7 @@ export function createEventStream(response: ServerResponse, options: Options) {
     return response.write(text);
   }
 
-  async function drained(): Promise<void> {
+  async function waitForDrain(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const settle = (outcome: () => void): void => {
         clearTimeout(timer);
@@ -50,9 +50,10 @@ export function createEventStream(response: ServerResponse, options: Options) {
         outcome();
       };
       const onDrain = (): void => settle(resolve);
-      const onClose = (): void => settle(() => reject(new ReaderGone('the reader is gone')));
+      const onClose = (): void =>
+        settle(() => reject(new ReaderDisconnected('the client has disconnected')));
       const timer = setTimeout(
-        () => settle(() => reject(new ReaderGone('the reader does not read'))),
+        () => settle(() => reject(new ReaderDisconnected('the client does not read the stream'))),
         options.stallTimeoutMs,
       );
       response.once('drain', onDrain).once('close', onClose);
@@ -60,15 +61,15 @@ export function createEventStream(response: ServerResponse, options: Options) {
   }
 
   return {
-    /** Whether the headers have been sent; errors after that are sent as events. */
+    /** Whether the headers have been sent. From then on, errors are sent as events. */
     get opened(): boolean {
       return opened;
     },
-    /** Writes a text, and resolves when more can be written. @throws ReaderGone */
+    /** Writes a text, and resolves when the next can be written. @throws ReaderDisconnected */
     async write(text: string): Promise<void> {
-      if (response.destroyed) throw new ReaderGone('the reader is gone');
+      if (response.destroyed) throw new ReaderDisconnected('the client has disconnected');
       keepalive.refresh();
-      if (!send(text)) await drained();
+      if (!send(text)) await waitForDrain();
     },
     /** Writes the last text and ends the response. */
     end(text: string): void {
@@ -77,11 +78,11 @@ export function createEventStream(response: ServerResponse, options: Options) {
       send(text);
       response.end();
       if (response.writableFinished) return;
-      // If the client does not read the rest, the socket is closed after the timeout.
-      const late = setTimeout(() => response.destroy(), options.stallTimeoutMs);
-      response.once('close', () => clearTimeout(late));
+      // Closes the connection if the client does not read the rest in time.
+      const stallTimer = setTimeout(() => response.destroy(), options.stallTimeoutMs);
+      response.once('close', () => clearTimeout(stallTimer));
     },
-    /** Stops the keepalive comments; no headers are sent if no event was written. */
+    /** Stops the keepalive comments. If no event was written, no headers are sent. */
     stop: () => clearTimeout(keepalive),
   };
 }

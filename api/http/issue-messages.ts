@@ -1,41 +1,50 @@
-/** Messages for invalid fields: the allowed values, read from the schema, and the received one. */
+/**
+ * Error messages for invalid fields. Each names the allowed values, from the schema, and the
+ * received value.
+ */
 import type { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
 import { describeNode, type Node } from './schema-nodes.ts';
 
 /** Violation of a schema. */
 export type Issue = z.core.$ZodIssue;
-/** Part of the request that contains the value. */
-export type Place = 'body' | 'query';
+/** Part of the request that contains the invalid value. */
+export type RequestPart = 'body' | 'query';
 
-/** Highest number of allowed names in an error message. */
+/** Maximum number of allowed names in an error message. */
 const namesMax = 24;
-/** Highest length of a string whose characters are counted, in UTF-16 units. */
+/** Maximum length of a string whose characters are counted, in UTF-16 code units. */
 const countedMax = 100_000;
 
-/** Makes the message for an unknown field or query parameter; `known` are the allowed names. */
-export function describeUnknownName(name: string, known: readonly string[], place: Place): string {
+/** Returns the message for an unknown field or query parameter; `known` are the allowed names. */
+export function describeUnknownName(
+  name: string,
+  known: readonly string[],
+  part: RequestPart,
+): string {
   if (known.length === 0) {
-    return place === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
+    return part === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
   }
-  const fault = place === 'query' ? 'unknown query parameter' : 'unknown field';
-  const [near] = createNearest(known)(name);
+  const problem = part === 'query' ? 'unknown query parameter' : 'unknown field';
+  const [similar] = createNearest(known)(name);
   const list =
     known.length > namesMax ? `${known.slice(0, namesMax).join(', ')}, …` : known.join(', ');
-  return `${fault}${near === undefined ? '' : `; did you mean ${near}?`}; allowed: ${list}`;
+  return `${problem}${similar === undefined ? '' : `; did you mean ${similar}?`}; allowed: ${list}`;
 }
 
-interface Fault {
-  /** Schemas of the field: several if the value may have several types. */
+interface InvalidField {
+  /** Schemas of the field: several if it accepts several types. */
   nodes: readonly Node[];
   input: unknown;
-  place: Place;
+  part: RequestPart;
 }
 
-/** Makes the message for an invalid field, unless its schema defines one. */
-export function describeIssue(issue: Issue, { nodes, input, place }: Fault): string {
+/**
+ * Returns the message for an invalid field: its schema's own message, or one built from the schema.
+ */
+export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField): string {
   const isList = nodes.some(({ type }) => type === 'array');
-  if (place === 'query' && Array.isArray(input) && !isList) {
+  if (part === 'query' && Array.isArray(input) && !isList) {
     return `must not be repeated (received ${input.length})`;
   }
   if (issue.message !== '') {
@@ -50,14 +59,14 @@ export function describeIssue(issue: Issue, { nodes, input, place }: Fault): str
     return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
   }
   if (isChoice) return notOneOf(allowed, input);
-  return `must be ${allowed.join(' or ') || 'a valid value'}${describeValue(issue, input)}`;
+  return `must be ${allowed.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
 }
 
-/** Returns the received value for the message; its length if that is wrong. */
-function describeValue(issue: Issue, input: unknown): string {
+/** Describes the received value, or only its length if the length is invalid. */
+function describeReceived(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
-    // The characters of a long string are not counted, because that would take too long.
+    // Counting the characters of a very long string would take too long.
     const isLong = typeof input === 'string' && input.length > countedMax;
     if (isLong) return ` (has more than ${countedMax / 2})`;
     if (typeof input === 'string') return ` (has ${charactersOf(input)})`;

@@ -1,51 +1,61 @@
-/** Position of the first error in a text that is not JSON; V8 reports it for some errors only. */
+/**
+ * Finds the first error in a text that is not JSON, because V8 reports the position of some errors
+ * only.
+ */
 
 const token =
   /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
 const space = /[ \t\n\r]*/y;
 
-/** Tokens that may follow; `end` is the end of the list or object. */
-type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
+/** Tokens that are allowed next; `end` closes the array or object. */
+type AllowedTokens = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
 
-/** Returns the line and the column, both from 1, of the first token that is not allowed. */
-export function jsonErrorPlace(text: string): { line: number; column: number } {
-  const at = firstError(text);
-  const lines = text.slice(0, at).split('\n');
+/** Returns the line and column of the first token that is not allowed, both counted from 1. */
+export function findJsonError(text: string): { line: number; column: number } {
+  const index = findErrorIndex(text);
+  const lines = text.slice(0, index).split('\n');
   return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
 }
 
-function firstError(text: string): number {
-  /** Ends of the lists and objects that are open. */
-  const ends: string[] = [];
-  let next: Next = 'value';
-  let at = 0;
+function findErrorIndex(text: string): number {
+  /** Closing brackets of the arrays and objects that are open. */
+  const closings: string[] = [];
+  let allowed: AllowedTokens = 'value';
+  let index = 0;
   for (;;) {
-    space.lastIndex = at;
+    space.lastIndex = index;
     space.exec(text);
-    at = token.lastIndex = space.lastIndex;
+    index = token.lastIndex = space.lastIndex;
     const [tokenText] = token.exec(text) ?? [];
-    const following: Next | null =
-      tokenText === undefined ? null : nextAfter(tokenText, next, ends);
-    if (following === null || tokenText === undefined) return at;
-    next = following;
-    at += tokenText.length;
+    const allowedNext =
+      tokenText === undefined ? null : findNextTokens(tokenText, allowed, closings);
+    if (allowedNext === null || tokenText === undefined) return index;
+    allowed = allowedNext;
+    index += tokenText.length;
   }
 }
 
-/** Returns the tokens that may follow a token; null if the token is not allowed. */
-function nextAfter(tokenText: string, next: Next, ends: string[]): Next | null {
-  if (tokenText === ends.at(-1) && next.endsWith('end')) {
-    ends.pop();
+/**
+ * Returns the tokens that are allowed after a token, or null if the token itself is not allowed.
+ */
+function findNextTokens(
+  tokenText: string,
+  allowed: AllowedTokens,
+  closings: string[],
+): AllowedTokens | null {
+  if (tokenText === closings.at(-1) && allowed.endsWith('end')) {
+    closings.pop();
     return 'comma or end';
   }
-  if (next === 'colon') return tokenText === ':' ? 'value' : null;
-  if (next === 'comma or end') {
-    if (tokenText !== ',' || ends.length === 0) return null;
-    return ends.at(-1) === '}' ? 'name' : 'value';
+  if (allowed === 'colon') return tokenText === ':' ? 'value' : null;
+  if (allowed === 'comma or end') {
+    if (tokenText !== ',' || closings.length === 0) return null;
+    return closings.at(-1) === '}' ? 'name' : 'value';
   }
-  if (next === 'name' || next === 'name or end') return tokenText.startsWith('"') ? 'colon' : null;
+  if (allowed === 'name' || allowed === 'name or end')
+    return tokenText.startsWith('"') ? 'colon' : null;
   if (tokenText === '{' || tokenText === '[') {
-    ends.push(tokenText === '{' ? '}' : ']');
+    closings.push(tokenText === '{' ? '}' : ']');
     return tokenText === '{' ? 'name or end' : 'value or end';
   }
   return /^[\]},:]/.test(tokenText) ? null : 'comma or end';

@@ -1,21 +1,21 @@
 /**
- * Limits on the cost to parse a JSON body, checked while it arrives: nesting depth, number of
- * values, number of escapes and bytes outside strings. If a body exceeds a limit, the rest is not
- * read, because one body must not delay the requests of other callers (docs/architecture.md).
+ * Limits on how expensive a JSON body is to parse, checked while it arrives: nesting depth, values,
+ * escapes and bytes outside strings. Parsing one body must not delay the requests of other callers
+ * (docs/architecture.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Highest nesting depth of a body, at which the parser's stack is safe. */
+/** Maximum nesting depth of a body; the parser's stack is safe at this depth. */
 const depthMax = 32;
-/** Highest number of values in a body, more than the longest chat with tool calls has. */
+/** Maximum number of values in a body; the longest chat with tool calls has fewer. */
 const valuesMax = 50_000;
-/** Highest number of escapes in a body; they are slow to parse. */
+/** Maximum number of escapes in a body, because escapes are slow to parse. */
 const escapesMax = 1_000_000;
-/** Highest number of bytes outside strings: enough for `valuesMax` indented values. */
-const betweenTextsMax = 4 * 1024 * 1024;
+/** Maximum number of bytes outside strings, enough for `valuesMax` indented values. */
+const outsideStringsMax = 4 * 1024 * 1024;
 
-/** Byte values of the signs, which no other character contains in UTF-8. */
-const signs = {
+/** Byte values of JSON's structural characters. No other UTF-8 character contains these bytes. */
+const structural = {
   quote: 34,
   comma: 44,
   backslash: 92,
@@ -25,81 +25,89 @@ const signs = {
   bracketEnd: 93,
 } as const;
 
-/** Makes the error INVALID_REQUEST for a body that cannot be parsed; its path is `(body)`. */
-export function invalidBody(message: string): GatewayError {
+/** Returns the error INVALID_REQUEST for a body that cannot be parsed; its path is `(body)`. */
+export function invalidBodyError(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
-/** Counter of the values and the depth of one JSON body while it arrives. */
+/** Counter for one JSON body that checks the limits while the body arrives. */
 export class JsonMeter {
   #depth = 0;
-  #deepest = 0;
-  /** Number of values: containers and commas, so an empty container counts as two. */
+  #depthReached = 0;
+  /** Number of values, estimated from commas and opening brackets: an empty array counts as two. */
   #values = 1;
   #escapes = 0;
-  #betweenTexts = 0;
-  #inText = false;
-  #escaped = false;
+  #outsideStrings = 0;
+  #isInString = false;
+  #isEscaped = false;
 
   /** Counts a chunk. @throws GatewayError INVALID_REQUEST if the body exceeds a limit */
   count(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length;) {
-      at = this.#inText ? this.#afterText(chunk, at) : this.#untilText(chunk, at);
+    for (let index = 0; index < chunk.length;) {
+      index = this.#isInString
+        ? this.#readString(chunk, index)
+        : this.#readUntilString(chunk, index);
     }
-    if (this.#deepest > depthMax) throw invalidBody(`must not nest deeper than ${depthMax}`);
+    if (this.#depthReached > depthMax)
+      throw invalidBodyError(`must not nest deeper than ${depthMax}`);
     if (this.#values > valuesMax)
-      throw invalidBody(`must not contain more than ${valuesMax} values`);
+      throw invalidBodyError(`must not contain more than ${valuesMax} values`);
     if (this.#escapes > escapesMax)
-      throw invalidBody(`must not contain more than ${escapesMax} escapes`);
-    if (this.#betweenTexts > betweenTextsMax) {
-      throw invalidBody(`must not contain more than ${betweenTextsMax} bytes outside strings`);
+      throw invalidBodyError(`must not contain more than ${escapesMax} escapes`);
+    if (this.#outsideStrings > outsideStringsMax) {
+      throw invalidBodyError(
+        `must not contain more than ${outsideStringsMax} bytes outside strings`,
+      );
     }
   }
 
-  /** Counts the escapes of the string at `from`; returns the index after its end. */
-  #afterText(chunk: Buffer, from: number): number {
+  /** Counts the escapes of a string from `start` on. Returns the index after its closing quote. */
+  #readString(chunk: Buffer, start: number): number {
     let escapes = 0;
-    let escaped = this.#escaped;
-    let at = from;
-    for (; at < chunk.length; at += 1) {
-      const sign = chunk[at];
-      if (escaped) escaped = false;
-      else if (sign === signs.backslash) {
-        escaped = true;
+    let isEscaped = this.#isEscaped;
+    let index = start;
+    for (; index < chunk.length; index += 1) {
+      const byte = chunk[index];
+      if (isEscaped) isEscaped = false;
+      else if (byte === structural.backslash) {
+        isEscaped = true;
         escapes += 1;
-      } else if (sign === signs.quote) {
-        this.#inText = false;
-        at += 1;
+      } else if (byte === structural.quote) {
+        this.#isInString = false;
+        index += 1;
         break;
       }
     }
-    this.#escaped = escaped;
+    this.#isEscaped = isEscaped;
     this.#escapes += escapes;
-    return at;
+    return index;
   }
 
-  /** Counts the bytes before the next string; returns the index after its opening quote. */
-  #untilText(chunk: Buffer, from: number): number {
+  /**
+   * Counts values, depth and bytes up to the next string. Returns the index after its opening
+   * quote.
+   */
+  #readUntilString(chunk: Buffer, start: number): number {
     let values = 0;
     let depth = this.#depth;
-    let at = from;
-    for (; at < chunk.length; at += 1) {
-      const sign = chunk[at];
-      if (sign === signs.comma) values += 1;
-      else if (sign === signs.brace || sign === signs.bracket) {
+    let index = start;
+    for (; index < chunk.length; index += 1) {
+      const byte = chunk[index];
+      if (byte === structural.comma) values += 1;
+      else if (byte === structural.brace || byte === structural.bracket) {
         values += 1;
         depth += 1;
-        if (depth > this.#deepest) this.#deepest = depth;
-      } else if (sign === signs.braceEnd || sign === signs.bracketEnd) depth -= 1;
-      else if (sign === signs.quote) {
-        this.#inText = true;
-        at += 1;
+        if (depth > this.#depthReached) this.#depthReached = depth;
+      } else if (byte === structural.braceEnd || byte === structural.bracketEnd) depth -= 1;
+      else if (byte === structural.quote) {
+        this.#isInString = true;
+        index += 1;
         break;
       }
     }
     this.#depth = depth;
     this.#values += values;
-    this.#betweenTexts += at - from;
-    return at;
+    this.#outsideStrings += index - start;
+    return index;
   }
 }

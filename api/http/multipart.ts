@@ -1,38 +1,43 @@
-/** multipart/form-data bodies: short text fields, and files, which are streamed to the spool. */
+/** Reads multipart/form-data bodies. Files are streamed to the spool, a temporary directory. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
-import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
-import { filesMs, watchArrival } from './arrival.ts';
-import { holdBytes } from '../middleware/byte-limits.ts';
+import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
+import { formTimeoutMs, startBodyTimers } from './arrival.ts';
+import { countBytes } from '../middleware/byte-limits.ts';
 
 /** Fields and files that a form may contain, and their limits. */
-export interface FormRules<Kept> {
-  /** Names of the parts that are files; `name[]` counts as `name`. */
+export interface FormRules<Stored> {
+  /** Names of the file fields; `name[]` counts as `name`. */
   fields: readonly string[];
-  /** Highest number of files of the form; absent: 1. */
+  /** Maximum number of files in the form. Defaults to 1. */
   filesMax?: number;
+  /** Maximum size of one file, in bytes. */
   bytesMax: number;
-  /** Size limit of one text field, in bytes; absent: 4,096. */
+  /** Maximum size of one text field, in bytes. Defaults to 4,096. */
   textBytesMax?: number;
-  /** Checks the storage quota for the form. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+  /**
+   * Checks the storage quota before the form is read.
+   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+   */
   requireRoom: RequestFiles['requireRoom'];
-  /** Receives a file and its field; an error rejects the request. */
-  keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
+  /** Stores a file of the named field. If it throws, the request is rejected with that error. */
+  store: (stream: BusboyFileStream, field: string) => Promise<Stored>;
 }
 
-interface ReceivedFile<Kept> {
+interface ReceivedFile<Stored> {
   field: string;
-  kept: Kept;
+  stored: Stored;
+  /** File name that the client sent. */
   name: string;
 }
 
-/** Form that was read. */
-export interface ReceivedForm<Kept> {
-  /** Text fields by name, without those named `name[]`, which no endpoint uses. */
+/** Parsed form. */
+export interface ReceivedForm<Stored> {
+  /** Values of the text fields by field name. Fields named `name[]` are ignored. */
   texts: Record<string, string>;
-  files: ReceivedFile<Kept>[];
+  files: ReceivedFile<Stored>[];
 }
 
 const limits = {
@@ -40,24 +45,25 @@ const limits = {
   fieldNameSize: 100,
   headerPairs: 20,
 } as const;
-const textBytesMaxUsual = 4096;
+const defaultTextBytesMax = 4096;
 const invalidForm = 'must be a valid multipart/form-data body';
-/** Highest number of bytes of a form in addition to its files. */
+/** Maximum size of a form without its files, in bytes. */
 const overheadBytesMax = 128 * 1024;
 
-function refuse(path: string, message: string): GatewayError {
+function createPartError(path: string, message: string): GatewayError {
   return fieldError('INVALID_REQUEST', path, message);
 }
 
 /**
- * Reads a form. Its bytes count as spool bytes of the organization until the request is finished.
- * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if it
- * arrives too slowly, 429 or SERVICE_UNAVAILABLE if too many bytes are held, and errors of `keep`
+ * Reads a form. Its bytes count toward the organization's spool budget until the request ends.
+ * @throws GatewayError INVALID_REQUEST that names the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if the
+ * form arrives too slowly, 429 or SERVICE_UNAVAILABLE if a byte budget is exhausted, and errors of
+ * `store`
  */
-export async function receiveForm<Kept>(
+export async function receiveForm<Stored>(
   ctx: Context,
-  rules: FormRules<Kept>,
-): Promise<ReceivedForm<Kept>> {
+  rules: FormRules<Stored>,
+): Promise<ReceivedForm<Stored>> {
   try {
     const bytesMax = rules.bytesMax * (rules.filesMax ?? 1) + overheadBytesMax;
     if ((ctx.request.length ?? 0) > bytesMax) {
@@ -67,9 +73,9 @@ export async function receiveForm<Kept>(
       );
     }
     const { organizationId } = ctx.state.caller;
-    const [bytes, idempotencyKey] = [ctx.request.length ?? 0, idempotencyKeyOf(ctx)];
+    const [bytes, idempotencyKey] = [ctx.request.length ?? 0, parseIdempotencyKey(ctx)];
     await rules.requireRoom({ organizationId, bytes, idempotencyKey });
-    return await read(ctx, rules);
+    return await parseForm(ctx, rules);
   } catch (error) {
     // The rest of the body is not read, so the connection cannot be used again.
     ctx.set('Connection', 'close');
@@ -79,7 +85,7 @@ export async function receiveForm<Kept>(
 
 function openParser(
   ctx: Context,
-  { bytesMax, filesMax: files = 1, textBytesMax: fieldSize = textBytesMaxUsual }: Limits,
+  { bytesMax, filesMax: files = 1, textBytesMax: fieldSize = defaultTextBytesMax }: Limits,
 ): InstanceType<typeof Busboy> {
   const contentType = ctx.get('content-type');
   try {
@@ -90,93 +96,102 @@ function openParser(
       limits: { ...limits, files, parts, fieldSize: fieldSize + 1, fileSize: bytesMax },
     });
   } catch {
-    throw refuse('(body)', invalidForm);
+    throw createPartError('(body)', invalidForm);
   }
 }
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/** Collects text fields; rejects a field that is too long or repeated. */
-function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
+/** Creates a collector of text fields. Calls `reject` for a field that is too long or repeated. */
+function createTextCollector(textBytesMax: number, reject: (error: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {
     texts,
-    take: (name: string, value: string): void => {
-      // The parser truncates longer names at this size, and longer values one byte after their
-      // limit.
+    add: (name: string, value: string): void => {
+      // The parser truncates a name at `fieldNameSize`, so a name of this length may be incomplete.
       if (name.length >= limits.fieldNameSize) {
-        reject(refuse(name, `must have a name of less than ${limits.fieldNameSize} bytes`));
+        reject(
+          createPartError(name, `must have a name shorter than ${limits.fieldNameSize} bytes`),
+        );
       } else if (Buffer.byteLength(value) > textBytesMax) {
-        reject(refuse(name, `must have at most ${textBytesMax} bytes`));
-      } else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
+        reject(createPartError(name, `must have at most ${textBytesMax} bytes`));
+      } else if (texts.has(name)) reject(createPartError(name, 'must not be repeated'));
       else if (value.includes('\0') || !value.isWellFormed()) {
-        reject(refuse(name, 'must not contain NUL characters or lone surrogates'));
+        reject(createPartError(name, 'must not contain NUL characters or lone surrogates'));
       } else if (!name.endsWith('[]')) texts.set(name, value);
     },
   };
 }
 
-async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<ReceivedForm<Kept>> {
+function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
+  return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
+}
+
+async function parseForm<Stored>(
+  ctx: Context,
+  rules: FormRules<Stored>,
+): Promise<ReceivedForm<Stored>> {
   const parser = openParser(ctx, rules);
   const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
-  const { texts, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
-  const keeping: Promise<ReceivedFile<Kept>>[] = [];
+  const { texts, add: addText } = createTextCollector(
+    rules.textBytesMax ?? defaultTextBytesMax,
+    reject,
+  );
+  const storedFiles: Promise<ReceivedFile<Stored>>[] = [];
   const streams: BusboyFileStream[] = [];
   const fields = rules.fields.join(', ');
-  const filesMax = rules.filesMax ?? 1;
-  const tooMany =
-    filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
+  const rejectBody = (message: string): void => reject(createPartError('(body)', message));
 
-  parser.on('field', take);
+  parser.on('field', addText);
   parser.on('file', (part, stream, fileName) => {
-    // If a form ends too early, its file streams emit an error later, when nothing listens to them
-    // any more.
+    // If the form ends too early, this stream emits an error after its reader has stopped. Without
+    // a listener, that error would end the process.
     stream.on('error', () => {});
     streams.push(stream);
     const field = part.endsWith('[]') ? part.slice(0, -2) : part;
     if (!rules.fields.includes(field)) {
       stream.resume();
-      reject(refuse(part, `unknown file field; allowed: ${fields}`));
+      reject(createPartError(part, `unknown file field; allowed: ${fields}`));
       return;
     }
-    const kept = rules
-      .keep(stream, field)
-      .then((file) => ({ field, kept: file, name: fileName ?? '' }));
-    kept.catch(reject);
-    keeping.push(kept);
+    const file = rules
+      .store(stream, field)
+      .then((stored) => ({ field, stored, name: fileName ?? '' }));
+    file.catch(reject);
+    storedFiles.push(file);
   });
-  parser.once('filesLimit', () => reject(refuse(fields, tooMany)));
-  parser.once('fieldsLimit', () => reject(refuse('(body)', 'has too many parts')));
-  parser.once('partsLimit', () => reject(refuse('(body)', 'has too many parts')));
-  parser.on('error', () => reject(refuse('(body)', invalidForm)));
+  parser.once('filesLimit', () => reject(createPartError(fields, describeFilesMax(rules))));
+  parser.once('fieldsLimit', () => rejectBody('has too many parts'));
+  parser.once('partsLimit', () => rejectBody('has too many parts'));
+  parser.on('error', () => rejectBody(invalidForm));
   parser.once('finish', () => resolve());
   ctx.req.once('close', () => {
     if (!ctx.req.complete) parser.destroy();
   });
-  parser.once('close', () => reject(refuse('(body)', 'ended before the form was complete')));
-  const arrival = watchArrival(reject, filesMs);
-  const count = (chunk: Buffer): void => {
-    arrival.count(chunk.length);
+  parser.once('close', () => rejectBody('ended before the form was complete'));
+  const timers = startBodyTimers(reject, formTimeoutMs);
+  const countChunk = (chunk: Buffer): void => {
+    timers.addBytes(chunk.length);
     try {
-      holdBytes(ctx, { kind: 'spool', bytes: chunk.length });
+      countBytes(ctx, { kind: 'spool', bytes: chunk.length });
     } catch (error) {
       reject(error);
     }
   };
-  ctx.req.on('data', count);
+  ctx.req.on('data', countChunk);
   ctx.req.pipe(parser);
   try {
     await parsed;
-    const files = await Promise.all(keeping);
+    const files = await Promise.all(storedFiles);
     return { texts: Object.fromEntries(texts), files };
   } catch (error) {
-    // Ends the files that are still being written, so that they are removed from the spool.
+    // Stops files that are still being written, so that they are removed from the spool.
     for (const stream of streams) stream.destroy();
-    await Promise.allSettled(keeping);
+    await Promise.allSettled(storedFiles);
     throw error;
   } finally {
-    arrival.end();
-    ctx.req.off('data', count);
+    timers.stop();
+    ctx.req.off('data', countChunk);
     ctx.req.unpipe(parser);
   }
 }

@@ -1,99 +1,108 @@
-/** Parses parts of requests with their schemas; an error names each invalid field. */
+/** Parses the body and query of requests with their schemas. An error names each invalid field. */
 import { z } from 'zod';
 import { invalidFieldsError, type ErrorDetail } from '../../domain/errors.ts';
-import { describeIssue, describeUnknownName, type Issue, type Place } from './issue-messages.ts';
+import {
+  describeIssue,
+  describeUnknownName,
+  type Issue,
+  type RequestPart,
+} from './issue-messages.ts';
 import { findNodes, type Node } from './schema-nodes.ts';
 
-interface Parsed {
+interface ParseInput {
   schema: z.ZodType;
   value: unknown;
-  place: Place;
+  part: RequestPart;
 }
 
-/** Highest number of nested values for which all errors are reported, not only the first. */
-const thoroughPartsMax = 1000;
+/**
+ * Maximum number of nested values of an input whose errors are all reported, not only the first.
+ */
+const allErrorsValuesMax = 1000;
 const detailsMax = 20;
 const pathMax = 200;
-/** Options that find all errors; `describeIssue` writes the messages that schemas do not define. */
+/** Options that find all errors. Messages stay empty, unless the schema defines them. */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
 /** Options that stop at the first error, because a large value could have a million. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**
  * Parses a value with a schema.
- * @throws GatewayError INVALID_REQUEST naming each invalid field; if the value is large, only the
- * first one
+ * @throws GatewayError INVALID_REQUEST that names each invalid field, or only the first one if the
+ * value is large
  */
 export function parseWith<Value>(
   schema: z.ZodType<Value>,
   value: unknown,
-  place: Place = 'body',
+  part: RequestPart = 'body',
 ): Value {
-  const isLarge = hasMoreValues(value, thoroughPartsMax);
+  const isLarge = hasMoreValues(value, allErrorsValuesMax);
   const { success, data, error } = schema.safeParse(value, isLarge ? firstIssue : allIssues);
   if (success) return data;
-  throw invalidFieldsError('INVALID_REQUEST', listDetails(error.issues, { schema, value, place }));
+  throw invalidFieldsError('INVALID_REQUEST', listDetails(error.issues, { schema, value, part }));
 }
 
 function hasMoreValues(value: unknown, countMax: number): boolean {
-  let left = countMax;
-  const count = (each: unknown): boolean => {
-    left -= 1;
-    if (left < 0) return true;
-    return typeof each === 'object' && each !== null && Object.values(each).some(count);
+  let remaining = countMax;
+  const exceeds = (nested: unknown): boolean => {
+    remaining -= 1;
+    if (remaining < 0) return true;
+    return typeof nested === 'object' && nested !== null && Object.values(nested).some(exceeds);
   };
-  return count(value);
+  return exceeds(value);
 }
 
-/** Returns the first error of each invalid field; at most twenty. */
-function listDetails(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
+/** Returns the first error of each invalid field, at most twenty. */
+function listDetails(issues: readonly Issue[], parsed: ParseInput): ErrorDetail[] {
   const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
-  for (const issue of issues.slice(0, detailsMax).flatMap(openUnions)) {
+  for (const issue of issues.slice(0, detailsMax).flatMap(expandUnion)) {
     for (const { path, message } of describeDetails(issue, { root, ...parsed })) {
-      // A value of the wrong type breaks all other rules of its field too, so only its first error
-      // is kept.
+      // Only the first error of a field is reported, because a value of the wrong type violates all
+      // other rules too.
       if (!details.has(path)) details.set(path, message);
     }
   }
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/** Replaces the issue of a union by those of the first alternative whose type fits the value. */
-function openUnions(issue: Issue): Issue[] {
+/** Replaces a union's issue by the issues of the first alternative whose type matches the value. */
+function expandUnion(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
   if (!inner || inner.length === 0) return [issue];
-  return inner.flatMap((each) => openUnions({ ...each, path: [...issue.path, ...each.path] }));
+  return inner.flatMap((nested) =>
+    expandUnion({ ...nested, path: [...issue.path, ...nested.path] }),
+  );
 }
 
-function describeDetails(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
-  const { root, value, place } = parsed;
+function describeDetails(issue: Issue, parsed: ParseInput & { root: Node }): ErrorDetail[] {
+  const { root, value, part } = parsed;
   if (issue.code === 'unrecognized_keys') {
     const known = findNodes(root, issue.path).flatMap(({ properties = {} }) =>
       Object.keys(properties),
     );
     return issue.keys.slice(0, detailsMax).map((key) => ({
-      path: formatPath([...issue.path, key], place),
-      message: describeUnknownName(key, known, place),
+      path: formatPath([...issue.path, key], part),
+      message: describeUnknownName(key, known, part),
     }));
   }
-  const input = valueAt(value, issue.path);
-  const path = formatPath(issue.path, place);
+  const input = findValue(value, issue.path);
+  const path = formatPath(issue.path, part);
   return [
-    { path, message: describeIssue(issue, { nodes: findNodes(root, issue.path), input, place }) },
+    { path, message: describeIssue(issue, { nodes: findNodes(root, issue.path), input, part }) },
   ];
 }
 
-function formatPath(path: readonly PropertyKey[], place: Place): string {
-  return path.map(String).join('.').slice(0, pathMax) || `(${place})`;
+function formatPath(path: readonly PropertyKey[], part: RequestPart): string {
+  return path.map(String).join('.').slice(0, pathMax) || `(${part})`;
 }
 
-function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+function findValue(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>(
-    (at, key) =>
-      typeof at === 'object' && at !== null && Object.hasOwn(at, key)
-        ? Reflect.get(at, key)
+    (parent, key) =>
+      typeof parent === 'object' && parent !== null && Object.hasOwn(parent, key)
+        ? Reflect.get(parent, key)
         : undefined,
     value,
   );

@@ -1,20 +1,22 @@
-/** The `Prefer` header (RFC 7240): the time that a request waits for a job. */
+/**
+ * Parses the `Prefer` header (RFC 7240), in which a client says how long a request waits for a job.
+ */
 import type { Context } from '../context.ts';
 
 const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
 const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
 
 /**
- * Returns the milliseconds of `Prefer: wait=n`, at most `maxMs`; 0 for `respond-async`, and
- * `presetMs` without either.
+ * Returns how long to wait, in milliseconds: the seconds of `Prefer: wait=n` but at most `maxMs`, 0
+ * for `respond-async`, otherwise `defaultMs`.
  */
-export function preferredWaitMs(
+export function parsePreferredWaitMs(
   ctx: Pick<Context, 'get'>,
-  presetMs: number,
-  maxMs = presetMs,
+  defaultMs: number,
+  maxMs = defaultMs,
 ): number {
   const prefer = ctx.get('prefer');
   const [, seconds] = wait.exec(prefer) ?? [];
   if (seconds !== undefined) return Math.min(Number(seconds) * 1000, maxMs);
-  return respondAsync.test(prefer) ? 0 : presetMs;
+  return respondAsync.test(prefer) ? 0 : defaultMs;
 }

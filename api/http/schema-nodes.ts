@@ -1,35 +1,36 @@
-/** JSON schemas of the values inside a request, and texts of the values that they allow. */
+/** Finds the JSON schemas of values inside a request, and describes the values that they allow. */
 import type { z } from 'zod';
 
-/** JSON schema of a value. */
+/** JSON schema of a value inside a request. */
 export type Node = z.core.JSONSchema.JSONSchema;
 
-/** Returns the schemas of the value at a path. */
+/** Returns the schemas of the value at a path; several if the value has alternatives. */
 export function findNodes(root: Node, path: readonly PropertyKey[]): Node[] {
   let nodes = listAlternatives(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));
   return nodes;
 }
 
-/** Returns the alternatives of a schema without `null`, which means an absent field. */
+/** Returns the alternatives of a schema. `null` is left out, because it means an absent field. */
 function listAlternatives(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;
   if ($ref !== undefined) return listAlternatives(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
   const alternatives = anyOf ?? oneOf;
-  if (alternatives) return alternatives.flatMap((each) => listAlternatives(each, root));
+  if (alternatives)
+    return alternatives.flatMap((alternative) => listAlternatives(alternative, root));
   return type === 'null' ? [] : [node];
 }
 
 function listChildren(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
   const { properties = {}, items, additionalProperties } = node;
   if (typeof key === 'number')
-    return [items].flat().flatMap((each) => listAlternatives(each, root));
+    return [items].flat().flatMap((alternative) => listAlternatives(alternative, root));
   if (Object.hasOwn(properties, key)) return listAlternatives(properties[String(key)], root);
   return listAlternatives(additionalProperties, root);
 }
 
-/** Describes allowed values: `an integer of 1–100`, `an array of 1–10 strings`. */
+/** Describes the values that a schema allows: `an integer of 1–100`, `an array of 1–10 strings`. */
 export function describeNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
@@ -63,17 +64,17 @@ export function describeNode(node: Node): string {
   }
 }
 
-const forms: Readonly<Record<string, string>> = {
+const formatTexts: Readonly<Record<string, string>> = {
   'date-time': 'an ISO 8601 date and time, such as 2026-01-31T12:00:00Z',
   uri: 'a URL',
 };
 
 function describeString({ format = '', minLength, maxLength }: Node): string {
   const range = describeRange(minLength, maxLength);
-  return forms[format] ?? `a string${range}${range && ' characters'}`;
+  return formatTexts[format] ?? `a string${range}${range && ' characters'}`;
 }
 
-/** Returns a limit; undefined for the safe integer limit that zod adds to each integer. */
+/** Returns a limit, or undefined for the safe-integer limit that zod adds to each integer. */
 function ignoreSafeLimit(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }

@@ -1,8 +1,8 @@
 /**
- * Claims of Idempotency-Keys: one key identifies one request and the one job, chat or row that the
- * request creates (design §4). All requests claim a key with the SQL function claim_key. The
- * request that holds a claim has a token and renews the claim while it runs. If the claim has
- * another token, another request has taken it over, and the first request stops.
+ * Claims of Idempotency-Keys. A key identifies one request and its subject: the one job, chat or
+ * row that the request creates (design §4). A request claims its key with a random token, and
+ * renews the claim while it runs. A claim that is not renewed expires, and another request may take
+ * it over with a new token; the first request then stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
@@ -10,50 +10,56 @@ import { z } from 'zod';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import { command } from '../../platform/database.ts';
 import type { Context } from '../context.ts';
-import { idempotencyKeyOf } from './idempotency-key.ts';
+import { parseIdempotencyKey } from './idempotency-key.ts';
 
 /** Request with an Idempotency-Key. */
 export interface KeyedRequest {
   organizationId: string;
   idempotencyKey: string;
   path: string;
-  /** Parsed body, so that the same request with another JSON formatting is recognized. */
+  /** Parsed body, so that the JSON formatting makes no difference. */
   body: unknown;
+  /** Id of the job, chat or row that the request creates. */
   subjectId: string;
 }
 
-/** Response that was sent, kept for replays. */
-export interface KeptAnswer {
+/** Response that was stored for later requests with the same key. */
+export interface StoredResponse {
   body: Buffer;
   contentType: string;
 }
 
 /** Primary key and token of a claim in the database. */
-export interface ClaimName {
+export interface ClaimId {
   organizationId: string;
   key: string;
-  /** Token of the request that holds the claim. */
+  /** Token of the request that has the claim. */
   attempt: string;
 }
 
-/** Result of a claim: the subject of an earlier request, or the claim of this one. */
-export type Claim = Done | Claimed;
-/** Subject that an earlier request created. */
-export interface Done {
+/** Result of claiming a key: an earlier request used it, or this request has it now. */
+export type ClaimResult = UsedKey | ClaimedKey;
+/** Key that an earlier request used, with the subject that it created. */
+export interface UsedKey {
   state: 'done';
   subjectId: string;
-  answer: KeptAnswer | null;
+  /** Response to the earlier request. Null if it was not stored. */
+  response: StoredResponse | null;
 }
-/** Claim that this request holds now. */
-export interface Claimed {
+/** Key that this request has claimed. */
+export interface ClaimedKey {
   state: 'claimed';
+  /** Id of the new subject, or of the subject that an earlier request may have started. */
   subjectId: string;
-  name: ClaimName;
+  claim: ClaimId;
 }
 
-/** Time after which a claim may be taken over, and a charged chat is ANSWER_NOT_KEPT. */
-export const holdFor = '10 seconds';
-const row = z.object({
+/**
+ * How long a claim lasts without renewal. If a chat was charged longer ago and its response was not
+ * stored, the error is ANSWER_NOT_KEPT.
+ */
+export const claimDuration = '10 seconds';
+const claimRow = z.object({
   verdict: z.enum(['claimed', 'done', 'other', 'in_progress', 'not_kept']),
   subject: z.string().nullable(),
   answer: z.instanceof(Buffer).nullable(),
@@ -61,37 +67,36 @@ const row = z.object({
 });
 
 /**
- * Claims a key. If the first request claimed it in an open transaction, a second request waits
- * until that ends.
+ * Claims a key. If another request has claimed it in an open transaction, waits until that ends.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(
   connection: CommonQueryMethods,
   request: KeyedRequest,
-): Promise<Claim> {
+): Promise<ClaimResult> {
   const { organizationId, idempotencyKey: key, path, body, subjectId } = request;
   const attempt = randomUUID();
   const fingerprint = createHash('sha256')
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
-  const result = await connection.one(sql.type(row)`
+  const result = await connection.one(sql.type(claimRow)`
     SELECT verdict, subject, answer, answer_type FROM claim_key(${organizationId}, ${key},
-      ${fingerprint}, ${subjectId}, ${attempt}, ${holdFor}::interval)`);
+      ${fingerprint}, ${subjectId}, ${attempt}, ${claimDuration}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
-  if (result.verdict === 'in_progress') throw makeClaimLostError();
+  if (result.verdict === 'in_progress') throw claimLostError();
   const { answer, answer_type: contentType, subject } = result;
-  assert(subject !== null, 'a claim that is held or done has a subject');
+  assert(subject !== null, 'claim_key returned no subject');
   if (result.verdict === 'claimed') {
-    return { state: 'claimed', subjectId: subject, name: { organizationId, key, attempt } };
+    return { state: 'claimed', subjectId: subject, claim: { organizationId, key, attempt } };
   }
   const response = answer && contentType ? { body: answer, contentType } : null;
-  return { state: 'done', subjectId: subject, answer: response };
+  return { state: 'done', subjectId: subject, response };
 }
 
 /**
  * Claims the Idempotency-Key of a request in the transaction that creates its subject.
- * @returns the id of the subject that an earlier request with this key created; null: none
+ * @returns the id of the subject that an earlier request with this key created, or null
  * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
  */
 export async function claimInTransaction(
@@ -99,22 +104,22 @@ export async function claimInTransaction(
   ctx: Pick<Context, 'headers'>,
   request: Omit<KeyedRequest, 'idempotencyKey'>,
 ): Promise<string | null> {
-  const idempotencyKey = idempotencyKeyOf(ctx);
+  const idempotencyKey = parseIdempotencyKey(ctx);
   if (idempotencyKey === null) return null;
-  const claim = await claimKey(connection, { ...request, idempotencyKey });
-  if (claim.state === 'done') return claim.subjectId;
+  const result = await claimKey(connection, { ...request, idempotencyKey });
+  if (result.state === 'done') return result.subjectId;
   await connection.query(command`
-    UPDATE idempotency_claim SET state = 'done' WHERE ${claimCondition(claim.name)}`);
+    UPDATE idempotency_claim SET state = 'done' WHERE ${claimCondition(result.claim)}`);
   return null;
 }
 
-/** Makes the error for a request whose key is held by another one. */
-export function makeClaimLostError(): GatewayError {
+/** Returns the error for a request whose key another request has claimed. */
+export function claimLostError(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-/** Makes the condition that selects a claim with its token. */
-export function claimCondition({ organizationId, key, attempt }: ClaimName): FragmentSqlToken {
+/** Returns the SQL condition that selects a claim by its primary key and token. */
+export function claimCondition({ organizationId, key, attempt }: ClaimId): FragmentSqlToken {
   return sql.fragment`organization_id = ${organizationId} AND idempotency_key = ${key}
     AND attempt = ${attempt}`;
 }

@@ -1,14 +1,14 @@
--- Idempotency-Keys: claim_key claims a key for a job, for a chat, or for a row that one transaction
--- creates. The column `attempt` is the token of the request that holds the claim; updates with
--- another token have no effect.
+-- Claims of Idempotency-Keys. A request claims its key for its subject: a job, a chat, or a row that
+-- it creates in one transaction. The column `attempt` is the token of the request that has the claim.
+-- Updates with another token have no effect.
 
 -- Claims a key. Verdicts:
---   claimed      the request holds the key now, for `subject`: the new one, or the one of an
---                earlier start that may still arrive
+--   claimed      the request has the key now, for `subject`: its own one, or the one that an earlier
+--                request may have started
 --   done         an earlier request created `subject`; `answer` is its response if it was stored
---   other        the key was used with another request
---   in_progress  another request holds the key, or the chat of the key has not ended yet
---   not_kept     the chat of the key was charged, and its response was not stored
+--   other        the key was used for a different request
+--   in_progress  another request has claimed the key, or the chat of the key is still running
+--   not_kept     the chat of the key was charged, but its response was not stored
 CREATE FUNCTION claim_key(
   organization text, key text, request_fingerprint text, new_subject text, new_attempt text,
   hold_for interval
@@ -19,11 +19,11 @@ BEGIN
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::bytea, NULL; RETURN; END IF;
-  -- Waits for a transaction that reserves with this claim (holds_claim); its reservation is read
-  -- below.
+  -- Waits for a transaction that reserves credits with this claim (holds_claim), so that its
+  -- reservation is visible below.
   SELECT * INTO c FROM idempotency_claim
     WHERE organization_id = organization AND idempotency_key = key FOR UPDATE;
-  -- The claim was deleted between the two statements, so the caller retries.
+  -- The claim was deleted after the INSERT, so the request must be retried.
   IF NOT FOUND THEN RETURN QUERY SELECT 'in_progress', NULL, NULL::bytea, NULL; RETURN; END IF;
   IF c.fingerprint <> request_fingerprint THEN
     RETURN QUERY SELECT 'other', NULL, NULL::bytea, NULL; RETURN;
@@ -33,8 +33,8 @@ BEGIN
     RETURN QUERY SELECT 'done', c.subject_id, c.answer, c.answer_type; RETURN;
   END IF;
   at := clock_timestamp();
-  -- The response of a chat is stored shortly before or after its charge, so after `hold_for` it
-  -- will not be stored any more.
+  -- A chat's response is stored within moments of its charge. If `hold_for` has passed since the
+  -- charge, it will never be stored.
   IF r.state = 'charged' AND r.settled_at < at - hold_for THEN
     RETURN QUERY SELECT 'not_kept', NULL, NULL::bytea, NULL; RETURN;
   END IF;
@@ -47,9 +47,8 @@ BEGIN
   RETURN QUERY SELECT 'claimed', subject, NULL::bytea, NULL;
 END $$;
 
--- Returns whether a chat's claim {key, attempt} still has this attempt. The row is locked, so the
--- claim cannot be taken over until the transaction, which reserves credits, ends. A request that
--- takes the claim over later then reads the reservation.
+-- Returns whether a chat's claim {key, attempt} still has this token. Locks the claim, so that no
+-- request can take it over until the transaction that reserves the chat's credits has ended.
 CREATE FUNCTION holds_claim(organization text, claim jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM FROM idempotency_claim WHERE organization_id = organization

@@ -1,10 +1,10 @@
--- Admission of requests: one statement finds the keys and organizations of several requests, and
--- counts the requests. A rate window lasts one minute from its first request. Requests above the
--- limit are counted too, which has no effect on the end of the window.
+-- Admission of requests: one statement looks up the API keys of several requests and counts the
+-- requests toward the rate limits. A rate window lasts one minute from its first request. Rejected
+-- requests are counted too, but do not extend the window.
 
--- Admits requests. Request n has the key with the MAC macs[n] and is counted in the bucket
--- buckets[n]. Returns an array in the same order: null if the key is unknown, expired or revoked;
--- otherwise the caller, with `hits` as the number of requests in the window up to this request.
+-- Admits requests. Request n has the key with the MAC macs[n] and is counted in the rate bucket
+-- buckets[n]. Returns an array in the same order. An entry is null if the key is unknown, expired or
+-- revoked; otherwise it is the caller, and `hits` counts the requests in the window so far.
 CREATE FUNCTION admit_requests(macs bytea[], buckets text[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   at timestamptz := clock_timestamp();
@@ -21,7 +21,7 @@ BEGIN
       JOIN organization o ON o.id = a.organization_id
       WHERE a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)
   ), counted AS (
-    -- Rows are locked in the order of the keys, so that two statements cannot deadlock.
+    -- Rows are locked in a fixed order, so that parallel statements cannot deadlock.
     INSERT INTO rate_window AS w (key_id, bucket, started_at, hits)
       SELECT id, bucket, at, requests FROM caller ORDER BY 1, 2
       ON CONFLICT (key_id, bucket) DO UPDATE SET

@@ -1,13 +1,15 @@
-/** Admission of requests: finds the caller and the rate window of a key in one round trip. */
+/**
+ * Admission of requests: looks up an API key and counts the request in one round trip to Postgres.
+ */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../../platform/batch.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
-import { isApiKey, macOfKey } from './key-format.ts';
+import { isApiKey, calculateKeyMac } from './key-format.ts';
 
-/** All key scopes (design §7). */
+/** All scopes that an API key can have (design §7). */
 export const scopes = [
   'chat',
   'models:read',
@@ -26,31 +28,34 @@ export type Scope = (typeof scopes)[number];
 
 /** Role of a user in an organization. */
 export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
-/** Status of an organization; a suspended one is rejected. */
+/** Status of an organization. Requests of a suspended organization are rejected. */
 export const organizationStatus = z.enum(['active', 'suspended']);
 
-/** Schema of a caller with the state of its rate window. */
-const callerShape = z.object({
+/** Schema of a caller, with the state of its rate window. */
+const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
   memberId: z.string(),
   role: role,
   scopes: z.array(z.enum(scopes)),
-  /** Ids of the allowed models; null: all. */
+  /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatus,
-  /** Requests of this key in the rate window of one minute, up to this one. */
+  /** Number of requests of this key in the current rate window, including this one. */
   hits: z.number(),
-  /** End of the window in milliseconds since 1970, by the database's clock. */
+  /** End of the rate window in milliseconds since 1970, by the database's clock. */
   resetAtMs: z.number(),
   nowMs: z.number(),
 });
-export type Caller = z.infer<typeof callerShape>;
+export type Caller = z.infer<typeof callerSchema>;
 
-/** Rate buckets of a key: requests, reads of jobs, and requests of its console sessions. */
+/**
+ * Kinds of requests that a key's rate limits count separately: `polls` read jobs, `console` are
+ * requests of console sessions.
+ */
 export type RateBucket = 'requests' | 'polls' | 'console';
 
-const answers = z.object({ answers: z.array(callerShape.nullable()) });
+const answers = z.object({ answers: z.array(callerSchema.nullable()) });
 
 export type Access = ReturnType<typeof createAccess>;
 
@@ -64,8 +69,8 @@ type AccessConfig = Pick<
 >;
 
 /**
- * Makes the admission over a pool. Keys under the previous pepper are accepted too, and stored
- * under the new one when they are used.
+ * Creates the functions that admit requests. A key that is stored with the previous pepper is also
+ * accepted, and is stored with the new pepper from then on.
  */
 export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
   const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
@@ -97,23 +102,24 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
     enqueue({ mac, bucket });
   return {
     limits,
-    /** Admits a request; null for an invalid key, which counts toward no limit. */
+    /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;
-      const mac = macOfKey(key, pepper);
+      const mac = calculateKeyMac(key, pepper);
       const caller = await admitMac(mac, bucket);
       if (caller || previousPepper === undefined) return caller;
-      await changePepper(pool, { from: macOfKey(key, previousPepper), to: mac });
-      // Another process may have changed the pepper of the key at the same time.
+      await replaceMac(pool, { from: calculateKeyMac(key, previousPepper), to: mac });
+      // Another process may have replaced the MAC at the same time, so the key is looked up in any
+      // case.
       return admitMac(mac, bucket);
     },
-    /** Admits a request by the MAC of its key, which the row of a session contains. */
+    /** Admits a request of a console session, whose row contains the MAC of the key. */
     admitMac,
   };
 }
 
-/** Replaces the stored MAC of a key by its MAC under another pepper. */
-async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
+/** Replaces the stored MAC of a key by its MAC with the new pepper. */
+async function replaceMac(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
   await pool.query(command`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
       AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);

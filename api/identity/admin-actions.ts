@@ -1,28 +1,29 @@
-/** Append-only record of the actions of operators. */
+/** Append-only log of operators' actions. */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 import { command } from '../../platform/database.ts';
 
-/** Operator, reason and request of a write. */
-export interface Write {
+/** Fields of an operator's request that the log records: operator, reason and request id. */
+export interface ActionRequest {
   body: { actor: string; reason: string };
   requestId: string;
 }
 
-interface Action {
-  /** Name of the action, `<noun>.<verb>`, such as `organization.suspended`. */
+interface AdminAction {
+  /** Name of the action, such as `organization.suspended`. */
   action: string;
   organizationId?: string | null;
+  /** Id of the changed object. */
   subject: string;
   /** Arguments of the request, without secrets. */
   details?: JsonObject;
-  /** Idempotency id of an action that may be requested twice. */
+  /** Idempotency key of an action that may be requested twice; it is recorded once. */
   actionKey?: string | null;
 }
 
-/** Recorded action. */
-export const recordedAction = z.object({
+/** Entry of the action log. */
+export const actionRecord = z.object({
   id: z.int(),
   action: z.string(),
   actor: z.string(),
@@ -33,13 +34,13 @@ export const recordedAction = z.object({
   requestId: z.string(),
   createdAtMs: z.number(),
 });
-export type RecordedAction = z.infer<typeof recordedAction>;
+export type ActionRecord = z.infer<typeof actionRecord>;
 
-/** Records an action; `connection` is the transaction of the change if the change has one. */
+/** Adds an entry to the action log, if possible in the transaction that makes the change. */
 export async function recordAction(
   connection: CommonQueryMethods,
-  { body: { actor, reason }, requestId }: Write,
-  { action, organizationId = null, subject, details = {}, actionKey = null }: Action,
+  { body: { actor, reason }, requestId }: ActionRequest,
+  { action, organizationId = null, subject, details = {}, actionKey = null }: AdminAction,
 ): Promise<void> {
   await connection.query(command`
     INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
@@ -49,22 +50,22 @@ export async function recordAction(
       ON CONFLICT (action_key) DO NOTHING`);
 }
 
-interface ActionListing {
+interface ActionFilter {
   organizationId?: string | undefined;
   subject?: string | undefined;
   beforeId?: number | undefined;
   limit: number;
 }
 
-/** Lists recorded actions, newest first. */
+/** Lists entries of the action log, newest first. */
 export function listActions(
   connection: CommonQueryMethods,
-  { organizationId, subject, beforeId, limit }: ActionListing,
-): Promise<readonly RecordedAction[]> {
+  { organizationId, subject, beforeId, limit }: ActionFilter,
+): Promise<readonly ActionRecord[]> {
   const organization = organizationId ?? null;
   const subjectId = subject ?? null;
   const before = beforeId ?? null;
-  return connection.any(sql.type(recordedAction)`
+  return connection.any(sql.type(actionRecord)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action

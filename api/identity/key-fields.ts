@@ -1,4 +1,7 @@
-/** Fields of requests about API keys (spec §4.3), shared by the routes of callers and operators. */
+/**
+ * Request and response fields of API keys (spec §4.3), shared by the endpoints of callers and
+ * operators.
+ */
 import { z } from 'zod';
 import { charactersOf } from '../../domain/field-messages.ts';
 import { toResponse } from '../../domain/json.ts';
@@ -6,58 +9,63 @@ import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;
-/** Latest expiry, 9999-12-31T23:59:59.999Z: later years have more than four digits. */
+/** Latest expiry: 9999-12-31T23:59:59.999Z, because later years have more than four digits. */
 const expiryMaxMs = 253_402_300_799_999;
 
-/** Patterns of one character: any except control characters, and any visible character. */
+/** Pattern of one character that is not a control character. */
 const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+/** Pattern of one visible character. */
 const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
-/** Makes the schema of a text that is not blank and has no control characters. */
+/** Creates the schema of a text that is not blank and has no control characters. */
 export const plainText = (lengthMax: number) =>
   z
     .string()
     .min(1)
     .max(lengthMax * 2, { error: `must have at most ${lengthMax} characters`, abort: true })
-    // Characters are counted, not UTF-16 units, so an emoji is one.
+    // The limit counts characters, not UTF-16 code units, so an emoji counts as one.
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
     .meta({ maxLength: lengthMax, pattern: `^${printable}*${visible}${printable}*$` });
 
-/** Name of a key: 1–64 characters. */
+/** Name of an API key, 1–64 characters. */
 export const keyName = plainText(nameLengthMax);
 
-/** Expiry in milliseconds since 1970; the database checks that it is in the future. */
+/** Expiry of a key in milliseconds since 1970. The database checks that it is in the future. */
 export const keyExpiry = z.int().min(0).max(expiryMaxMs).meta({
   description:
-    'Unix milliseconds in the future; null or absent: the key expires with the key that creates it.',
+    'Expiry in Unix milliseconds, in the future. If null or omitted, the key expires together with the key that creates it.',
 });
 
-/** Scopes of a key: at least one, each once. */
+/** Scopes of a key: at least one, without repetition. */
 export const keyScopes = z
   .array(z.enum(scopes))
   .min(1)
   .max(scopes.length)
   .refine((list) => new Set(list).size === list.length, 'must not repeat a scope');
 
-/** Ids of the models a key may use. */
+/** Ids of the models that a key may use. */
 export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);
 
 const limitCreditsMax = 1_000_000_000;
 
-/** Limit of the credits that a key may spend in a calendar period (UTC; weeks begin on Mondays). */
+/** Maximum credits that a key may spend per calendar period in UTC; weeks begin on Mondays. */
 export const keyLimit = z
   .strictObject({
     credits: z.number().min(0).max(limitCreditsMax),
     per: z.enum(['day', 'week', 'month', 'total']),
   })
-  .meta({ id: 'KeyLimit', description: 'Credits per calendar period, UTC; `total`: no period.' });
+  .meta({
+    id: 'KeyLimit',
+    description:
+      'Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key.',
+  });
 
-/** Time in the description of a key. */
+/** Timestamp in the JSON of an API key. */
 export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
 
-/** Key as shown to its user (spec §2.6), with its permissions. */
+/** API key as its user sees it, without the secret (spec §2.6). */
 export const keyMeta = z
   .object({
     keyId: z.string(),
@@ -67,31 +75,43 @@ export const keyMeta = z
     expiresAt: unixMs.nullable(),
     lastUsedAt: unixMs.nullable(),
     scopes: z.array(z.enum(scopes)),
-    allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
-    limit: keyLimit.nullable().meta({ description: 'Null: limited by the balance only.' }),
+    allowedModels: z
+      .array(z.string())
+      .nullable()
+      .meta({ description: 'Ids of the allowed models. Null if all models are allowed.' }),
+    limit: keyLimit
+      .nullable()
+      .meta({ description: 'Spending limit. Null if only the balance limits the key.' }),
   })
   .meta({ id: 'ApiKeyMeta' });
 
-/** Use of a limit in its period. */
+/** Spending of a key in the current period of its limit. */
 export const budgetSchema = z
   .object({
     limit: z.number(),
     per: keyBudget.shape.per,
-    used: z.number().meta({ description: 'Reserved and charged in this period.' }),
+    used: z.number().meta({ description: 'Credits reserved and charged in this period.' }),
     remaining: z.number(),
-    resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: the period never ends.' }),
+    resetsAt: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: 'End of the period. Null if the period never ends.' }),
   })
   .nullable()
-  .meta({ description: 'Credits used of the `limit`; null if there is no limit.' });
+  .meta({
+    description: 'Spending in the current period of the `limit`. Null if the key has no limit.',
+  });
 
-/** Shows a budget in credits; amounts of `key_budget` are micro-credits. */
-export function showBudget(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
+/** Converts a budget from micro-credits to the credits of a response. */
+export function formatBudget(
+  budget: z.infer<typeof keyBudget> | null,
+): z.infer<typeof budgetSchema> {
   if (!budget) return null;
   const { limit: limitMicro, used: usedMicro, per, resetsAtMs } = budget;
   const remainingMicro = Math.max(0, limitMicro - usedMicro);
   return toResponse({ limitMicro, per, usedMicro, remainingMicro, resetsAtMs });
 }
 
-/** Key in a list. */
+/** API key in a list, with its spending. */
 export const listedKey = keyMeta.extend({ budget: budgetSchema });
 export type ListedKey = z.infer<typeof listedKey>;

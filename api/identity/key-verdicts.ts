@@ -1,15 +1,15 @@
-/** Results of the creation and change of API keys in Postgres (keys.sql), and their errors. */
+/** Results of the SQL functions that create and change API keys (keys.sql), and their errors. */
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { keyMeta } from './key-fields.ts';
 
-/** Schema of the results of the functions in keys.sql that create and change keys. */
+/** Schema of what the functions in keys.sql return when they create or change a key. */
 export const keyVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['created', 'set']),
     organizationId: z.string(),
     meta: keyMeta,
-    /** Expiry of the old key, in milliseconds since 1970, if the verdict is of a rotation. */
+    /** Expiry of the old key after a rotation, in milliseconds since 1970. */
     oldExpiresAt: z.number().optional(),
   }),
   z.object({ verdict: z.literal('exceeds_maker'), field: z.string() }),
@@ -25,23 +25,23 @@ export const keyVerdict = z.discriminatedUnion('verdict', [
   }),
 ]);
 type KeyVerdict = z.infer<typeof keyVerdict>;
-/** Key that was created or changed. */
-export type Accepted = Extract<KeyVerdict, { verdict: 'created' | 'set' }>;
+/** Result for a key that was created or changed. */
+export type AcceptedKey = Extract<KeyVerdict, { verdict: 'created' | 'set' }>;
 
-/** Returns the record of the new key, or throws the error for the verdict of the database. */
-export function requireAccepted(answer: KeyVerdict): Accepted {
-  switch (answer.verdict) {
+/** Returns the new or changed key. @throws GatewayError if the database rejected the request */
+export function requireAccepted(result: KeyVerdict): AcceptedKey {
+  switch (result.verdict) {
     case 'created':
     case 'set':
-      return answer;
+      return result;
     case 'quota_reached':
       throw new GatewayError('KEY_QUOTA_REACHED');
     case 'expiry_past':
-      throw pastExpiry();
+      throw pastExpiryError();
     case 'exceeds_maker':
       throw new GatewayError(
         'FORBIDDEN',
-        `A key must not have more permissions than the key that creates it: ${answer.field} exceeds them.`,
+        `A key must not have more permissions than the key that creates it: ${result.field} exceeds them.`,
       );
     case 'no_member':
       throw new GatewayError('NOT_FOUND', 'No such user.');
@@ -50,15 +50,15 @@ export function requireAccepted(answer: KeyVerdict): Accepted {
     case 'already_replaced':
       throw new GatewayError('KEY_ALREADY_REPLACED');
     case 'maker_gone':
-      // The key of the request was revoked or has expired after its admission.
+      // The key of the request was revoked or expired while the request was running.
       throw new GatewayError('Unauthorized');
     default:
-      return answer satisfies never;
+      return result satisfies never;
   }
 }
 
-/** Makes the error for an expiry that is not in the future. */
-export function pastExpiry(): GatewayError {
+/** Returns the error for an expiry that is not in the future. */
+export function pastExpiryError(): GatewayError {
   const message = 'must be in the future';
   return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }

@@ -1,5 +1,6 @@
--- API keys that users manage themselves. Each function locks the row of the user, so that parallel
--- requests are counted one after the other.
+-- Creation, rotation and revocation of API keys by their users. Each function locks the user's row,
+-- so that parallel requests cannot exceed the user's quota of keys. The "maker" is the key of the
+-- request that creates another key.
 
 CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
   jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
@@ -9,8 +10,7 @@ CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
       SELECT jsonb_build_object('credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per)
       FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id) AND holder.limit_micro IS NOT NULL));
 
--- Returns the field in which a new key exceeds the permissions of the key that creates it
--- (`maker`); null: none.
+-- Returns the first field in which a new key exceeds the permissions of its maker, or null.
 CREATE FUNCTION api_key_excess(maker api_key, requested api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
   WHEN NOT requested.scopes <@ maker.scopes THEN 'scopes'
   WHEN maker.allowed_models IS NOT NULL
@@ -19,16 +19,16 @@ CREATE FUNCTION api_key_excess(maker api_key, requested api_key) RETURNS text LA
     AND (requested.expires_at IS NULL OR requested.expires_at > maker.expires_at) THEN 'expiresAt'
 END;
 
--- Returns the key of a request that creates another key; null if it was revoked or has expired
--- since its admission.
+-- Returns the key of the request that creates another key. Null if it was revoked or expired while
+-- the request was running.
 CREATE FUNCTION api_key_maker(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
   SELECT k FROM api_key k WHERE id = key_id AND member_id = of_member AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > clock_timestamp())
 $$;
 
--- Creates a key, which can have at most the permissions of the key that creates it (`maker`). Null
--- fields are copied from the maker. If the maker has a limit, the new key spends from the maker's
--- budget and cannot have its own limit.
+-- Creates a key with at most the permissions of its maker. Fields that are null are copied from the
+-- maker. If the maker has a spending limit, the new key shares the maker's budget and cannot have a
+-- limit of its own.
 -- Request: {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null,
 -- allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, quota}
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -54,9 +54,8 @@ BEGIN
     WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
 END $$;
 
--- Replaces a key by a new one; the old key stays valid for `overlapMs` milliseconds. At most
--- `quota` replaced keys of a user can be valid at a time, so that rotations cannot accumulate valid
--- keys.
+-- Replaces a key by a new one. The old key stays valid for `overlapMs` milliseconds. At most `quota`
+-- replaced keys of a user can be valid at the same time.
 -- Request: {memberId, makerKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
 CREATE FUNCTION rotate_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE maker api_key; old api_key; k api_key; at timestamptz; answer jsonb;
@@ -84,8 +83,8 @@ BEGIN
   RETURN answer;
 END $$;
 
--- Inserts the key `k`, unless it exceeds the permissions of its maker, or `counted` keys are at
--- least the quota.
+-- Inserts the key `k`, unless it exceeds the permissions of its maker, or the `counted` existing
+-- keys reach the quota.
 CREATE FUNCTION insert_api_key(maker api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE excess text;
@@ -111,10 +110,9 @@ CREATE FUNCTION text_array(list jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE RET
   WHEN jsonb_typeof(list) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(list))
 END;
 
--- Revokes a key at once, and returns its organization; null if there is no such key. The row of the
--- user is locked first: a parallel create by this key either commits before, so that its key is
--- listed, or is rejected with `maker_gone`. If `of_member` is null, the key of any user is revoked
--- (operators).
+-- Revokes a key and returns its organization, or null if there is no such key. The user's row is
+-- locked first, so that a parallel request that creates a key with this one either commits before or
+-- is rejected with `maker_gone`. With `of_member` null (operators), the key may belong to any user.
 CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE owner text; organization text;
 BEGIN

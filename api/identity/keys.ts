@@ -1,6 +1,6 @@
 /**
- * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions
- * while the row of the user is locked, so that parallel requests cannot exceed them.
+ * Lists, creates, rotates and revokes the API keys of users. Postgres checks quota, expiry and
+ * permissions while the user's row is locked, so that parallel requests cannot exceed them.
  */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -10,17 +10,17 @@ import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes, type Scope } from './access.ts';
-import { showBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
-import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
-import { requireAccepted, keyVerdict, type Accepted } from './key-verdicts.ts';
+import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
+import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
+import { requireAccepted, keyVerdict, type AcceptedKey } from './key-verdicts.ts';
 
-/** Highest number of keys of a user (spec §8). */
+/** Maximum number of API keys of one user (spec §8). */
 const keysPerUserMax = 10;
 
 type ApiKeyMeta = z.infer<typeof keyMeta>;
 type KeyLimit = z.infer<typeof keyLimit>;
 
-/** Key that was created; its secret is returned only once. */
+/** New API key. Its secret is returned only once. */
 export interface NewKey {
   key: string;
   meta: ApiKeyMeta;
@@ -30,14 +30,17 @@ export interface NewKey {
 interface KeyRequest {
   keyId?: string;
   memberId: string;
-  /** Key of the request, whose permissions the new key may not exceed; null: an operator. */
+  /** Key of the request, whose permissions the new key must not exceed. Null for an operator. */
   makerKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
   expiresAtMs?: number | null | undefined;
   limit?: KeyLimit | null | undefined;
-  /** Secret that already exists, such as the demo key of a stack whose database was emptied. */
+  /**
+   * Secret of the new key, such as the demo key after the database was emptied. Defaults to a
+   * random one.
+   */
   key?: string | undefined;
 }
 
@@ -45,15 +48,15 @@ interface RotationRequest {
   memberId: string;
   makerKeyId: string;
   keyId: string;
-  /** Time for which the old key stays valid, in milliseconds. */
+  /** How long the old key stays valid, in milliseconds. */
   overlapMs: number;
-  /** Expiry of the new key; absent: the expiry of the old one. */
+  /** Expiry of the new key. Defaults to the expiry of the old one. */
   expiresAtMs?: number | null | undefined;
 }
 
 interface LimitRequest {
   keyId: string;
-  /** User of the key; null: any. */
+  /** User of the key. Null if the key may belong to any user. */
   memberId: string | null;
   makerKeyId: string | null;
   limit: KeyLimit | null;
@@ -63,12 +66,13 @@ const answerRow = z.object({ answer: keyVerdict });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
-/** Makes the functions that manage keys, over a pool or an open transaction. */
-export function createKeys(connection: CommonQueryMethods, pepper: string) {
-  function keyFields(key: string, id = newId('key')): JsonObject {
-    return { id, prefix: prefixOfKey(key), mac: macOfKey(key, pepper), quota: keysPerUserMax };
-  }
+function createSecretFields(key: string, pepper: string, id = newId('key')): JsonObject {
+  const [prefix, mac] = [extractKeyPrefix(key), calculateKeyMac(key, pepper)];
+  return { id, prefix, mac, quota: keysPerUserMax };
+}
 
+/** Creates the functions that manage keys, with a pool or an open transaction. */
+export function createKeys(connection: CommonQueryMethods, pepper: string) {
   return {
     /** Lists the keys that are not revoked, newest first. */
     async list(memberId: string): Promise<ListedKey[]> {
@@ -78,20 +82,20 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
         WHERE member_id = ${memberId} AND revoked_at IS NULL
           AND (replaced_by IS NULL OR expires_at > now())
         ORDER BY created_at DESC, id DESC`);
-      return rows.map(({ meta, budget }) => ({ ...meta, budget: showBudget(budget) }));
+      return rows.map(({ meta, budget }) => ({ ...meta, budget: formatBudget(budget) }));
     },
 
     /** Creates a key. @throws GatewayError (key-verdicts.ts) */
-    async create({ key = newApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
+    async create({ key = generateApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request = sql.jsonb({
-        ...keyFields(key, keyId),
+        ...createSecretFields(key, pepper, keyId),
         memberId: requested.memberId,
         makerKeyId: requested.makerKeyId,
         name: requested.name,
         scopes: requested.scopes ? [...requested.scopes] : null,
         allowedModels: requested.allowedModels ? [...requested.allowedModels] : null,
         expiresAtMs: requested.expiresAtMs ?? null,
-        limit: microLimit(requested.limit),
+        limit: toMicroLimit(requested.limit),
       });
       const created = await changeKey(connection, sql.fragment`create_api_key(${request})`);
       return { key, meta: created.meta, organizationId: created.organizationId };
@@ -102,25 +106,26 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       expiresAtMs = null,
       ...requested
     }: RotationRequest): Promise<NewKey & { oldExpiresAt: number }> {
-      const key = newApiKey();
-      const request = sql.jsonb({ ...keyFields(key), ...requested, expiresAtMs });
+      const key = generateApiKey();
+      const request = sql.jsonb({ ...createSecretFields(key, pepper), ...requested, expiresAtMs });
       const created = await changeKey(connection, sql.fragment`rotate_api_key(${request})`);
       const { meta, organizationId, oldExpiresAt } = created;
-      assert(oldExpiresAt !== undefined, 'a rotated key has an end');
+      assert(oldExpiresAt !== undefined, 'the rotation returned no expiry of the old key');
       return { key, meta, organizationId, oldExpiresAt };
     },
 
     /**
-     * Sets the limit of a key and of the keys that share its budget; null: no limit.
-     * @throws GatewayError NOT_FOUND, FORBIDDEN if the maker has a limit, Unauthorized
+     * Sets or removes (null) the spending limit of a key and of the keys that share its budget.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key of the request has a limit, Unauthorized
      */
-    setLimit({ limit, ...requested }: LimitRequest): Promise<Accepted> {
-      const request = sql.jsonb({ ...requested, limit: microLimit(limit) });
+    setLimit({ limit, ...requested }: LimitRequest): Promise<AcceptedKey> {
+      const request = sql.jsonb({ ...requested, limit: toMicroLimit(limit) });
       return changeKey(connection, sql.fragment`set_key_limit(${request})`);
     },
 
     /**
-     * Revokes a key of a user (null: any user), and returns the id of its organization.
+     * Revokes a key, and returns the id of its organization. With `memberId` null, the key may
+     * belong to any user.
      * @throws GatewayError NOT_FOUND
      */
     async revoke(keyId: string, memberId: string | null): Promise<string> {
@@ -136,15 +141,15 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
 async function changeKey(
   connection: CommonQueryMethods,
   call: FragmentSqlToken,
-): Promise<Accepted> {
+): Promise<AcceptedKey> {
   return requireAccepted(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
 }
 
-function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
+function toMicroLimit(limit: KeyLimit | null | undefined): JsonObject | null {
   return limit ? { micro: microFromCredits(limit.credits), per: limit.per } : null;
 }
 
-/** Creates an API key outside of a request; without `scopes`, it has all scopes. */
+/** Creates an API key without a request, for example for tests. It has all scopes by default. */
 export async function createKey(
   connection: CommonQueryMethods,
   pepper: string,

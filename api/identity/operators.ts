@@ -1,17 +1,23 @@
-/** Operators: users with the deployment's admin key or with a key of their own. */
+/** Operators, who have the deployment's `ADMIN_API_KEY` or a key of their own. */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
-import { isApiKey, macOfKey, newApiKey, operatorKeyPrefix, prefixOfKey } from './key-format.ts';
+import {
+  isApiKey,
+  calculateKeyMac,
+  generateApiKey,
+  operatorKeyPrefix,
+  extractKeyPrefix,
+} from './key-format.ts';
 import type { Session } from './sessions.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
- * Operator of a request. If `operatorId` is null, the request has the `ADMIN_API_KEY`; its user
- * gives a name in each write, or when a session begins.
+ * Operator of a request. With the `ADMIN_API_KEY`, `operatorId` is null, and the name is the one
+ * that was given at the console's sign-in, if any.
  */
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
@@ -25,20 +31,20 @@ export const operatorRecord = namedOperator.extend({
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
 /**
- * Makes the functions that find the operator of a key or a session; they return null for an unknown
- * or revoked key. They read the key at each request, so that a revoked key is rejected at once.
+ * Creates the functions that find the operator of a key or session. They return null if the key is
+ * unknown or revoked, and read it at each request, so that a revocation takes effect immediately.
  */
-export function createFindOperator(
+export function createOperatorFinder(
   connection: CommonQueryMethods,
   config: Pick<Config, 'ADMIN_API_KEY' | 'KEY_PEPPER' | 'KEY_PEPPER_PREVIOUS'>,
 ) {
   const { ADMIN_API_KEY: adminKey, KEY_PEPPER: pepper } = config;
   const { KEY_PEPPER_PREVIOUS: previousPepper } = config;
-  function byMacs(mac: string, formerMac: string): Promise<Operator | null> {
+  function findByMacs(mac: string, previousMac: string): Promise<Operator | null> {
     return connection.maybeOne(sql.type(namedOperator)`
       WITH found AS (
         SELECT id, name, mac, last_used_at FROM operator
-        WHERE revoked_at IS NULL AND mac IN (decode(${mac}, 'hex'), decode(${formerMac}, 'hex'))),
+        WHERE revoked_at IS NULL AND mac IN (decode(${mac}, 'hex'), decode(${previousMac}, 'hex'))),
       used AS (
         UPDATE operator o SET last_used_at = clock_timestamp(), mac = decode(${mac}, 'hex')
         FROM found f WHERE o.id = f.id AND (f.mac <> decode(${mac}, 'hex')
@@ -46,14 +52,19 @@ export function createFindOperator(
       SELECT id AS "operatorId", name FROM found`);
   }
   return {
-    async byKey(key: string | undefined): Promise<Operator | null> {
+    async findByKey(key: string | undefined): Promise<Operator | null> {
       if (isSecret(key, adminKey)) return { operatorId: null, name: null };
       if (key === undefined || !isApiKey(key, operatorKeyPrefix)) return null;
-      const mac = macOfKey(key, pepper);
-      return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
+      const mac = calculateKeyMac(key, pepper);
+      return findByMacs(
+        mac,
+        previousPepper === undefined ? mac : calculateKeyMac(key, previousPepper),
+      );
     },
-    async bySession({ mac, name }: Pick<Session, 'mac' | 'name'>): Promise<Operator | null> {
-      return mac === macOfKey(adminKey, pepper) ? { operatorId: null, name } : byMacs(mac, mac);
+    async findBySession({ mac, name }: Pick<Session, 'mac' | 'name'>): Promise<Operator | null> {
+      return mac === calculateKeyMac(adminKey, pepper)
+        ? { operatorId: null, name }
+        : findByMacs(mac, mac);
     },
   };
 }
@@ -62,21 +73,21 @@ const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
   created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
 
 /**
- * Creates an operator; the secret of the key is returned only once.
- * @throws GatewayError INVALID_REQUEST if an operator with this name has a key
+ * Creates an operator with a key, whose secret is returned only once.
+ * @throws GatewayError INVALID_REQUEST if an operator with this name has an active key
  */
 export async function createOperator(
   connection: CommonQueryMethods,
   pepper: string,
   name: string,
 ): Promise<OperatorRecord & { key: string }> {
-  const key = newApiKey(operatorKeyPrefix);
+  const key = generateApiKey(operatorKeyPrefix);
   const operator = await connection.maybeOne(sql.type(operatorRecord)`
     INSERT INTO operator (id, name, prefix, mac) VALUES (${newId('operator')}, ${name},
-        ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
+        ${extractKeyPrefix(key)}, decode(${calculateKeyMac(key, pepper)}, 'hex'))
       ON CONFLICT DO NOTHING RETURNING ${columns}`);
   if (operator) return { ...operator, key };
-  const message = 'must not be the name of an operator with an active key: revoke that key first';
+  const message = 'must not be the name of an operator with an active key; revoke that key first';
   throw fieldError('INVALID_REQUEST', 'name', message);
 }
 

@@ -1,4 +1,4 @@
-/** Organizations and their users: creation, lists and limits for operators. */
+/** Creates, lists and changes organizations and their users, for operators. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { accountColumns, accountState } from '../../ledger/account.ts';
@@ -9,7 +9,9 @@ import { organizationStatus, role } from './access.ts';
 
 const idRow = z.object({ id: z.string() });
 
-/** Organization with its account; amounts in micro-credits, times in milliseconds since 1970. */
+/**
+ * Organization with its account. Amounts are in micro-credits, times in milliseconds since 1970.
+ */
 const organizationRecord = accountState.extend({
   organizationId: z.string(),
   name: z.string(),
@@ -25,13 +27,13 @@ export const memberRecord = z.object({
   name: z.string(),
   role: role,
   createdAtMs: z.number(),
-  keys: z.int().meta({ description: 'Keys that are not revoked.' }),
+  keys: z.int().meta({ description: 'Number of API keys that are not revoked.' }),
 });
 export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface NewOrganization {
   name: string;
-  /** Allowance of six hours in micro-credits; null: no limit. */
+  /** Maximum Studio spending per six-hour window in micro-credits. Null if there is no limit. */
   windowLimitMicro: number | null;
 }
 
@@ -57,7 +59,10 @@ interface NewMember {
   role: z.infer<typeof role>;
 }
 
-/** Creates a user, and returns its id. @throws GatewayError NOT_FOUND for the organization */
+/**
+ * Creates a user and returns its id.
+ * @throws GatewayError NOT_FOUND if the organization is unknown
+ */
 export async function createMember(
   connection: CommonQueryMethods,
   member: NewMember,
@@ -67,19 +72,19 @@ export async function createMember(
     SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
       WHERE o.id = ${member.organizationId}
     RETURNING id`);
-  if (id === null) throw unknownOrganization();
+  if (id === null) throw unknownOrganizationError();
   return id;
 }
 
 interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;
-  /** Part of the name; upper and lower case are equal. */
+  /** Text that the name must contain, in upper or lower case. */
   name?: string | undefined;
   beforeId?: string | undefined;
   limit: number;
 }
 
-const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+const selectOrganizations = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs",
     ${accountColumns}
   FROM organization o JOIN account a ON a.organization_id = o.id
@@ -94,18 +99,18 @@ export function listOrganizations(
     sql.fragment`true`,
     ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
     ...(name === undefined ? [] : [sql.fragment`strpos(lower(o.name), lower(${name}::text)) > 0`]),
-    // Ids are ordered by time.
+    // Later organizations have higher ids.
     ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
   ];
   return connection.any(sql.type(organizationRecord)`
-    ${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+    ${selectOrganizations(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
     ORDER BY o.id DESC LIMIT ${limit}`);
 }
 
 const nameRow = z.object({ id: z.string(), name: z.string() });
 
-/** Adds the names of their organizations to rows. */
-export async function withNames<Row extends { organizationId: string }>(
+/** Adds the name of its organization to each row. */
+export async function addOrganizationNames<Row extends { organizationId: string }>(
   connection: CommonQueryMethods,
   rows: readonly Row[],
 ): Promise<(Row & { organizationName: string })[]> {
@@ -123,9 +128,9 @@ export async function readOrganization(
   organizationId: string,
 ): Promise<OrganizationRecord> {
   const organization = await connection.maybeOne(
-    sql.type(organizationRecord)`${select(sql.fragment`o.id = ${organizationId}`)}`,
+    sql.type(organizationRecord)`${selectOrganizations(sql.fragment`o.id = ${organizationId}`)}`,
   );
-  if (!organization) throw unknownOrganization();
+  if (!organization) throw unknownOrganizationError();
   return organization;
 }
 
@@ -137,10 +142,10 @@ export async function setOrganizationStatus(
 ): Promise<void> {
   const { rowCount } = await connection.query(command`
     UPDATE organization SET status = ${status} WHERE id = ${organizationId}`);
-  if (rowCount === 0) throw unknownOrganization();
+  if (rowCount === 0) throw unknownOrganizationError();
 }
 
-/** Sets the six-hour allowance (null: no limit). @throws GatewayError NOT_FOUND */
+/** Sets the limit of the six-hour window, or removes it (null). @throws GatewayError NOT_FOUND */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -148,7 +153,7 @@ export async function setWindowLimit(
 ): Promise<void> {
   const { rowCount } = await connection.query(command`
     UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
-  if (rowCount === 0) throw unknownOrganization();
+  if (rowCount === 0) throw unknownOrganizationError();
 }
 
 const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
@@ -177,6 +182,6 @@ export async function readMember(
   return member;
 }
 
-function unknownOrganization(): GatewayError {
+function unknownOrganizationError(): GatewayError {
   return new GatewayError('NOT_FOUND', 'No such organization.');
 }

@@ -1,7 +1,7 @@
 /**
- * Sessions of the console: a cookie contains a random token, and a database row names the key whose
- * permissions the session has. A session ends at logout, when its key expires or is revoked, or
- * twelve hours after it began.
+ * Sessions of the console. A cookie contains a random token, and the database row of the token
+ * refers to the API key whose permissions the session has. A session ends at sign-out, when its key
+ * expires or is revoked, or after twelve hours.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
@@ -18,9 +18,9 @@ const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
   sessionId: z.string(),
-  /** MAC of the key, in hex (key-format.ts). */
+  /** MAC of the session's key, in hex (key-format.ts). */
   mac: z.string(),
-  /** Name of the operator, if the session is of the ADMIN_API_KEY, which has no name. */
+  /** Name that the operator gave at sign-in with the ADMIN_API_KEY; otherwise null. */
   name: z.string().nullable(),
   expiresAtMs: z.number(),
 });
@@ -34,53 +34,52 @@ const keySession = z.object({
 });
 export type KeySession = z.infer<typeof keySession>;
 
-/** Owner of a session: an API key, or an operator's key by its MAC (hex) and name. */
+/** Key of a session: an API key, or an operator's key (its MAC in hex, and the operator's name). */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
   pool: DatabasePool;
   cookie: string;
   path: string;
-  /** Base URL of the API; only pages of its origin may send changing requests with a session. */
+  /** Base URL of the API. Only pages of its origin may change data with a session. */
   publicBaseUrl: string;
 }
 
-/** Makes the sessions of one cookie. */
+/** Returns whether a page of the console sent the request, by its `Origin` header. */
+function isFromConsole(ctx: Context, publicUrl: URL): boolean {
+  const origin = ctx.get('origin');
+  return origin === publicUrl.origin || origin === `${publicUrl.protocol}//${ctx.get('host')}`;
+}
+
+/** Creates the functions that manage the sessions of one cookie. */
 export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
   const publicUrl = new URL(publicBaseUrl);
   const secure = publicUrl.protocol === 'https:';
   const options = { httpOnly: true, sameSite: 'strict', path, secure } as const;
 
-  const tokenHashOf = (ctx: Context): FragmentSqlToken =>
+  const hashToken = (ctx: Context): FragmentSqlToken =>
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
 
   function setCookie(ctx: Context, token: string | null): void {
-    // A proxy in front of this process terminates TLS, so the library cannot see that the
-    // connection is secure.
+    // The library cannot detect TLS itself, because a proxy in front of this process terminates it.
     ctx.cookies.secure = secure;
     ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
 
-  /** Finds the session of a request; undefined if there is none or it has ended. */
+  /** Returns the session of a request. Undefined if there is none or it has ended. */
   async function find(ctx: Context): Promise<Session | undefined> {
     if (ctx.cookies.get(cookie) === undefined) return undefined;
     const session = await pool.maybeOne(sql.type(sessionRow)`
       SELECT s.id AS "sessionId", encode(coalesce(k.mac, s.operator_mac), 'hex') AS mac, s.name,
         s.expires_at AS "expiresAtMs"
       FROM console_session s LEFT JOIN api_key k ON k.id = s.key_id
-      WHERE s.token_hash = ${tokenHashOf(ctx)} AND s.expires_at > clock_timestamp()`);
+      WHERE s.token_hash = ${hashToken(ctx)} AND s.expires_at > clock_timestamp()`);
     return session ?? undefined;
-  }
-
-  /** Returns whether the `Origin` header (scheme, host and port) is the origin of the console. */
-  function isOwnPage(ctx: Context): boolean {
-    const origin = ctx.get('origin');
-    return origin === publicUrl.origin || origin === `${publicUrl.protocol}//${ctx.get('host')}`;
   }
 
   return {
     find,
-    /** Begins a session, sets its cookie, and ends the session that the request had. */
+    /** Begins a session and sets its cookie. Ends the previous session of the request. */
     async begin(ctx: Context, owner: SessionOwner): Promise<{ expiresAtMs: number }> {
       const token = randomBytes(32).toString('base64url');
       const expiresAtMs = Date.now() + lifetimeMs;
@@ -89,7 +88,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
       await pool.query(command`
         WITH ended AS (
           DELETE FROM console_session
-          WHERE expires_at < clock_timestamp() OR token_hash = ${tokenHashOf(ctx)})
+          WHERE expires_at < clock_timestamp() OR token_hash = ${hashToken(ctx)})
         INSERT INTO console_session (id, token_hash, key_id, operator_mac, name, expires_at)
         VALUES (${newId('session')}, decode(${hash('sha256', token)}, 'hex'), ${keyId},
           decode(${operatorMac}, 'hex'), ${name}, to_timestamp(${expiresAtMs / 1000}))`);
@@ -99,18 +98,21 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     /** Ends the session of a request, and clears its cookie. */
     async end(ctx: Context): Promise<void> {
       await pool.query(command`
-        DELETE FROM console_session WHERE token_hash = ${tokenHashOf(ctx)}`);
+        DELETE FROM console_session WHERE token_hash = ${hashToken(ctx)}`);
       setCookie(ctx, null);
     },
     /**
-     * Finds the session of a request; undefined if there is none.
-     * @throws GatewayError FORBIDDEN if the method is not GET or HEAD, and the request is not from
-     * a page of the console
+     * Returns the session of a request. Undefined if there is none or it has ended.
+     * @throws GatewayError FORBIDDEN if the method is not GET or HEAD, and no page of the console
+     * sent the request
      */
     async admit(ctx: Context): Promise<Session | undefined> {
       const session = await find(ctx);
-      if (session && !safeMethods.includes(ctx.method) && !isOwnPage(ctx)) {
-        throw new GatewayError('FORBIDDEN', 'Only pages of the console may use a session.');
+      if (session && !safeMethods.includes(ctx.method) && !isFromConsole(ctx, publicUrl)) {
+        throw new GatewayError(
+          'FORBIDDEN',
+          'Only pages of the console may change data with a session. Use an API key instead.',
+        );
       }
       return session;
     },
@@ -119,7 +121,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** Makes the functions that list and end the sessions of API keys. */
+/** Creates the functions that list and end the sessions of API keys. */
 export function createKeySessions(pool: DatabasePool) {
   return {
     /** Lists the sessions of a user's keys, newest first. */
@@ -135,7 +137,7 @@ export function createKeySessions(pool: DatabasePool) {
       const { rowCount } = await pool.query(command`
         DELETE FROM console_session s USING api_key k
         WHERE s.id = ${sessionId} AND k.id = s.key_id AND k.member_id = ${memberId}`);
-      if (rowCount === 0) throw new GatewayError('NOT_FOUND', 'Unknown session.');
+      if (rowCount === 0) throw new GatewayError('NOT_FOUND', 'No such session.');
     },
   };
 }

@@ -1,20 +1,14 @@
-/** MCP tools of single endpoints, with their schemas. */
+/** MCP tools that each call one API endpoint. */
 import { z } from 'zod';
 import type { Scope } from '../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import {
-  checkLength,
-  makeInputSchema,
-  toText,
-  withQuery,
-  type OfferedTool,
-} from './offered-tool.ts';
+import { checkLength, makeInputSchema, toText, withQuery, type McpTool } from './mcp-tool.ts';
 
-/** Ids of the endpoints that are offered as tools. */
-const offeredIds = new Set([
+/** Ids of the endpoints that are available as tools. */
+const endpointIds = new Set([
   'getJob',
   'listJobs',
   'cancelJob',
@@ -22,13 +16,13 @@ const offeredIds = new Set([
   'createUploadUrl',
 ]);
 
-/** Tools of the endpoints on jobs, voices and uploads. */
-export const endpointTools: OfferedTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
-  .filter(({ id }) => id !== undefined && offeredIds.has(id))
+/** Tools for jobs, voices and uploads. */
+export const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
+  .filter(({ id }) => id !== undefined && endpointIds.has(id))
   .map(makeTool);
 
-/** Makes the tool of an endpoint, with its body or its parameters as arguments. */
-function makeTool(endpoint: Endpoint): OfferedTool {
+/** Builds the tool for an endpoint. Its arguments are the fields of the body, or the parameters. */
+function makeTool(endpoint: Endpoint): McpTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
   const shape = { ...request.params?.shape, ...request.query?.shape };
@@ -44,7 +38,7 @@ function makeTool(endpoint: Endpoint): OfferedTool {
         openWorldHint: false,
       },
     },
-    // oxlint-disable-next-line no-unsafe-type-assertion -- `offeredIds` names endpoints behind keys only
+    // oxlint-disable-next-line no-unsafe-type-assertion -- all endpoints in `endpointIds` require a scope
     scope: scope as Scope,
     call: (input) => {
       if (request.body) return { method, path, body: input };

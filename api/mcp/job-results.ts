@@ -1,4 +1,4 @@
-/** Results of MCP tools that start or read a job. */
+/** Waits for the jobs that MCP tools start, and builds the tool results. */
 import { buffer } from 'node:stream/consumers';
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import {
@@ -15,20 +15,25 @@ import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';
 
 type Services = Pick<Composition, 'jobWaits' | 'openWaits' | 'reads' | 'storage' | 'view'>;
-/** Caller of an MCP request, and the services that read its jobs. */
+/** Caller of an MCP request, and the services that read the caller's jobs. */
 export interface JobReader {
   caller: Caller;
   services: Services;
 }
-/** Signal, progress token and notifications of a tool call. */
+/** Abort signal, progress token and notification function of a tool call. */
 export type ToolCallExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
-/** Time between two progress notifications to a waiting client, in milliseconds. */
+/** Interval between progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
-/** Longest wait in milliseconds for a client without progress: most time out after a minute. */
+/**
+ * Maximum wait in milliseconds without progress notifications; most clients time out after a
+ * minute.
+ */
 const silentWaitMs = 50_000;
 
-/** Waits for a job as long as the client, with progress notifications if it requested them. */
+/**
+ * Waits until the job ends or the client stops waiting. Sends progress notifications if requested.
+ */
 export async function followJob(
   { caller, services }: JobReader,
   { jobId, wait }: { jobId: string; wait: boolean },
@@ -45,12 +50,12 @@ export async function followJob(
       Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
     );
     const job = await services.jobWaits.awaitEnd({ organizationId, jobId }, waitMs);
-    if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
+    if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
     const isOver = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
     if (isOver || performance.now() - startedAtMs >= waitMaxMs) return makeJobResult(job, services);
     if (progressToken !== undefined) {
       const message = describeProgress(await services.view.resource(job));
-      // An error is ignored, because the client may have disconnected.
+      // Ignores errors, because the client may have disconnected.
       await sendNotification({
         method: 'notifications/progress',
         params: { progressToken, progress, message },
@@ -66,13 +71,15 @@ function describeProgress({ jobId, phase, progress }: JobResource): string {
   return `${jobId} ${phase}${position}${left}`;
 }
 
-/** Largest image that a result contains as base64, in bytes, because clients reject larger ones. */
+/**
+ * Maximum size of an image that a result contains as base64, in bytes. Clients reject larger ones.
+ */
 const inlineBytesMax = 512 * 1024;
 const inlineCountMax = 4;
 
 /**
- * Makes the tool result of a job in its current state: its resource as JSON, its files as links and
- * small images as base64. If the job failed or was canceled, `isError` is true.
+ * Builds the tool result for the current state of a job: the job as JSON, its files as links, and
+ * small images also as base64. `isError` is true if the job failed or was canceled.
  */
 async function makeJobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
   const resource = await view.resource(job);
@@ -82,8 +89,10 @@ async function makeJobResult(job: JobRecord, { storage, view }: Services): Promi
     return { content: [{ type: 'text', text }], structuredContent, isError: true };
   }
   const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(structuredContent) }];
-  // A result that has expired has no files any more.
-  const artifacts = resource.result ? (job.outputs ?? []).flatMap((each) => each.artifacts) : [];
+  // The files of an expired result have been deleted.
+  const artifacts = resource.result
+    ? (job.outputs ?? []).flatMap((output) => output.artifacts)
+    : [];
   const media = artifacts.filter(({ contentType }) => contentType !== 'application/json');
   const small = media.filter(
     ({ contentType, sizeBytes }) => contentType.startsWith('image/') && sizeBytes <= inlineBytesMax,
@@ -106,17 +115,17 @@ async function makeJobResult(job: JobRecord, { storage, view }: Services): Promi
   return { content, structuredContent };
 }
 
-/** Lifetime of file links in milliseconds, the same as in the resource of a job. */
+/** Lifetime of file links in milliseconds, as in responses of the API. */
 const linkTtlMs = 24 * 3_600_000;
 
-const uriStart = 'studio://jobs/';
+const jobUriPrefix = 'studio://jobs/';
 
 /** Returns the MCP resource URI of a job. */
-export const makeJobUri = (jobId: string): string => uriStart + jobId;
+export const makeJobUri = (jobId: string): string => jobUriPrefix + jobId;
 
-/** Template of the resource URIs of jobs (RFC 6570). */
-export const uriTemplate = `${uriStart}{jobId}`;
+/** URI template (RFC 6570) of the MCP resources of jobs. */
+export const jobUriTemplate = `${jobUriPrefix}{jobId}`;
 
-/** Returns the job id of a resource URI; undefined if the URI is not of a job. */
+/** Returns the job id in a resource URI, or undefined if the URI does not identify a job. */
 export const parseJobUri = (uri: string): string | undefined =>
-  uri.startsWith(uriStart) ? uri.slice(uriStart.length) : undefined;
+  uri.startsWith(jobUriPrefix) ? uri.slice(jobUriPrefix.length) : undefined;

@@ -1,4 +1,4 @@
-/** MCP tools that describe the models of Studio. */
+/** MCP tools that list and describe the Studio models. */
 import { z } from 'zod';
 import { capabilities } from '../../studio/registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
@@ -8,31 +8,34 @@ import {
   makeInputSchema,
   withQuery,
   type Arguments,
-  type OfferedTool,
-} from './offered-tool.ts';
-import type { OwnCall } from './own-api.ts';
+  type McpTool,
+} from './mcp-tool.ts';
+import type { ApiRequest } from './own-api-client.ts';
 
 const publishedModels = listSchema(capabilitySchema);
 
-function makeModelsCall(input: Arguments): OwnCall {
+function buildModelsRequest(input: Arguments): ApiRequest {
   checkLength(input);
   return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
 }
 
-/** Tools that list all models briefly, and describe one in full, by the same endpoint. */
-export const modelTools: OfferedTool[] = [
+/**
+ * Two tools over the endpoint for models: one lists all models briefly, one describes a model
+ * fully.
+ */
+export const modelTools: McpTool[] = [
   {
     tool: {
       name: 'listStudioModels',
       title: 'List the models of every Studio tool',
       description:
-        'List the models of every Studio tool, with the credits of an example request. ' +
-        'getStudioModel has the parameters and prices of one model.',
+        'List the models of every Studio tool, with the price of an example request in credits. ' +
+        'Call getStudioModel for the parameters and prices of one model.',
       inputSchema: makeInputSchema(z.strictObject({})),
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: makeModelsCall,
+    call: buildModelsRequest,
     present: (body) => ({
       data: publishedModels.parse(body).data.map(({ type: tool, defaultModel, models }) => ({
         tool,
@@ -53,16 +56,23 @@ export const modelTools: OfferedTool[] = [
       inputSchema: makeInputSchema(
         z.strictObject({
           tool: z.enum(capabilities.map(({ type }) => type)),
-          model: z.string().max(100).optional().meta({ description: 'Absent: all its models.' }),
+          model: z
+            .string()
+            .max(100)
+            .optional()
+            .meta({ description: 'Id of the model. Omit to describe all models of the tool.' }),
         }),
       ),
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: ({ tool, ...rest }) => makeModelsCall({ type: tool ?? '', ...rest }),
-    // The schema of the request is the schema of the tool.
+    call: ({ tool, ...rest }) => buildModelsRequest({ type: tool ?? '', ...rest }),
+    // The request schema is omitted, because it is already the input schema of the tool.
     present: (body) => ({
-      data: publishedModels.parse(body).data.map((each) => ({ ...each, request: undefined })),
+      data: publishedModels.parse(body).data.map((capability) => ({
+        ...capability,
+        request: undefined,
+      })),
     }),
   },
 ];

@@ -1,4 +1,6 @@
-/** MCP server of one request. It has no session, so any process can serve any request. */
+/**
+ * MCP server that serves one request. It is stateless, so any API process can serve any request.
+ */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   CallToolRequestSchema,
@@ -19,54 +21,60 @@ import {
   followJob,
   parseJobUri,
   makeJobUri,
-  uriTemplate,
+  jobUriTemplate,
   type JobReader,
   type ToolCallExtra,
 } from './job-results.ts';
-import type { OwnAnswer, OwnApi } from './own-api.ts';
+import type { ApiResponse, SendApiRequest } from './own-api-client.ts';
 import { findTool, toolsFor } from './tools.ts';
 
-interface Conversation extends JobReader {
-  api: OwnApi;
+interface McpRequestContext extends JobReader {
+  sendRequest: SendApiRequest;
 }
 
 const instructions =
   'Tools named after Studio capabilities start jobs that cost credits. If a job takes long, the tool returns its ' +
-  'jobId: call getJob with `wait` (seconds, at most 60) until `done` is true. A job continues when you stop waiting; ' +
+  'jobId: call getJob with `wait` (seconds, at most 60) until `done` is true. A job continues even if you stop waiting; ' +
   'cancelJob cancels it. An input is a URL, a data URL of up to 1 MB, or a file that you send with PUT to the ' +
   'uploadUrl of createUploadUrl.';
 
-const listedJobs = 20;
-/** Name of the `_meta` entry of a tool call that contains its Idempotency-Key. */
-const idempotencyName = 'studio-gateway/idempotency-key';
+/** Number of jobs in the list of resources. */
+const listedJobsMax = 20;
+/** Name of the `_meta` entry in which a tool call may send an Idempotency-Key. */
+const idempotencyMetaName = 'studio-gateway/idempotency-key';
 
-const refusal = z.object({ error: z.string(), message: z.string().default('') });
+const errorBody = z.object({ error: z.string(), message: z.string().default('') });
 
-/** Creates the server for a request of a caller. */
-export function createMcpServer(conversation: Conversation): Server {
-  const { caller, services } = conversation;
+/** Creates the MCP server for one request of a caller. */
+export function createMcpServer(context: McpRequestContext): Server {
+  const { caller, services } = context;
   const server = new Server(
     { name: 'studio-gateway', title: 'Studio Gateway', version: '1.0.0' },
     { capabilities: { tools: {}, resources: {} }, instructions },
   );
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toolsFor(caller) }));
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
-    callTool(conversation, params, extra),
+    callTool(context, params, extra),
   );
   server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({
     resourceTemplates: [
-      { uriTemplate, name: 'job', title: 'A Studio job', mimeType: 'application/json' },
+      {
+        uriTemplate: jobUriTemplate,
+        name: 'job',
+        title: 'A Studio job',
+        mimeType: 'application/json',
+      },
     ],
   }));
   server.setRequestHandler(ListResourcesRequestSchema, async () => ({
-    resources: (await latestJobs(conversation)).map(({ id, type, created_at }) => ({
+    resources: (await latestJobs(context)).map(({ id, type, created_at }) => ({
       uri: makeJobUri(id),
       name: `${type} ${new Date(created_at).toISOString()}`,
       mimeType: 'application/json',
     })),
   }));
   server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
-    const job = await findJob(conversation, parseJobUri(uri) ?? '');
+    const job = await findJob(context, parseJobUri(uri) ?? '');
     if (!job) throw new McpError(ErrorCode.InvalidParams, `Unknown resource ${uri}.`);
     const text = JSON.stringify(await services.view.resource(job));
     return { contents: [{ uri, mimeType: 'application/json', text }] };
@@ -74,22 +82,25 @@ export function createMcpServer(conversation: Conversation): Server {
   return server;
 }
 
-const latestJobs = ({ caller, services }: Conversation): Promise<readonly JobRecord[]> =>
-  services.reads.list(caller.organizationId, { status: 'completed', limit: listedJobs });
+const latestJobs = ({ caller, services }: McpRequestContext): Promise<readonly JobRecord[]> =>
+  services.reads.list(caller.organizationId, { status: 'completed', limit: listedJobsMax });
 
-const findJob = async ({ caller, services }: Conversation, id: string): Promise<JobRecord | null> =>
+const findJob = async (
+  { caller, services }: McpRequestContext,
+  id: string,
+): Promise<JobRecord | null> =>
   idPattern('job').test(id) ? services.reads.read(caller.organizationId, id) : null;
 
 async function callTool(
-  conversation: Conversation,
+  context: McpRequestContext,
   { name, arguments: input = {}, _meta }: CallToolRequest['params'],
   extra: ToolCallExtra,
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
   const call = tool.call(input);
-  const key = _meta?.[idempotencyName];
-  const response = await conversation.api({
+  const key = _meta?.[idempotencyMetaName];
+  const response = await context.sendRequest({
     ...call,
     headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
   });
@@ -99,16 +110,19 @@ async function callTool(
     const { body } = response;
     return toToolResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
-  const leave = input['async'] === true ? null : enterWait(conversation);
+  const endWait = input['async'] === true ? null : beginWait(context);
   try {
-    return await followJob(conversation, { jobId, wait: leave !== null }, extra);
+    return await followJob(context, { jobId, wait: endWait !== null }, extra);
   } finally {
-    leave?.();
+    endWait?.();
   }
 }
 
-/** Counts a waiting call; returns the function that ends it, null if too many wait. */
-function enterWait({ caller, services }: Conversation): (() => void) | null {
+/**
+ * Counts a call that waits for a job. Returns the function to call at its end, or null if too many
+ * calls wait.
+ */
+function beginWait({ caller, services }: McpRequestContext): (() => void) | null {
   try {
     return services.openWaits.enter(caller);
   } catch (error) {
@@ -117,11 +131,14 @@ function enterWait({ caller, services }: Conversation): (() => void) | null {
   }
 }
 
-/** Converts a response of the API to a tool result; a model can read errors. */
-function toToolResult({ ok, status, body }: OwnAnswer): CallToolResult {
+/**
+ * Converts an API response to a tool result. An error is a result too, so that the model can read
+ * it.
+ */
+function toToolResult({ ok, status, body }: ApiResponse): CallToolResult {
   const structuredContent = z.record(z.string(), z.unknown()).parse(body);
   if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };
-  const { error, message } = refusal.catch({ error: `HTTP ${status}`, message: '' }).parse(body);
+  const { error, message } = errorBody.catch({ error: `HTTP ${status}`, message: '' }).parse(body);
   const text = message === '' ? error : `${error}: ${message}`;
   return { content: [{ type: 'text', text }], structuredContent, isError: true };
 }

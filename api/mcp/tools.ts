@@ -1,7 +1,7 @@
 /**
- * MCP tools: one for each Studio capability, and some endpoints on jobs and models, with the
- * schemas of the endpoints. A tool calls the HTTP API with the caller's key, so it has the same
- * permissions, limits and responses as its endpoint (docs/mcp.md).
+ * All MCP tools: one for each Studio capability, and some for jobs and models. A tool calls its
+ * endpoint of the HTTP API with the caller's key, so it has the same schema, permissions, limits
+ * and responses (docs/mcp.md).
  */
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
@@ -10,9 +10,9 @@ import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller } from '../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
 import { modelTools } from './model-tools.ts';
-import { makeInputSchema, type OfferedTool } from './offered-tool.ts';
+import { makeInputSchema, type McpTool } from './mcp-tool.ts';
 
-const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
+const capabilityTools: McpTool[] = capabilities.map((capability) => ({
   tool: {
     name: capability.type,
     title: capability.summary,
@@ -31,17 +31,19 @@ const capabilityTools: OfferedTool[] = capabilities.map((capability) => ({
   }),
 }));
 
-/** Tool that estimates the price of a request of any capability. */
-const estimate: OfferedTool = {
+/** Tool that estimates the price of a call of any capability tool. */
+const estimate: McpTool = {
   tool: {
     name: 'estimate',
     title: 'Estimate the cost of a request',
     description:
-      'Estimate the credits that a job tool would reserve, item by item. No job is started.',
+      'Estimate how many credits a call of another tool would reserve, item by item. No job is started.',
     inputSchema: makeInputSchema(
       z.strictObject({
         tool: z.enum(capabilities.map(({ type }) => type)),
-        arguments: z.looseObject({}).meta({ description: 'Arguments of that tool.' }),
+        arguments: z
+          .looseObject({})
+          .meta({ description: 'Arguments for the tool named in `tool`.' }),
       }),
     ),
     annotations: { readOnlyHint: true },
@@ -54,17 +56,12 @@ const estimate: OfferedTool = {
   }),
 };
 
-const tools: readonly OfferedTool[] = [
-  ...capabilityTools,
-  estimate,
-  ...modelTools,
-  ...endpointTools,
-];
+const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
 
 /** Lists the tools that a key may use. */
 export const toolsFor = ({ scopes }: Caller): Tool[] =>
   tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
 
-/** Finds a tool by its name; the API checks at the call whether the key may use it. */
-export const findTool = (name: string): OfferedTool | undefined =>
+/** Finds a tool by its name. The API checks at each call whether the key may use it. */
+export const findTool = (name: string): McpTool | undefined =>
   tools.find(({ tool }) => tool.name === name);

@@ -1,24 +1,29 @@
-/** Counts the bytes that requests hold against the byte budgets of the process. */
+/**
+ * Limits the bytes that the requests of one owner, and of the whole process, occupy at the same
+ * time.
+ */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededLimit } from '../../platform/byte-budget.ts';
-import type { ByteKind, Context, HeldBytes, Middleware } from '../context.ts';
+import type { ByteKind, Context, CountedBytes, Middleware } from '../context.ts';
 
-type HoldName = `${ByteKind} ${string}`;
+type BudgetKey = `${ByteKind} ${string}`;
 
 const retryAfterSeconds = 1;
 
-/** Makes the middleware that adds `holdBytes` and `releaseBytes` to the state of each request. */
+/**
+ * Creates the middleware that adds `countBytes` and `releaseBytes` to the state of each request.
+ */
 export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   return async (ctx, next) => {
-    const holds = new Map<HoldName, ByteHold>();
-    ctx.state.holdBytes = ({ kind, bytes, owner = findByteOwner(ctx) }) => {
-      const name: HoldName = `${kind} ${owner}`;
-      const hold = holds.get(name) ?? budgets[kind].open(owner);
-      holds.set(name, hold);
+    const holds = new Map<BudgetKey, ByteHold>();
+    ctx.state.countBytes = ({ kind, bytes, owner = findByteOwner(ctx) }) => {
+      const key: BudgetKey = `${kind} ${owner}`;
+      const hold = holds.get(key) ?? budgets[kind].open(owner);
+      holds.set(key, hold);
       return hold.add(bytes);
     };
     ctx.state.releaseBytes = (kind) => {
-      for (const [name, hold] of holds) if (name.startsWith(`${kind} `)) hold.release();
+      for (const [key, hold] of holds) if (key.startsWith(`${kind} `)) hold.release();
     };
     try {
       await next();
@@ -28,7 +33,7 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   };
 }
 
-/** Returns the organization of a request, or the client's address on routes without a key. */
+/** Returns the organization of a request, or the client's IP address on routes without a key. */
 export function findByteOwner({ state, ip }: Context): string {
   // The type declares `caller` on every route, but a route without a key has none.
   const caller = state.caller as Context['state']['caller'] | undefined;
@@ -36,23 +41,27 @@ export function findByteOwner({ state, ip }: Context): string {
 }
 
 /**
- * Counts bytes of a request until the request is finished.
- * @throws GatewayError 429 if the owner holds too many bytes, SERVICE_UNAVAILABLE if the process
- * holds too many
+ * Counts bytes of a request until the request ends.
+ * @throws GatewayError 429 if the owner's requests occupy too many bytes, SERVICE_UNAVAILABLE if
+ * all requests of the process do
  */
-export function holdBytes(ctx: Context, held: HeldBytes): void {
-  const exceeded = ctx.state.holdBytes(held);
-  if (exceeded) throw makeBytesError(exceeded);
+export function countBytes(ctx: Context, bytes: CountedBytes): void {
+  const exceeded = ctx.state.countBytes(bytes);
+  if (exceeded) throw createBudgetError(exceeded);
 }
 
-function makeBytesError(exceeded: ExceededLimit): GatewayError {
+function createBudgetError(exceeded: ExceededLimit): GatewayError {
   return exceeded === 'owner'
     ? new GatewayError(
         'Rate limit exceeded. Please slow down.',
-        'This organization sends too many bytes at the same time.',
+        'This organization has too many bytes in open requests. Wait until some of them have ended.',
         { retryAfterSeconds },
       )
-    : new GatewayError('SERVICE_UNAVAILABLE', 'The server receives too many bytes at the moment.', {
-        retryAfterSeconds,
-      });
+    : new GatewayError(
+        'SERVICE_UNAVAILABLE',
+        'The server has too many bytes in open requests at the moment.',
+        {
+          retryAfterSeconds,
+        },
+      );
 }

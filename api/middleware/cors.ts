@@ -1,7 +1,6 @@
 /**
- * CORS: access of web pages of other origins. Preflight requests need no key and count toward no
- * rate limit. The browser's credentials (cookies) are never allowed, so a page of an allowed origin
- * still needs an API key.
+ * CORS: lets web pages of other origins call the API. Preflight requests need no key and are not
+ * counted. Cookies are never allowed, so a page of an allowed origin still needs an API key.
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
@@ -27,18 +26,21 @@ export const exposedHeaders: readonly string[] = [
   'Content-Range',
   'Content-Disposition',
 ];
-/** Longest time for which a browser caches a preflight response, in seconds. */
-const preflightAgeSeconds = 7200;
+/** How long a browser may cache a preflight response, in seconds. */
+const preflightMaxAgeSeconds = 7200;
 
-/** Makes the middleware that allows these origins to use the API; `*` allows every origin. */
-export function allowOrigins(origins: readonly string[]): Koa.Middleware {
+/**
+ * Creates the middleware that allows pages of these origins to call the API. `*` allows all
+ * origins.
+ */
+export function createCors(origins: readonly string[]): Koa.Middleware {
   return cors({
     exposeHeaders: [...exposedHeaders],
-    maxAge: preflightAgeSeconds,
+    maxAge: preflightMaxAgeSeconds,
     origin({ path, headers: { origin = '' } }) {
       // No other origin may use the operators' API; its codec endpoint sets its own CORS headers.
       if (origin === '' || path.startsWith('/api/admin/')) return '';
-      // File URLs are signed, so every page that has a URL may read its file.
+      // File URLs are signed, so any page that has the URL may read the file.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';
       return origins.includes(origin) ? origin : '';
     },

@@ -1,22 +1,22 @@
-/** Converts thrown errors to responses of the error table (spec §7). */
+/** Converts thrown errors to error responses (spec §7). */
 import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
 import { createNearest } from '../../domain/field-messages.ts';
 import { isDatabaseAway } from '../../platform/database-errors.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
-import { errorBodies } from '../http/error-bodies.ts';
+import { errorFormatters } from '../http/error-bodies.ts';
 
 /**
- * Makes the middleware that converts errors to responses; the response does not contain details of
- * an unexpected error. `paths` are those of all endpoints, for the error of an unknown path.
+ * Creates the middleware that converts errors to responses. A response contains no details of an
+ * unexpected error. For an unknown path, it suggests a similar one of `paths`.
  */
-export function errorAnswers(logger: Logger, paths: readonly string[]): Middleware {
-  const nearest = createNearest(paths);
+export function handleErrors(logger: Logger, paths: readonly string[]): Middleware {
+  const findNearest = createNearest(paths);
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw makeRouteError(ctx, nearest);
+      if (ctx.status === 404 && ctx.body === undefined) throw createRouteError(ctx, findNearest);
     } catch (error) {
       const gatewayError = toGatewayError(error);
       if (gatewayError.status >= 500) {
@@ -27,27 +27,28 @@ export function errorAnswers(logger: Logger, paths: readonly string[]): Middlewa
   };
 }
 
+/** Maximum length of a path in an error message. */
 const shownPathMax = 100;
 
-/** Makes the error for an unknown path, or a method that the path does not support. */
-function makeRouteError(ctx: Context, nearest: (path: string) => string[]): GatewayError {
+/** Returns the error for an unknown path, or for a method that the path does not support. */
+function createRouteError(ctx: Context, findNearest: (path: string) => string[]): GatewayError {
   // Router layers that are middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
     const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);
-    const documents = 'GET /api/v1/openapi.json lists the endpoints';
-    const [near] = nearest(ctx.path);
-    const advice = near === undefined ? '' : ` did you mean ${near}?`;
+    const reference = 'GET /api/v1/openapi.json lists the endpoints';
+    const [similar] = findNearest(ctx.path);
+    const advice = similar === undefined ? '' : ` did you mean ${similar}?`;
     return new GatewayError(
       'NOT_FOUND',
-      `${ctx.method} ${path} does not exist;${advice} ${documents}.`,
+      `${ctx.method} ${path} does not exist;${advice} ${reference}.`,
     );
   }
   ctx.set('Allow', [...methods].join(', '));
   return new GatewayError('METHOD_NOT_ALLOWED');
 }
 
-/** Returns the error of a response for any thrown error. */
+/** Converts any thrown error to the error of the response. */
 export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   if (isDatabaseAway(error) || error instanceof ServiceError) {
@@ -64,6 +65,6 @@ function respond(ctx: Context, error: GatewayError): void {
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
-  const { errorShape = 'service', requestId } = ctx.state;
-  ctx.body = errorBodies[errorShape](error, requestId);
+  const { errorFormat = 'service', requestId } = ctx.state;
+  ctx.body = errorFormatters[errorFormat](error, requestId);
 }

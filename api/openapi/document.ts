@@ -1,4 +1,4 @@
-/** OpenAPI 3.1 documents, generated from the endpoints and their schemas (spec §9). */
+/** Generates OpenAPI 3.1 documents from the endpoints and their schemas (spec §9). */
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
@@ -12,7 +12,7 @@ import {
 import { makeLlmsText } from './llms-text.ts';
 import { webhookDescriptions } from './webhooks.ts';
 
-/** OpenAPI document as an object, as JSON and as YAML. */
+/** OpenAPI document as an object, JSON and YAML. */
 interface OpenApiDocument {
   document: { openapi: '3.1.0' };
   json: string;
@@ -21,46 +21,52 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** Makes the documents of these endpoints; each is generated at its first use. */
+/** Creates the documents of these endpoints. Each is generated at its first use. */
 export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
-  const ofOperators = endpoints.filter(({ scope }) => scope === 'admin');
-  const ofCallers = endpoints.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
+  const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin');
+  const callerEndpoints = endpoints.filter(
+    ({ scope, id }) => scope !== 'admin' && id !== undefined,
+  );
   return {
     callers: once(() =>
-      buildDocument(ofCallers, {
+      buildDocument(callerEndpoints, {
         baseUrl,
         title: 'Studio Gateway',
         description:
-          'One API for chat and for Studio work: image, video, voice, music, sound effects, transcription. ' +
-          'Studio work is paid in credits that are reserved before the job starts and charged only on success.',
+          'One API for chat and for Studio jobs: image, video, voice, music, sound effects, transcription. ' +
+          'A Studio job reserves credits before it starts, and is charged only if it succeeds.',
         key: 'An API key: `gk_live_…`',
         webhooks: webhookDescriptions,
       }),
     ),
     operators: once(() =>
-      buildDocument(ofOperators, {
+      buildDocument(operatorEndpoints, {
         baseUrl,
         title: 'Studio Gateway: operators',
         description:
-          'Endpoints for operators. Every write names its actor and reason, and is recorded.',
+          'Endpoints for operators. Every request that changes something names its actor and its reason, and is recorded.',
         key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
         webhooks: {},
       }),
     ),
-    summary: (prices: readonly string[]) => makeLlmsText(baseUrl, ofCallers, prices),
+    summary: (prices: readonly string[]) => makeLlmsText(baseUrl, callerEndpoints, prices),
   };
 }
 
-interface Frame {
+interface DocumentInfo {
   baseUrl: string;
   title: string;
   description: string;
+  /** Description of the API key. */
   key: string;
   webhooks: Record<string, Record<string, unknown>>;
 }
 
-function buildDocument(endpoints: readonly EndpointDescription[], frame: Frame): OpenApiDocument {
-  const { baseUrl, title, description, key, webhooks } = frame;
+function buildDocument(
+  endpoints: readonly EndpointDescription[],
+  info: DocumentInfo,
+): OpenApiDocument {
+  const { baseUrl, title, description, key, webhooks } = info;
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of endpoints) {
     const path = toOpenapiPath(endpoint);
@@ -87,32 +93,35 @@ function buildDocument(endpoints: readonly EndpointDescription[], frame: Frame):
   };
 }
 
+/** Wraps a function so that it is called once and its result is reused. */
 function once<Value>(make: () => Value): () => Value {
   let value: Value | undefined;
   return () => (value ??= make());
 }
 
-/** Headers of every response of an endpoint that needs a key (spec §8). */
+/** Headers of every response of an endpoint that requires an API key (spec §8). */
 const rateHeaders = z.object({
-  'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
-  'X-RateLimit-Remaining': z.int(),
+  'X-RateLimit-Limit': z.int().meta({ description: 'Maximum number of requests per minute.' }),
+  'X-RateLimit-Remaining': z
+    .int()
+    .meta({ description: 'Remaining requests in the current minute.' }),
   'X-RateLimit-Reset': z.int().meta({
-    description: 'Unix seconds when the current minute of the rate limit ends.',
+    description: 'Unix time in seconds at which the current minute of the rate limit ends.',
   }),
   'X-Request-Id': z.string(),
 });
 
-/** Descriptions of the access to endpoints that need no scope. */
-const unscoped = new Map<EndpointDescription['scope'], string>([
+/** Text about the required key, for endpoints that require no scope. */
+const accessTexts = new Map<EndpointDescription['scope'], string>([
   ['admin', ''],
-  ['open', 'No key needed.'],
+  ['open', 'No key required.'],
   ['any', 'Any key may call this endpoint.'],
 ]);
 
-/** Makes the OpenAPI operation object of an endpoint. */
+/** Builds the OpenAPI operation object of an endpoint. */
 function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown> {
   const { id, tag, summary, scope, request, answers } = endpoint;
-  const access = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
+  const access = accessTexts.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
     tags: [tag],
@@ -124,7 +133,7 @@ function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown
       ...(request.query && { query: request.query }),
       ...(request.headers && { header: request.headers }),
     },
-    ...requestBodyOf(endpoint),
+    ...describeRequestBody(endpoint),
     responses: {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, parts]) => [status, describeAnswer(endpoint, parts)]),
@@ -134,7 +143,7 @@ function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown
   };
 }
 
-function requestBodyOf({ request }: EndpointDescription): Record<string, unknown> {
+function describeRequestBody({ request }: EndpointDescription): Record<string, unknown> {
   const { body, bodyIsOptional, example, content } = request;
   if (!body && !content) return {};
   const json = body && {
@@ -158,23 +167,21 @@ function describeAnswer(
   };
 }
 
-/** Describes the error responses, one per status; each description lists the error codes. */
+/** Describes the error responses. There is one per status, which lists its error codes. */
 function describeErrors({
   errors,
-  errorShape = 'service',
+  errorFormat = 'service',
 }: EndpointDescription): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
-    [...byStatus].map(([status, ofStatus]) => [
+    [...byStatus].map(([status, codes]) => [
       String(status),
       {
-        description: ofStatus
-          .map((code) => `\`${code}\`: ${errorTable[code].message}`)
-          .join('\n\n'),
-        ...(ofStatus.some((code) => errorTable[code].retryable) && {
+        description: codes.map((code) => `\`${code}\`: ${errorTable[code].message}`).join('\n\n'),
+        ...(codes.some((code) => errorTable[code].retryable) && {
           headers: z.object({ 'Retry-After': z.int().optional() }),
         }),
-        content: { 'application/json': { schema: errorSchemas[errorShape] } },
+        content: { 'application/json': { schema: errorSchemas[errorFormat] } },
       },
     ]),
   );

@@ -1,7 +1,7 @@
-/** llms.txt: a description of the API for language models (llmstxt.org). */
+/** Builds llms.txt, a description of the API for language models (llmstxt.org). */
 import { toOpenapiPath, type EndpointDescription } from '../endpoints/description.ts';
 
-/** Returns llms.txt; `prices` are lines of a Markdown list. */
+/** Returns the text of llms.txt. `prices` are lines of a Markdown list. */
 export function makeLlmsText(
   baseUrl: string,
   endpoints: readonly EndpointDescription[],
@@ -13,7 +13,7 @@ export function makeLlmsText(
   return [
     '# Studio Gateway',
     '',
-    '> One API for chat and Studio work (image, video, voice, music, sound effects, transcription).',
+    '> One API for chat and Studio jobs (image, video, voice, music, sound effects, transcription).',
     '',
     `Base URL ${baseUrl}. Send \`Authorization: Bearer <API key>\`. Bodies are JSON. Studio responses are`,
     '`{success, data, credits}`, or 202 with `data.statusUrl` to poll until `data.done` is true.',
@@ -25,8 +25,8 @@ export function makeLlmsText(
     '',
     '## Prices of the Studio models, in credits',
     '',
-    'A path plus `/estimate` takes the same body and returns what it would cost, without starting or charging anything.',
-    `Everything, and how to count it: ${baseUrl}/api/v1/pricing`,
+    'Each Studio path has an estimate: append `/estimate` and send the same body. It returns the price, and starts and charges nothing.',
+    `All prices and their units: ${baseUrl}/api/v1/pricing`,
     '',
     ...prices,
     '',

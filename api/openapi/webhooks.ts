@@ -1,4 +1,4 @@
-/** OpenAPI descriptions of caller webhooks and account notices. */
+/** OpenAPI descriptions of the webhooks that callers receive about their jobs and account. */
 import { z } from 'zod';
 import { noticeData } from '../../webhooks/notices.ts';
 import { jobSchema } from '../../studio/job-resource.ts';
@@ -7,10 +7,11 @@ import { time } from '../endpoints/fields.ts';
 const webhookHeaders = z.object({
   'webhook-id': z
     .string()
-    .meta({ description: 'Id that is the same for all attempts of one job or notice.' }),
-  'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
+    .meta({ description: 'Id of the webhook. It is the same when the webhook is sent again.' }),
+  'webhook-timestamp': z.string().meta({ description: 'Unix time of this attempt, in seconds.' }),
   'webhook-signature': z.string().meta({
-    description: '`v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces.',
+    description:
+      '`v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces.',
   }),
 });
 
@@ -25,7 +26,7 @@ const webhookEvents: WebhookEvent[] = [
   {
     type: 'studio.job.started',
     operationId: 'startedJobWebhook',
-    summary: 'A provider has accepted the first call of a job',
+    summary: 'A job started: a provider accepted its first call',
     data: jobSchema,
   },
   ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
@@ -43,18 +44,18 @@ const webhookEvents: WebhookEvent[] = [
   {
     type: 'key.limit.near',
     operationId: 'nearKeyLimitWebhook',
-    summary: '80 % of the limit of a key is used',
+    summary: 'A key has used 80 % of its limit',
     data: noticeData['key.limit.near'],
   },
   {
     type: 'key.limit.reached',
     operationId: 'reachedKeyLimitWebhook',
-    summary: 'The limit of a key is reached, or a request was rejected because of it',
+    summary: 'A key has reached its limit, or a request was rejected because of the limit',
     data: noticeData['key.limit.reached'],
   },
 ];
 
-/** Webhooks to a `webhookUrl` and to the URL of account notices, by event type. */
+/** OpenAPI descriptions of all webhooks, by event type. */
 export const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
   webhookEvents.map(({ type, operationId, summary, data }) => {
     const schema = z.object({ type: z.literal(type), timestamp: time, data });
@@ -70,8 +71,8 @@ export const webhookDescriptions: Record<string, Record<string, unknown>> = Obje
           requestBody: { required: true, content: { 'application/json': { schema } } },
           responses: {
             '2XX': { description: 'The webhook was received.' },
-            410: { description: 'No more attempts are made.' },
-            default: { description: 'The webhook is sent again later.' },
+            410: { description: 'The webhook will not be sent again.' },
+            default: { description: 'The webhook will be sent again later.' },
           },
         },
       },

@@ -13,7 +13,7 @@ import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
-import type { Hold } from '../idempotency/holds.ts';
+import type { HeldClaim } from '../idempotency/claim-renewal.ts';
 import type { JobSubscription } from './job-topics.ts';
 import type { JobUpdates } from './job-updates.ts';
 import { startWorkflow } from './workflow-start.ts';
@@ -26,7 +26,7 @@ interface AdmissionDeps {
 }
 
 /** Callbacks: before the start request is sent, and when the ledger rejects the started job. */
-type StartHold = Pick<Hold, 'starting' | 'refused'>;
+type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 
 /** How long to wait for an event before reading the job's row, in milliseconds. */
 const rowPollMs = 1000;
@@ -38,7 +38,7 @@ const rowPollMs = 1000;
  */
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
-  return async (plan: JobPlan, hold: StartHold): Promise<void> => {
+  return async (plan: JobPlan, claim: StartClaim): Promise<void> => {
     const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
     if (!leave) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
@@ -46,7 +46,7 @@ function createFairStart(deps: AdmissionDeps) {
       });
     }
     try {
-      await hold.starting();
+      await claim.recordStart();
       await start(deps, plan);
     } finally {
       leave();
@@ -64,14 +64,14 @@ export function createAdmission(deps: AdmissionDeps) {
      * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
      * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
-    async admit(plan: JobPlan, hold: StartHold): Promise<JobSubscription> {
+    async admit(plan: JobPlan, claim: StartClaim): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const updates = deps.updates.subscribe(plan.jobId);
       try {
-        await startFairly(plan, hold);
+        await startFairly(plan, claim);
         const refusal = await awaitVerdict(deps, plan, updates);
         if (refusal) {
-          hold.refused();
+          claim.noteRejection();
           throwRefusal(refusal);
         }
         return updates;

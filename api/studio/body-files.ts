@@ -30,7 +30,7 @@ export function receiveFiles(
   return receiveForm(ctx, {
     ...rules,
     requireRoom: requestFiles.requireRoom,
-    keep(stream, field) {
+    store(stream, field) {
       const receiving = requestFiles[receive]({ field, stream }, ctx.state.caller);
       onReceiving(receiving);
       return receiving;

@@ -7,7 +7,7 @@ import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
-import { idempotencyKeyOf } from '../idempotency/idempotency-key.ts';
+import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
 import type { FileReceiver } from './body-files.ts';
 
 /**
@@ -52,7 +52,7 @@ export async function receiveDataUrls(
     }
     const bytes = decodeDataUrl(text, path);
     const { organizationId } = caller;
-    const idempotencyKey = idempotencyKeyOf(ctx);
+    const idempotencyKey = parseIdempotencyKey(ctx);
     await requestFiles.requireRoom({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
     const receiving = requestFiles.receiveMedia({ field: path, stream }, caller);

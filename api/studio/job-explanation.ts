@@ -4,7 +4,7 @@ import type { JobCall } from '../../jobs/records/job-calls.ts';
 import type { JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { RecordedAction } from '../identity/admin-actions.ts';
+import type { ActionRecord } from '../identity/admin-actions.ts';
 
 /** Everything that the explanation of a job is built from. */
 export interface JobEvidence {
@@ -19,7 +19,7 @@ export interface JobEvidence {
   /** Attempts of the webhook, newest first. */
   attempts: readonly WebhookAttempt[];
   /** Operator actions on the job, newest first. */
-  actions: readonly RecordedAction[];
+  actions: readonly ActionRecord[];
 }
 
 /** Describes the state of a job and its credits in one sentence, with the reason. */

@@ -8,8 +8,8 @@ import { newId } from '../../domain/ids.ts';
 import { respondsWith202, type Capability } from '../../studio/capability.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { preferredWaitMs } from '../http/prefer.ts';
-import type { Hold } from '../idempotency/holds.ts';
+import { parsePreferredWaitMs } from '../http/prefer.ts';
+import type { HeldClaim } from '../idempotency/claim-renewal.ts';
 import type { JobSubscription } from './job-topics.ts';
 import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
@@ -35,7 +35,7 @@ type Services = Pick<
 interface ClaimedRequest {
   capability: Capability;
   read: ParsedRequest;
-  hold: Hold;
+  claim: HeldClaim;
 }
 
 /** Job of this request, or of the earlier request with the same Idempotency-Key. */
@@ -125,23 +125,23 @@ async function start(
     const { request, webhook, metadata } = read;
     const waitMs = respondsWith202(capability, request)
       ? 0
-      : preferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
+      : parsePreferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
     const options = {
       ...(webhook && { webhookUrl: webhook.url, webhookEvents: webhook.events }),
       ...(metadata && { metadata }),
     };
-    const hold = await services.claims.hold(ctx, {
+    const claim = await services.claims.claim(ctx, {
       path: capability.path,
       body: Object.keys(options).length === 0 ? request : { request, ...options },
       subjectId: newId('job'),
     });
-    const { subjectId: jobId } = hold;
-    if (hold.state === 'done') {
+    const { subjectId: jobId } = claim;
+    if (claim.state === 'done') {
       ctx.set('Idempotent-Replayed', 'true');
       files.discard();
       return { jobId, replayed: true, updates: null, waitMs };
     }
-    const updates = await admit(ctx, { capability, read, hold }, services);
+    const updates = await admit(ctx, { capability, read, claim }, services);
     return { jobId, replayed: false, updates, waitMs };
   } catch (error) {
     // If the error contains a job id, that job may still run and needs the files.
@@ -153,14 +153,14 @@ async function start(
 
 async function admit(
   ctx: Context,
-  { capability, read, hold }: ClaimedRequest,
+  { capability, read, claim }: ClaimedRequest,
   services: Services,
 ): Promise<JobSubscription> {
   const { caller, requestId } = ctx.state;
   const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;
   const { webhook, metadata } = read;
-  const jobId = hold.subjectId;
+  const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId });
   try {
     const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
@@ -169,13 +169,13 @@ async function admit(
     const plan = completePlan(config, { ...planned, jobId });
     // The webhook is stored before the start, so that no accepted job lacks its webhook.
     if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
-    const updates = await admission.admit(plan, hold);
-    hold.leave();
+    const updates = await admission.admit(plan, claim);
+    claim.stopRenewal();
     return updates;
   } catch (error) {
     // A job that was started may run despite the error, so its key, webhook and inputs are deleted
     // only if it was not started.
-    if (await hold.giveBack()) {
+    if (await claim.release()) {
       await copies.discard();
       if (webhook) await webhooks.drop(jobId);
     }

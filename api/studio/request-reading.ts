@@ -129,11 +129,19 @@ async function readForm(
   const request = parseWith(capability.request, {
     ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),
     ...named,
-    fileId: file.kept.contentId,
+    fileId: file.stored.contentId,
   });
   // Rejects another recording source in addition to the file.
   capability.recording?.(request);
-  return { request, webhook, metadata, complete: createRecordingStore(request, file.kept) };
+  return { request, webhook, metadata, complete: createRecordingStore(request, file.stored) };
+}
+
+/**
+ * Parses the fields of a request that has neither a webhook nor metadata.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseCapabilityFields(capability: Capability, fields: object): ParsedRequest {
+  return { request: parseWith(capability.request, fields), webhook: null, metadata: null };
 }
 
 /** Creates the `complete` function of a request that contains its recording as a file. */

@@ -19,7 +19,7 @@ interface Resettlement {
   findings: CallFinding[];
 }
 
-type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'oversight'>;
+type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'jobOverview'>;
 
 /** Verdicts that mean that the provider can no longer deliver a result. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
@@ -35,7 +35,7 @@ export async function resettle(
   release: boolean,
   services: Services,
 ): Promise<Resettlement> {
-  const { client, ledger, statusChecks, oversight } = services;
+  const { client, ledger, statusChecks, jobOverview } = services;
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
   const { state: owner } = await workflowOf(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
@@ -43,7 +43,7 @@ export async function resettle(
   if (findings.every(({ verdict }) => final.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }
-  const plan = await oversight.plan(job);
+  const plan = await jobOverview.plan(job);
   if (plan) {
     await startWorkflow(services, plan);
     return { decision: 'taken_up', findings };

@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
-import { macOfKey } from '../../api/identity/key-format.ts';
+import { calculateKeyMac } from '../../api/identity/key-format.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
@@ -66,7 +66,7 @@ export function findOrganizationByKey(
   peppers: readonly string[],
   key: string,
 ): Promise<string | null> {
-  const macs = peppers.map((pepper) => macOfKey(key, pepper));
+  const macs = peppers.map((pepper) => calculateKeyMac(key, pepper));
   return pool.maybeOneFirst(sql.type(organizationIdRow)`
     SELECT organization_id FROM api_key
     WHERE mac IN (SELECT decode(m, 'hex') FROM unnest(${sql.array(macs, 'text')}) AS m) LIMIT 1`);

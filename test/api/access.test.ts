@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { newApiKey } from '../../api/identity/key-format.ts';
+import { generateApiKey } from '../../api/identity/key-format.ts';
 import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
 const limit = 60;
@@ -100,7 +100,7 @@ describe('an invalid credential', () => {
       ['SQL', auth(`Bearer ' OR 1=1 --`)],
       ['null', auth('Bearer null')],
       ['JSON', auth(`Bearer {"key":"${valid}"}`)],
-      ['a well-formed key that never was', auth(`Bearer ${newApiKey()}`)],
+      ['a well-formed key that never was', auth(`Bearer ${generateApiKey()}`)],
       ['expired', auth(`Bearer ${expired.key}`)],
       ['revoked', auth(`Bearer ${revoked.key}`)],
     ];

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
-import { newApiKey } from '../../api/identity/key-format.ts';
+import { generateApiKey } from '../../api/identity/key-format.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
@@ -97,7 +97,7 @@ describe('the rate limit', () => {
     const access = newAccess(60);
     const callers = await Promise.all([
       access.admit(one.key, 'requests'),
-      access.admit(newApiKey(), 'requests'),
+      access.admit(generateApiKey(), 'requests'),
       access.admit(two.key, 'requests'),
       access.admit(one.key, 'polls'),
       access.admit(one.key, 'requests'),

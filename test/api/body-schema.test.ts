@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { anyJson, recordOf } from '../../api/http/body-schema.ts';
+import { anyJson, createRecordSchema } from '../../api/http/body-schema.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 
 const text = z.string().max(5);
@@ -91,7 +91,7 @@ describe('the request body of an endpoint', () => {
       a: text.optional(),
       b: z.array(text).max(3).default([]),
       c: z.union([z.literal('x'), z.enum(['y', 'z']), z.int(), z.boolean()]).nullish(),
-      d: recordOf(text, { nameMax: 3, countMax: 2 }).optional(),
+      d: createRecordSchema(text, { nameLengthMax: 3, countMax: 2 }).optional(),
       e: anyJson.optional(),
     });
     expect(unboundedOf(schema)).toEqual([]);

@@ -60,7 +60,10 @@ const chat = (caller: TestCaller, content: string) =>
 const times = <Result>(count: number, run: (index: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, index) => run(index)));
 
-/** Runs a chat and a read of the usage of the other organization; returns the time they took together. */
+/**
+ * Runs a chat and a read of the usage of the other organization; returns the time they took
+ * together.
+ */
 async function chatAndUsage(): Promise<number> {
   const startedAt = performance.now();
   const answers = await Promise.all([
@@ -98,7 +101,13 @@ describe('another organization is served at its usual speed during', () => {
     const answers = await slow;
     const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 200)).toHaveLength(4);
-    expect(statuses.filter((status) => status === 503)).toHaveLength(8);
+    const rejected = answers.filter(({ status }) => status === 429);
+    expect(rejected).toHaveLength(8);
+    expect(rejected[0]?.headers.get('retry-after')).toBe('2');
+    expect(rejected[0]?.body).toMatchObject({
+      error: 'Rate limit exceeded. Please slow down.',
+      message: expect.stringContaining('too many running chats with the provider'),
+    });
     // All connections are free again.
     expect((await times(4, () => chat(busy, 'hi'))).map(({ status }) => status)).toEqual(
       Array(4).fill(200),
@@ -129,7 +138,10 @@ describe('another organization is served at its usual speed during', () => {
     const api = await gateway.spawn('api', { API_PORT: '0' });
     const body = Buffer.from(JSON.stringify({ zz: Array(2000).fill('x'.repeat(400)) }));
     const ended: TestCaller[] = [];
-    /** Sends a body without its last byte; the returned function sends the rest, and resolves with the status. */
+    /**
+     * Sends a body without its last byte; the returned function sends the rest, and resolves with
+     * the status.
+     */
     const begin = async (caller: TestCaller) => {
       const client = openRequest(`http://127.0.0.1:${api.port}/api/v1/chat`, {
         method: 'POST',
@@ -197,5 +209,23 @@ describe('a stream of job events', () => {
         key: caller.key,
       });
     }
+  });
+});
+
+describe('a chat provider whose connections are all in use', () => {
+  it('rejects the chats of another organization with 503 until one is free', async () => {
+    const callers = await times(4, () => gateway.newCaller({ credits: 1000 }));
+    const running: Promise<{ status: number }[]>[] = [];
+    // The organizations take 4, 2, 1 and 1 of the 8 connections.
+    for (const [index, caller] of callers.entries()) {
+      running.push(times([4, 2, 1, 1][index] ?? 0, () => chat(caller, '[[slow:3s]] a long one')));
+      await sleep(100);
+    }
+    const rejected = await chat(other, 'hi');
+    expect(rejected.status).toBe(503);
+    expect(rejected.headers.get('retry-after')).toBe('2');
+    expect(rejected.body).toMatchObject({ error: 'SERVICE_UNAVAILABLE' });
+    const statuses = (await Promise.all(running)).flat().map(({ status }) => status);
+    expect(statuses).toEqual(Array(8).fill(200));
   });
 });

@@ -3,7 +3,7 @@
  * bytes as for an unknown id, so that no response reveals that the object exists.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newApiKey } from '../../api/identity/key-format.ts';
+import { generateApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -69,7 +69,7 @@ beforeAll(async () => {
     suspended: suspended.key,
     revoked: revoked.key,
     expired: expired.key,
-    'a key that never was': newApiKey(),
+    'a key that never was': generateApiKey(),
     'the admin key': gateway.config.ADMIN_API_KEY,
     nobody: null,
   });

@@ -204,8 +204,8 @@ const access: Fault[] = [
   {
     name: 'a session never expires',
     file: 'api/identity/sessions.ts',
-    original: 'WHERE s.token_hash = ${tokenHashOf(ctx)} AND s.expires_at > clock_timestamp()',
-    planted: 'WHERE s.token_hash = ${tokenHashOf(ctx)}',
+    original: 'WHERE s.token_hash = ${hashToken(ctx)} AND s.expires_at > clock_timestamp()',
+    planted: 'WHERE s.token_hash = ${hashToken(ctx)}',
     tests: ['test/api/sessions.test.ts'],
   },
   {

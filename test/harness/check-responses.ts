@@ -1,12 +1,13 @@
 /**
- * Middleware of every gateway that tests start: each response and each error code of an endpoint must be in its
- * description. A difference is a 500, which fails the test; `TEST_LOG_LEVEL=error` shows the reason.
+ * Middleware of every gateway that tests start: each response and each error code of an endpoint
+ * must be in its description. A difference is a 500, which fails the test; `TEST_LOG_LEVEL=error`
+ * shows the reason.
  */
 import assert from 'node:assert/strict';
 import { Stream } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { routeOf, type Context, type Middleware } from '../../api/context.ts';
+import { findRoutePattern, type Context, type Middleware } from '../../api/context.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 import { ownAnswer, type Endpoint } from '../../api/endpoints/endpoint.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -29,7 +30,7 @@ export const checkResponses: Middleware = async (ctx, next) => {
 
 function endpointOf(ctx: Context): Endpoint | undefined {
   const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
-  return byName.get(nameOf({ method, path: routeOf(ctx) }));
+  return byName.get(nameOf({ method, path: findRoutePattern(ctx) }));
 }
 
 function checkCode(endpoint: Endpoint, error: unknown): void {

@@ -16,6 +16,16 @@ describe('a fair share', () => {
     expect(['a', 'b', 'c', 'd', 'e'].map(countOf)).toEqual([6, 3, 2, 1, 0]);
   });
 
+  it('is held by an owner with at least half of the slots', () => {
+    const share = createFairShare(3);
+    share.take('a');
+    expect(share.holdsHalf('a')).toBe(false);
+    share.take('a');
+    expect(share.holdsHalf('a')).toBe(true);
+    share.take('b');
+    expect([share.take('b'), share.holdsHalf('b')]).toEqual([null, false]);
+  });
+
   it('is at least one slot while any is free, and its slots are released once', () => {
     const share = createFairShare(1);
     const release = share.take('a');

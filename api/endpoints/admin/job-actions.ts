@@ -42,8 +42,8 @@ export const jobActions = section('Jobs', {
     answer: dataSchema(ownedJob),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, oversight, client, jobWaits, view }) {
-      const job = await findAnyJob(write, { oversight });
+    async handle({ ctx, ...write }, { pool, jobOverview, client, jobWaits, view }) {
+      const job = await findAnyJob(write, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await recordAction(pool, write, { ...auditSubject(job), action: 'job.cancel_requested' });
       const { organization_id: organizationId } = job;
@@ -66,12 +66,12 @@ export const jobActions = section('Jobs', {
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
-    async handle(write, { pool, oversight, statusChecks, client }) {
-      const job = await findAnyJob(write, { oversight });
+    async handle(write, { pool, jobOverview, statusChecks, client }) {
+      const job = await findAnyJob(write, { jobOverview });
       await recordAction(pool, write, { ...auditSubject(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
-      const now = await findAnyJob(write, { oversight });
+      const now = await findAnyJob(write, { jobOverview });
       const workflow = await workflowOf(client, job.id);
       return toData({ ...showState(now), workflow, workflowSignaled, findings });
     },
@@ -97,8 +97,8 @@ export const jobActions = section('Jobs', {
     answers: { 200: 'The job is settled.', 202: 'A new run of the workflow completes the job.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
     async handle({ ctx, ...write }, services) {
-      const { pool, oversight } = services;
-      const job = await findAnyJob(write, { oversight });
+      const { pool, jobOverview } = services;
+      const job = await findAnyJob(write, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
       await recordAction(pool, write, {
@@ -108,7 +108,7 @@ export const jobActions = section('Jobs', {
       });
       const resettlement = await resettle(job, release, services);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
-      return toData({ ...showState(await findAnyJob(write, { oversight })), ...resettlement });
+      return toData({ ...showState(await findAnyJob(write, { jobOverview })), ...resettlement });
     },
   }),
 });

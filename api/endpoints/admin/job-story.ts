@@ -96,11 +96,12 @@ type Story = z.infer<typeof story>;
 
 /** Reads the data about a job that its own record does not contain. */
 async function readParts(job: JobRecord, services: Composition) {
-  const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
+  const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
+    services;
   const { id: jobId, organization_id: organizationId } = job;
   const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
-      oversight.caller(job),
+      jobOverview.caller(job),
       readCalls(jobId),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
@@ -181,7 +182,7 @@ export const jobStory = section('Jobs', {
     async handle(named, services) {
       const job = await findAnyJob(named, services);
       const { id, organization_id: organizationId } = job;
-      // `oversight.find` does not load the request and the outputs.
+      // `jobOverview.find` does not load the request and the outputs.
       const detailed = await services.reads.read(organizationId, id);
       return toData(await readStory(detailed ?? job, services));
     },

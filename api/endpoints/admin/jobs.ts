@@ -5,7 +5,7 @@ import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
 import { billingOf, promptLineOf } from '../../../studio/job-view.ts';
 import { jobSchema } from '../../../studio/job-resource.ts';
-import { withNames } from '../../identity/organizations.ts';
+import { addOrganizationNames } from '../../identity/organizations.ts';
 import {
   toPage,
   idField,
@@ -84,11 +84,11 @@ export const jobs = section('Jobs', {
       }),
     },
     answer: pageSchema(jobLine),
-    async handle({ query: { limit, cursor, ...query } }, { pool, oversight }) {
+    async handle({ query: { limit, cursor, ...query } }, { pool, jobOverview }) {
       const filter = { ...query, ...toRecordFilter(query) };
-      const rows = await oversight.list({ ...filter, beforeId: cursor, limit: limit + 1 });
+      const rows = await jobOverview.list({ ...filter, beforeId: cursor, limit: limit + 1 });
       const page = toPage(rows, { limit, cursor: 'id', show: showJobLine });
-      return { ...page, data: await withNames(pool, page.data) };
+      return { ...page, data: await addOrganizationNames(pool, page.data) };
     },
   }),
 });

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse, isoTime } from '../../../domain/json.ts';
-import { recordAction, listActions, recordedAction } from '../../identity/admin-actions.ts';
+import { recordAction, listActions, actionRecord } from '../../identity/admin-actions.ts';
 import {
   createOperator,
   listOperators,
@@ -10,8 +10,8 @@ import {
   revokeOperator,
   type Operator,
 } from '../../identity/operators.ts';
-import { macOfKey } from '../../identity/key-format.ts';
-import { bearerKey } from '../../middleware/authenticate.ts';
+import { calculateKeyMac } from '../../identity/key-format.ts';
+import { parseBearerKey } from '../../middleware/authenticate.ts';
 import {
   responseSchema,
   authority,
@@ -48,7 +48,7 @@ function requireAdminKey({ operatorId }: Operator): void {
 }
 
 /** Schema of a recorded operator action. */
-export const actionSchema = responseSchema(recordedAction)
+export const actionSchema = responseSchema(actionRecord)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
 
@@ -133,9 +133,9 @@ const operatorEndpoints = section('Operators', {
     answer: dataSchema(z.object({ expiresAt: time })),
     answers: { 201: 'The session has begun.' },
     async handle({ ctx, body }, { config, operatorSessions }) {
-      const key = bearerKey(ctx.req);
+      const key = parseBearerKey(ctx.req);
       if (key === undefined) throw new GatewayError('Unauthorized');
-      const operatorMac = macOfKey(key, config.KEY_PEPPER);
+      const operatorMac = calculateKeyMac(key, config.KEY_PEPPER);
       const owner = { operatorMac, name: body.actor };
       const { expiresAtMs } = await operatorSessions.begin(ctx, owner);
       return toData({ expiresAt: isoTime(expiresAtMs) });

@@ -11,7 +11,7 @@ import {
 import { openWork } from '../../../jobs/records/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { withNames } from '../../identity/organizations.ts';
+import { addOrganizationNames } from '../../identity/organizations.ts';
 import {
   toData,
   toPage,
@@ -68,7 +68,7 @@ export const outcomes = section('Outcomes', {
           .omit({ organizationName: true })
           .parse({ ...toResponse(line), workflow: owner }),
       );
-      return toData(await withNames(pool, views));
+      return toData(await addOrganizationNames(pool, views));
     },
   }),
 
@@ -90,7 +90,7 @@ export const outcomes = section('Outcomes', {
         cursor: 'jobId',
         show: (row) => ({ ...toResponse(row), calls: row.calls.map(toResponse) }),
       });
-      const data = await withNames(services.pool, page.data);
+      const data = await addOrganizationNames(services.pool, page.data);
       return { ...page, data, counts: await services.outcomes.counts() };
     },
   }),

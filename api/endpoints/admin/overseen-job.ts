@@ -12,9 +12,9 @@ export const jobWrite = { params: z.object({ jobId: pathId('job') }), body: bare
 /** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
 export async function findAnyJob(
   { params: { jobId } }: { params: { jobId: string } },
-  { oversight }: Pick<Composition, 'oversight'>,
+  { jobOverview }: Pick<Composition, 'jobOverview'>,
 ): Promise<JobRecord> {
-  const job = await oversight.find(jobId);
+  const job = await jobOverview.find(jobId);
   if (!job) throw new GatewayError('JOB_NOT_FOUND');
   return job;
 }

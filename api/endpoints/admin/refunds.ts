@@ -46,8 +46,8 @@ export const refunds = section('Jobs', {
       },
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
-    async handle({ ctx, ...write }, { pool, oversight, ledger }) {
-      const job = await findAnyJob(write, { oversight });
+    async handle({ ctx, ...write }, { pool, jobOverview, ledger }) {
+      const job = await findAnyJob(write, { jobOverview });
       const { id: refundId, credits, actor, reason } = write.body;
       const refund = await ledger.refund({
         organizationId: job.organization_id,

@@ -11,9 +11,9 @@ import { GatewayError } from '../../../domain/errors.ts';
 import type { ParameterizedContext } from 'koa';
 import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
-import { bearerKey } from '../../middleware/authenticate.ts';
+import { parseBearerKey } from '../../middleware/authenticate.ts';
 import { readJson } from '../../http/body.ts';
-import { recordOf } from '../../http/body-schema.ts';
+import { createRecordSchema } from '../../http/body-schema.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
 
@@ -32,7 +32,7 @@ const exchange = z.object({
   payloads: z
     .array(
       z.object({
-        metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
+        metadata: createRecordSchema(base64, { nameLengthMax: 200, countMax: 100 }).nullish(),
         data: base64.nullish(),
       }),
     )
@@ -75,7 +75,8 @@ export const temporalCodec = [
     answer: exchange,
     async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
-      if (!(await findOperator.byKey(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
+      if (!(await findOperator.findByKey(parseBearerKey(ctx.req))))
+        throw new GatewayError('Unauthorized');
       const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
       if (!direct) throw new GatewayError('NOT_FOUND');
       return convert(ctx, (payload) => direct(payloadCodec, payload));
@@ -87,9 +88,9 @@ export const temporalCodec = [
     scope: 'open',
     request: { params: z.object({ word: z.string() }), content },
     answer: exchange,
-    handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
+    handle({ ctx, params: { word } }, { config, payloadCodec, isCodecSecret }) {
       allowOrigin(ctx, config);
-      if (!isCodecWord(word)) throw new GatewayError('Unauthorized');
+      if (!isCodecSecret(word)) throw new GatewayError('Unauthorized');
       return convert(ctx, (payload) => decrypt(payloadCodec, payload));
     },
   }),

@@ -54,9 +54,9 @@ export const webhooks = section('Webhooks', {
     request: { params: jobWrite.params },
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
-    async handle(named, { oversight, webhooks: known }) {
+    async handle(named, { jobOverview, webhooks: known }) {
       const { id: jobId, organization_id: organizationId } = await findAnyJob(named, {
-        oversight,
+        jobOverview,
       });
       const webhook = await findWebhook(known, { jobId, organizationId });
       return toData(await showWebhook(known, webhook));

@@ -43,7 +43,7 @@ const example = {
 export const anthropic = section('Anthropic’s endpoints', {
   createMessage: chatEndpoint({
     path: '/api/v1/messages',
-    errorShape: 'anthropic',
+    errorFormat: 'anthropic',
     takesXApiKey: true,
     summary: 'Chat with a model (Anthropic-compatible)',
     description:
@@ -62,7 +62,7 @@ export const anthropic = section('Anthropic’s endpoints', {
   countMessageTokens: defineEndpoint({
     route: 'POST /api/v1/messages/count_tokens',
     scope: 'chat',
-    errorShape: 'anthropic',
+    errorFormat: 'anthropic',
     takesXApiKey: true,
     summary: 'Estimate the input tokens of a message (Anthropic-compatible)',
     description:

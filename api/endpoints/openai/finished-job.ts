@@ -9,15 +9,12 @@ import type { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
-import type { Capability } from '../../../studio/capability.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { idempotencyKeyOf } from '../../idempotency/idempotency-key.ts';
-import { parseWith } from '../../http/parsing.ts';
-import { openaiError } from '../../http/error-bodies.ts';
+import { parseIdempotencyKey } from '../../idempotency/idempotency-key.ts';
+import { formatOpenaiError } from '../../http/error-bodies.ts';
 import { toGatewayError } from '../../middleware/errors.ts';
 import { type RequestOptions, startJob } from '../../studio/job-submission.ts';
-import type { ParsedRequest } from '../../studio/request-reading.ts';
 import type { AnswerParts } from '../description.ts';
 import { creditHeaders, studioErrors } from '../studio-description.ts';
 import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
@@ -32,12 +29,6 @@ export const finishedAnswer = (description: string, schema: z.ZodType): AnswerPa
   headers: creditHeaders.partial(),
   schema,
 });
-
-/** Parses fields with the capability's request schema. @throws GatewayError INVALID_REQUEST */
-export function parseCapabilityFields(capability: Capability, fields: object): ParsedRequest {
-  const request = parseWith(capability.request, fields);
-  return { request, webhook: null, metadata: null };
-}
 
 /** Started job whose result is the response of one of these endpoints. */
 interface AwaitedJob {
@@ -67,7 +58,7 @@ export async function startAwaitedJob(
       if (job.status === 'completed') return job;
       // The clients retry automatically. A retry with an Idempotency-Key finds this job; without
       // one it creates another job.
-      if (!ctx.headerSent) ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
+      if (!ctx.headerSent) ctx.set('X-Should-Retry', String(parseIdempotencyKey(ctx) !== null));
       const { statusUrl } = view.ticket(job);
       throw new GatewayError(
         'JOB_NOT_DONE',
@@ -110,7 +101,7 @@ export async function sendJson(
     } catch (error) {
       const failure = toGatewayError(error);
       logger.error({ error, code: failure.code }, 'request.failed_late');
-      yield `${failure.code}: ${failure.message}\n${JSON.stringify(openaiError(failure, requestId))}\n`;
+      yield `${failure.code}: ${failure.message}\n${JSON.stringify(formatOpenaiError(failure, requestId))}\n`;
     }
   }
   ctx.status = 200;

@@ -11,8 +11,7 @@ import type { JsonObject } from '../../../domain/json.ts';
 import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
-import type { RequestBodyReader } from '../../studio/request-reading.ts';
-import { parseCapabilityFields } from './finished-job.ts';
+import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
 
 /** Fields that requests for generating and for editing share. Other fields are ignored. */
 export const imageFields = {
@@ -114,7 +113,7 @@ export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyR
     onFields(fields);
     const model = findByAnyName(editModels, fields.model);
     const received = (name: string): ReceivedFile[] =>
-      files.filter(({ field }) => field === name).map((each) => each.kept);
+      files.filter(({ field }) => field === name).map((file) => file.stored);
     const [mask] = received('mask');
     const read = parseCapabilityFields(capability, {
       ...ownImageFields(fields, model, model.edit ?? {}),

@@ -5,15 +5,10 @@ import { imageModels } from '../../../catalog/image-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
+import { parseCapabilityFields } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import {
-  finishedAnswer,
-  jobErrors,
-  parseCapabilityFields,
-  sendJson,
-  startAwaitedJob,
-} from './finished-job.ts';
+import { finishedAnswer, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { imagesAnswer, imagesJson } from './image-answers.ts';
 import { imageFields, ownImageFields, readEdit, type ImageRequest } from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
@@ -22,7 +17,7 @@ import { withRenamedFields } from './field-names.ts';
 export const imagesGenerations = defineEndpoint({
   route: 'POST /api/v1/images/generations',
   scope: 'studio:image',
-  errorShape: 'openai',
+  errorFormat: 'openai',
   summary: 'Generate images (OpenAI-compatible)',
   description:
     'Creates the same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.',
@@ -57,7 +52,7 @@ const file = z.string().meta({ format: 'binary' });
 export const imagesEdits = defineEndpoint({
   route: 'POST /api/v1/images/edits',
   scope: 'studio:image',
-  errorShape: 'openai',
+  errorFormat: 'openai',
   summary: 'Edit images (OpenAI-compatible)',
   description:
     'Creates the same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.',

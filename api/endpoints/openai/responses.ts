@@ -66,7 +66,7 @@ function toResponsesName(path: string): string {
 /** Endpoint POST /api/v1/responses. */
 export const createResponse = chatEndpoint({
   path: '/api/v1/responses',
-  errorShape: 'openai',
+  errorFormat: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
   description:
     'Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in ' +

@@ -3,9 +3,10 @@ import { z } from 'zod';
 import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
+import { parseCapabilityFields } from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
-import { jobErrors, parseCapabilityFields, sendArtifact, startAwaitedJob } from './finished-job.ts';
+import { jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
 const voiceover = audioModels.voiceover;
 const titleMax = 120;
@@ -31,7 +32,7 @@ function truncateTitle(text: string): string {
 export const audioSpeech = defineEndpoint({
   route: 'POST /api/v1/audio/speech',
   scope: 'studio:audio',
-  errorShape: 'openai',
+  errorFormat: 'openai',
   summary: 'Turn text into speech (OpenAI-compatible)',
   description:
     'Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.',

@@ -8,16 +8,14 @@ import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
-import { type RequestBodyReader, createRecordingStore } from '../../studio/request-reading.ts';
+import {
+  createRecordingStore,
+  parseCapabilityFields,
+  type RequestBodyReader,
+} from '../../studio/request-reading.ts';
 import { defineEndpoint, ownAnswer } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import {
-  finishedAnswer,
-  jobErrors,
-  parseCapabilityFields,
-  sendJson,
-  startAwaitedJob,
-} from './finished-job.ts';
+import { finishedAnswer, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { transcriptData, transcriptFormats } from './transcript-formats.ts';
 
 /** Maximum size of a recording in bytes, the same as OpenAI's. */
@@ -50,11 +48,11 @@ function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
     const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const spoken = language == null || language === '' ? {} : { language };
     const read = parseCapabilityFields(capability, {
-      fileId: file.kept.contentId,
+      fileId: file.stored.contentId,
       ...fileName,
       ...spoken,
     });
-    return { ...read, complete: createRecordingStore(read.request, file.kept) };
+    return { ...read, complete: createRecordingStore(read.request, file.stored) };
   };
 }
 
@@ -62,7 +60,7 @@ function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
 export const audioTranscriptions = defineEndpoint({
   route: 'POST /api/v1/audio/transcriptions',
   scope: 'studio:audio',
-  errorShape: 'openai',
+  errorFormat: 'openai',
   summary: 'Transcribe a recording (OpenAI-compatible)',
   description:
     'Creates the same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. ' +

@@ -10,8 +10,7 @@ import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
-import type { RequestBodyReader } from '../../studio/request-reading.ts';
-import { parseCapabilityFields } from './finished-job.ts';
+import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
 
 const reference = z.object({
   file_id: z.string().max(64).optional(),
@@ -55,7 +54,7 @@ async function readBodyOrForm(
     ...(Object.keys(inputReference).length > 0 && { input_reference: inputReference }),
   });
   const [file] = files;
-  return file ? { ...body, image: file.kept } : body;
+  return file ? { ...body, image: file.stored } : body;
 }
 
 /** Reads a request to generate a video. */

@@ -34,7 +34,7 @@ export const videos = {
   createVideo: defineEndpoint({
     route: 'POST /api/v1/videos',
     scope: 'studio:video',
-    errorShape: 'openai',
+    errorFormat: 'openai',
     summary: 'Generate a video (OpenAI-compatible)',
     description:
       'Creates the same job as POST /api/v1/studio/video/generate. Fields that are not listed here are ignored.',
@@ -65,7 +65,7 @@ export const videos = {
     route: 'GET /api/v1/videos/:jobId',
     scope: 'studio:read',
     bucket: 'polls',
-    errorShape: 'openai',
+    errorFormat: 'openai',
     summary: 'Get a video (OpenAI-compatible)',
     request,
     answer: video,
@@ -77,7 +77,7 @@ export const videos = {
     route: 'GET /api/v1/videos',
     scope: 'studio:read',
     bucket: 'polls',
-    errorShape: 'openai',
+    errorFormat: 'openai',
     summary: 'List videos, newest first (OpenAI-compatible)',
     request: {
       query: z.object({
@@ -113,7 +113,7 @@ export const videos = {
   getVideoContent: defineEndpoint({
     route: 'GET /api/v1/videos/:jobId/content',
     scope: 'studio:read',
-    errorShape: 'openai',
+    errorFormat: 'openai',
     summary: 'Download a video (OpenAI-compatible)',
     request: {
       ...request,

@@ -1,41 +1,43 @@
-/** A tool of the MCP server, and the requests that tools send. */
+/** Definition of an MCP tool, and functions that convert tool arguments to API requests. */
 import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import type { Scope } from '../identity/access.ts';
-import type { OwnCall } from './own-api.ts';
+import type { ApiRequest } from './own-api-client.ts';
 
 /** Arguments of a tool call. */
 export type Arguments = Record<string, unknown>;
 
-/** Tool, and the API request that a call of the tool sends. */
-export interface OfferedTool {
+/** MCP tool, and the API request that a call of the tool sends. */
+export interface McpTool {
   tool: Tool;
+  /** Scope that the caller's key needs. */
   scope: Scope;
-  call: (input: Arguments) => OwnCall;
-  /** Shortens the body of a successful response, because models read all of it. */
+  /** Builds the API request for the arguments of a call. */
+  call: (input: Arguments) => ApiRequest;
+  /** Shortens the body of a successful response, because language models read all of it. */
   present?: (body: unknown) => unknown;
 }
 
-/** Makes the schema of a tool's arguments. */
+/** Converts a zod schema to the JSON schema of a tool's arguments. */
 export const makeInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
   const jsonSchema = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return ToolSchema.shape.inputSchema.parse({ ...jsonSchema, type: 'object' });
 };
 
-/** Highest number of characters of all arguments in a URL. */
-const argumentsMax = 4000;
+/** Maximum total length of arguments that are sent in a URL, in characters. */
+const urlArgumentsMax = 4000;
 
 /** Checks that arguments fit into a URL. @throws McpError InvalidParams */
 export function checkLength(input: Arguments): void {
   const texts = Object.entries(input).map(([name, value]) => ({ name, text: toText(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
-  if (length <= argumentsMax) return;
+  if (length <= urlArgumentsMax) return;
   const [longest] = texts.toSorted((one, other) => other.text.length - one.text.length);
-  const message = `${longest?.name.slice(0, 40)}: all arguments together must be at most ${argumentsMax} characters (received ${length})`;
+  const message = `The arguments must have at most ${urlArgumentsMax} characters in total (received ${length}; the longest is ${longest?.name.slice(0, 40)}).`;
   throw new McpError(ErrorCode.InvalidParams, message);
 }
 
-/** Adds arguments to a path as its query. */
+/** Appends arguments to a path as its query string. */
 export function withQuery(path: string, input: Arguments): string {
   const texts = Object.entries(input).map(([name, value]): [string, string] => [
     name,

@@ -1,31 +1,34 @@
-/** Requests of MCP tools to the API of this process, over HTTP. */
+/** HTTP client with which MCP tools call the API of their own process. */
 import type { IncomingMessage } from 'node:http';
 
-/** Request for one endpoint of the API. */
-export interface OwnCall {
+/** Request to an endpoint of the API. */
+export interface ApiRequest {
   method: string;
   path: string;
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-/** Response of the API, success or error. */
-export interface OwnAnswer {
+/** Response of the API, successful or not. */
+export interface ApiResponse {
   ok: boolean;
   status: number;
   body: unknown;
-  /** Id of the job of this request or of its Idempotency-Key; null: no job. */
+  /**
+   * Id of the job that was started, or that an earlier request with the same Idempotency-Key
+   * started. Null if there is none.
+   */
   jobId: string | null;
 }
 
 /** Function that sends a request to the API of this process. */
-export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
+export type SendApiRequest = (request: ApiRequest) => Promise<ApiResponse>;
 
-/** Makes the function that sends requests with the key of an incoming request. */
-export function createOwnApi(request: IncomingMessage): OwnApi {
-  const { localAddress = '127.0.0.1', localPort } = request.socket;
+/** Creates the function that sends requests with the API key of an incoming request. */
+export function createOwnApiClient(incoming: IncomingMessage): SendApiRequest {
+  const { localAddress = '127.0.0.1', localPort } = incoming.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
-  const authorization = request.headers.authorization ?? '';
+  const authorization = incoming.headers.authorization ?? '';
   return async ({ method, path, body, headers }) => {
     const response = await fetch(`http://${host}:${localPort}${path}`, {
       method,

@@ -1,20 +1,20 @@
 /**
- * Logs, metrics and traces of requests: each request has an id, one log line (method, route,
- * status, ids, duration; never bodies or queries), metrics and a span. Metrics and logs use the
- * route pattern, because paths contain ids.
+ * Request ids, logs, metrics and traces. Each request has one log line with method, route, status,
+ * ids and duration, but never a body or query. Logs and metrics contain the pattern of the route
+ * instead of the path, because paths contain ids.
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
 import { withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { inSpan, type Telemetry } from '../../platform/telemetry.ts';
-import { routeOf, type Context, type Middleware } from '../context.ts';
+import { findRoutePattern, type Context, type Middleware } from '../context.ts';
 
-/** Pattern of an `X-Request-Id` that is accepted from a client. */
+/** Pattern of the `X-Request-Id` values that are accepted from clients. */
 const clientRequestId = /^[A-Za-z0-9-]{8,64}$/;
 
-/** Makes the middleware that gives each request an id and logs the request. */
-export function requestLog(logger: Logger): Middleware {
+/** Creates the middleware that gives each request an id and logs the request. */
+export function logRequests(logger: Logger): Middleware {
   return async (ctx, next) => {
     const requestId = ctx.headers['x-request-id'];
     ctx.state.requestId =
@@ -22,17 +22,17 @@ export function requestLog(logger: Logger): Middleware {
         ? requestId
         : newId('request');
     ctx.set('X-Request-Id', ctx.state.requestId);
-    await withCorrelation({ requestId: ctx.state.requestId }, () => logged(logger, ctx, next));
+    await withCorrelation({ requestId: ctx.state.requestId }, () => logRequest(logger, ctx, next));
   };
 }
 
-async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
+async function logRequest(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
   const startedAt = performance.now();
   await next();
   logger.info(
     {
       method: ctx.method,
-      route: routeOf(ctx),
+      route: findRoutePattern(ctx),
       status: ctx.status,
       organizationId: ctx.state.caller?.organizationId,
       keyId: ctx.state.caller?.keyId,
@@ -43,17 +43,17 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
   );
 }
 
-/** Methods that are labels of metrics; every other method is counted as `other`. */
+/** Methods that appear in metrics. Every other method is counted as `other`. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
-/** Paths of probes, documents and the files of the console, which would be most of the traces. */
-const untraced = /^\/($|healthz$|readyz$|docs(\/|$)|console(\/|$)|favicon\.ico$)/;
+/** Paths that are not traced, because probes, documents and console files would fill the traces. */
+const untracedPaths = /^\/($|healthz$|readyz$|docs(\/|$)|console(\/|$)|favicon\.ico$)/;
 
-/** Makes the middleware that counts, measures and traces requests. */
-export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
+/** Creates the middleware that counts, measures and traces requests. */
+export function observeRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
   function count(ctx: Context, startedAtMs: number): void {
     const method = methods.has(ctx.method) ? ctx.method : 'other';
-    const route = routeOf(ctx);
+    const route = findRoutePattern(ctx);
     metrics.requests.inc({ method, route, status: String(ctx.status) });
     metrics.requestSeconds.observe({ method, route }, (performance.now() - startedAtMs) / 1000);
   }
@@ -61,19 +61,19 @@ export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middl
     const startedAtMs = performance.now();
     metrics.requestsInFlight.inc();
     try {
-      if (untraced.test(ctx.path)) return await next();
+      if (untracedPaths.test(ctx.path)) return await next();
       await inSpan(
         {
           name: ctx.method,
           kind: SpanKind.SERVER,
-          // `tracestate` is not accepted, because a caller's text must not be stored in workflow
-          // histories.
+          // `tracestate` is ignored, because workflow histories would store this text of the
+          // caller.
           parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },
         async (span) => {
           await next();
-          const route = routeOf(ctx);
+          const route = findRoutePattern(ctx);
           span.updateName(`${ctx.method} ${route}`);
           span.setAttributes({ 'http.route': route, 'http.response.status_code': ctx.status });
           if (ctx.status >= 500)

@@ -1,0 +1,147 @@
+/** Keeps the claim of an Idempotency-Key while the request starts its job or chat. */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { command, type DatabasePool } from '../../platform/database.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { Context } from '../context.ts';
+import {
+  claimKey,
+  claimLostError,
+  claimDuration,
+  claimCondition,
+  type ClaimedKey,
+  type ClaimId,
+  type KeyedRequest,
+  type UsedKey,
+} from './claims.ts';
+import { parseIdempotencyKey } from './idempotency-key.ts';
+
+/** Interval between renewals of a claim, in milliseconds. */
+const renewalMs = 3000;
+
+/**
+ * Claim of this request, which is renewed until `release`, `storeResponse` or `stopRenewal` is
+ * called.
+ */
+export interface HeldClaim {
+  state: 'held';
+  /** Claim in the database. Null for a request without a key. */
+  id: ClaimId | null;
+  /** Id of the new subject, or of the subject that an earlier request may have started. */
+  subjectId: string;
+  /**
+   * Records that the subject is about to be started. The start cannot be undone, so a later request
+   * with this key uses the same subject.
+   * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken over the claim
+   */
+  recordStart: () => Promise<void>;
+  /** Notes that the ledger rejected the start, so that `release` deletes the claim. */
+  noteRejection: () => void;
+  /** Deletes the claim if no subject was or will be created; returns whether it was deleted. */
+  release: () => Promise<boolean>;
+  /** Stores the response for later requests with the key. Only logs errors. */
+  storeResponse: (response: { text: string; contentType: string }) => Promise<void>;
+  /** Stops renewing the claim; from now on, the row of the subject keeps the key in use. */
+  stopRenewal: () => void;
+}
+
+export type Claims = ReturnType<typeof createClaims>;
+
+/** Creates the function that claims Idempotency-Keys for jobs and chats. */
+export function createClaims(pool: DatabasePool, logger: Logger) {
+  return {
+    /**
+     * Claims the Idempotency-Key of a request. If it has none, returns a claim that exists only in
+     * this process.
+     * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
+     */
+    async claim(
+      ctx: Context,
+      request: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
+    ): Promise<HeldClaim | UsedKey> {
+      const idempotencyKey = parseIdempotencyKey(ctx);
+      if (idempotencyKey === null) return createUnkeyedClaim(request.subjectId);
+      const { organizationId } = ctx.state.caller;
+      const result = await claimKey(pool, { ...request, organizationId, idempotencyKey });
+      return result.state === 'done' ? result : createHeldClaim(pool, logger, result);
+    },
+  };
+}
+
+/** Creates the claim of a request without an Idempotency-Key; it has no row in the database. */
+function createUnkeyedClaim(subjectId: string): HeldClaim {
+  let started = false;
+  return {
+    state: 'held',
+    id: null,
+    subjectId,
+    recordStart() {
+      started = true;
+      return Promise.resolve();
+    },
+    noteRejection() {
+      started = false;
+    },
+    release: () => Promise.resolve(!started),
+    storeResponse: () => Promise.resolve(),
+    stopRenewal: () => {},
+  };
+}
+
+function createHeldClaim(
+  pool: DatabasePool,
+  logger: Logger,
+  { claim, subjectId }: ClaimedKey,
+): HeldClaim {
+  let isRejected = false;
+  let isStored = false;
+  /** Runs a statement on the claim, and returns whether it changed a row. */
+  async function update(query: FragmentSqlToken): Promise<boolean> {
+    return (await pool.query(command`${query}`)).rowCount > 0;
+  }
+  /** Runs a statement on the claim. An error is only logged, because the claim expires anyway. */
+  const tryUpdate = (query: FragmentSqlToken): Promise<boolean> =>
+    update(query).catch((error: unknown) => {
+      logger.warn({ error }, 'idempotency.claim_not_recorded');
+      return false;
+    });
+  const renewal = setInterval(() => {
+    void tryUpdate(sql.fragment`UPDATE idempotency_claim
+      SET held_until = clock_timestamp() + ${claimDuration}::interval WHERE ${claimCondition(claim)}`);
+  }, renewalMs);
+  return {
+    state: 'held',
+    id: claim,
+    subjectId,
+    async recordStart() {
+      const isHeld = await update(sql.fragment`UPDATE idempotency_claim
+        SET state = 'started', held_until = clock_timestamp() + ${claimDuration}::interval
+        WHERE ${claimCondition(claim)}`);
+      if (!isHeld) throw claimLostError();
+    },
+    noteRejection() {
+      isRejected = true;
+    },
+    async release() {
+      clearInterval(renewal);
+      if (isStored) return false;
+      const isDeleted = await tryUpdate(sql.fragment`DELETE FROM idempotency_claim
+        WHERE ${claimCondition(claim)} AND (state = 'held' OR state = 'started' AND ${isRejected})`);
+      // Lets the claim expire now, so that a retried request immediately continues with the job
+      // that was started.
+      if (!isDeleted) {
+        await tryUpdate(sql.fragment`UPDATE idempotency_claim SET held_until = clock_timestamp()
+          WHERE ${claimCondition(claim)}`);
+      }
+      return isDeleted;
+    },
+    async storeResponse({ text, contentType }) {
+      clearInterval(renewal);
+      isStored = true;
+      const body = Buffer.from(text);
+      await tryUpdate(sql.fragment`UPDATE idempotency_claim
+        SET state = 'done', answer = ${sql.binary(body)}, answer_type = ${contentType}
+        WHERE ${claimCondition(claim)}`);
+    },
+    stopRenewal: () => clearInterval(renewal),
+  };
+}
