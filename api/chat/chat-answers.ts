@@ -26,9 +26,9 @@ type Services = Pick<
   'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage' | 'claims' | 'config' | 'telemetry'
 >;
 
-/** Chat that is being answered. */
+/** Open chat of a request, with the claim of its Idempotency-Key. */
 interface OpenedChat extends ChatContext {
-  /** Claim of the Idempotency-Key, with which the answer is stored for replays. */
+  /** Claim of the Idempotency-Key. It also stores the answer for replays. */
   claim: HeldClaim;
   /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;
@@ -51,7 +51,7 @@ export async function answerChat(
     if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
     else await sendAnswer(ctx, opened, presentation);
   } finally {
-    // The Idempotency-Key may be used again only if nothing was charged.
+    // If nothing was charged, the Idempotency-Key can be used again.
     if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
   }
 }
@@ -131,15 +131,15 @@ async function sendAnswer(
   ctx.body = body;
 }
 
-/** Calls `callerLeft` of the chat when its caller disconnects. */
+/** Notifies the chat when its caller disconnects. */
 function watchDisconnect({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }
 
 /**
- * Sends the steps of a stream. Returns the sent text, which is stored for replays; null if the
- * request has no Idempotency-Key or the text is too long.
+ * Sends the steps of a stream. Returns the sent text, which is stored for replays, or null if the
+ * request has no Idempotency-Key or the text exceeds a byte budget.
  */
 async function relayStream(
   ctx: Context,

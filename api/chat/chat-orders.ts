@@ -1,4 +1,4 @@
-/** Checks the models that a chat request names, and builds the order of the chat. */
+/** Checks a chat request against its models, and builds the order for the chat activity. */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { minimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -49,7 +49,7 @@ export function checkModels(
   return models;
 }
 
-/** Throws if `max_tokens` is above the limit of the model, which would end the answer earlier. */
+/** Throws if `max_tokens` is above the model's limit, at which the answer would end anyway. */
 function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;

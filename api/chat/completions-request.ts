@@ -1,8 +1,7 @@
 /**
  * Parses requests of POST /api/v1/chat and /api/v1/chat/completions, which have OpenAI's fields.
- * Features without a price here (audio output, web search, paid service tiers) are rejected. /chat
- * also rejects unknown fields.
- *
+ * Features that the gateway has no price for (audio output, web search, paid tiers) are rejected.
+ * /chat also rejects unknown fields.
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';
@@ -30,11 +29,11 @@ import {
   thinking,
 } from './reasoning-fields.ts';
 
-/** Maximum tokens of an answer. `checkModels` compares it with the limit of the model. */
+/** Schema of the maximum tokens of an answer. `checkModels` compares it with the model's limit. */
 const tokenLimit = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
-/** Fields of both endpoints. `null` means the same as a missing field. */
+/** Fields that both endpoints accept. `null` means the same as a missing field. */
 export const sharedFields = {
   model: modelId,
   models: fallbacks,

@@ -2,24 +2,24 @@
 import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 
-/** Text. Its limit is above the context of every model. */
+/** Schema of a text. The length limit is above the context of every model. */
 export const text = z.string().max(10_000_000);
-/** Name or id in a conversation. */
+/** Schema of a name or id in a conversation. */
 export const name = z.string().min(1).max(256);
 /** Name of a tool. */
 export const toolName = z
   .string()
   .max(128)
-  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
+  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . -');
 /** Id of a model. */
 export const modelId = z.string().min(1).max(256);
-/** Maximum fallback models. Each may add its whole response time to the request. */
+/** Maximum number of fallback models. Each may add its whole response time to the request. */
 const fallbacksMax = 4;
 /** Ids of fallback models. */
 export const fallbacks = z.array(modelId).max(fallbacksMax).nullish().meta({
   description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
 });
-/** Base64 data or URL of a file. Its limit is the size limit of a request. */
+/** Schema of the Base64 data or URL of a file. The length limit is the size limit of a request. */
 export const fileSource = z
   .string()
   .min(1)
@@ -34,7 +34,8 @@ export const fileId = z
   );
 
 /**
- * `cache_control`: marks the end of a prompt prefix to cache. Only the TTL `5m` has a price here.
+ * Schema of `cache_control`, which marks the end of a prompt prefix to cache. The gateway has a
+ * price only for the TTL `5m`.
  */
 export const cacheControl = z
   .object({

@@ -3,7 +3,7 @@ import { textOf } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
 import { seal, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
-/** Formats a server-sent event. */
+/** Formats a server-sent event of the Messages API. */
 export function messageEvent(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 }
@@ -14,10 +14,10 @@ export function messageEvent(type: string, data: object): string {
  */
 export class MessageEvents {
   #started = false;
-  /** Index of the next block. */
+  /** Index that the next block gets. */
   #nextIndex = 0;
   #openBlock: 'thinking' | 'text' | 'tool' | null = null;
-  /** Index of the block of each tool call, by the index of the call. */
+  /** Index of each tool call's block, keyed by the index of the call in the chunks. */
   readonly #blockIndexes = new Map<number, number>();
 
   /** Returns the first event of the stream; an empty string if called again. */

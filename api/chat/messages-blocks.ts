@@ -16,7 +16,9 @@ import {
   withoutNulls,
 } from './field-schemas.ts';
 
-/** Field `cache_control` of a block, a tool or a request; null means none. */
+/**
+ * Field `cache_control` of a block, a tool or a request. Null means the same as a missing field.
+ */
 export const nullableCacheControlField = { cache_control: cacheControl.nullish() };
 
 const textBlock = z
@@ -106,7 +108,7 @@ export const message = z.discriminatedUnion('role', [userMessage, assistantMessa
 /** Schema of the system prompt. */
 export const system = z.union([text, createPartsSchema(textBlock)]);
 
-/** Message. */
+/** Parsed message. */
 export type Message = z.infer<typeof message>;
 /** Content blocks of an assistant message. */
 export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
@@ -114,5 +116,5 @@ export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'
 export type ToolUse = z.infer<typeof toolUse>;
 /** Tool result in a user message. */
 export type ToolResult = z.infer<typeof toolResult>;
-/** System prompt. */
+/** Parsed system prompt. */
 export type SystemPrompt = z.infer<typeof system>;

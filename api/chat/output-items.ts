@@ -33,19 +33,19 @@ export interface ReasoningItem {
   extraContent?: JsonObject;
 }
 
-/** Output item. */
+/** Output item of a response. */
 export type Item = MessageItem | CallItem | ReasoningItem;
-/** Status of an item. */
+/** Status of an output item. */
 export type Status = 'in_progress' | 'completed' | 'incomplete';
 
-/** Formats a part of a message. */
+/** Formats a part of an output message. */
 export function formatPart({ kind, text }: TextPart): object {
   return kind === 'refusal'
     ? { type: kind, refusal: text }
     : { type: kind, text, annotations: [], logprobs: [] };
 }
 
-/** Formats an item. */
+/** Formats an output item. */
 export function formatItem(item: Item, status: Status): object {
   const { type, id } = item;
   if (item.type === 'message') {

@@ -40,7 +40,7 @@ interface ReasoningRequest {
   reasoning_effort?: string | null | undefined;
 }
 
-/** Converts the reasoning fields of a request to those of the internal request. */
+/** Converts the reasoning fields of a request to the fields of the internal request. */
 export function convertReasoning({
   thinking: sentThinking,
   reasoning: fields,
@@ -74,8 +74,8 @@ interface LimitedRequest {
 }
 
 /**
- * Returns whether `max_tokens` is above the reasoning budget. Reasoning tokens count toward
- * `max_tokens`, so the answer would otherwise have no room.
+ * Returns whether the reasoning budget is below `max_tokens`. Reasoning tokens count toward
+ * `max_tokens`, so a larger budget could leave no tokens for the answer.
  */
 export function isThinkingBudgetValid(wire: LimitedRequest): boolean {
   const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;

@@ -14,7 +14,9 @@ import {
   withoutNulls,
 } from './field-schemas.ts';
 
-/** Reason for rejecting references to stored responses, with the remedy. */
+/**
+ * Part of error messages: why references to stored responses are rejected, and what to do instead.
+ */
 export const notStoredReason =
   'responses are not stored; send the whole conversation in input (some SDKs do so only with store: false)';
 
@@ -96,7 +98,7 @@ const reasoningItem = z.object({
     .nullish(),
   encrypted_content: text.nullish(),
 });
-/** Reference that some clients send instead of an item of an earlier response. */
+/** Reference to an item of an earlier response, which some clients send instead of the item. */
 const itemReference = z.object({ type: z.literal('item_reference'), id: name });
 
 const inputItem = z.discriminatedUnion(

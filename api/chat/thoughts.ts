@@ -1,6 +1,7 @@
 /**
- * Reads reasoning from answers of chats. Provider data for which Anthropic's and OpenAI's formats
- * have no field is encoded in a sealed text; callers send it unchanged in the next request.
+ * Reads reasoning from answers of chats. If Anthropic's or OpenAI's format has no field for a
+ * provider's data, the data is encoded in a "sealed" text, which callers send back unchanged in the
+ * next request.
  */
 import { z } from 'zod';
 import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
@@ -41,7 +42,7 @@ const sealedSchema = z.object({
 /** Content of a sealed text. */
 export type SealedContent = z.infer<typeof sealedSchema>;
 
-/** Prefix of sealed texts. A text without it comes from the provider. */
+/** Prefix of sealed texts. A text without this prefix comes from the provider. */
 const sealPrefix = 'sg1.';
 
 /** Encodes content as a sealed text. */

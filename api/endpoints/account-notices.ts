@@ -13,7 +13,7 @@ const creditsMax = 1_000_000_000;
 
 const lowBalanceCredits = z.number().min(0).max(creditsMax).nullable();
 
-const targetSchema = z.object({
+const noticesSchema = z.object({
   url: z.string().nullable(),
   lowBalanceCredits,
   notices: z
@@ -30,16 +30,16 @@ const targetSchema = z.object({
 });
 
 /** Access rules as for creating API keys, because notices reveal what the organization spends. */
-const guardedTarget = {
+const noticesAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or change the URL of notices.',
-  answer: targetSchema,
+  answer: noticesSchema,
 } as const;
 
-async function showTarget(
+async function showNotices(
   accountNotices: AccountNotices,
   organizationId: string,
-): Promise<z.infer<typeof targetSchema>> {
+): Promise<z.infer<typeof noticesSchema>> {
   const [{ url, lowBalanceMicro }, newest] = await Promise.all([
     accountNotices.target(organizationId),
     accountNotices.list(organizationId, noticesShownMax),
@@ -55,14 +55,14 @@ async function showTarget(
 export const noticeEndpoints = section('Webhooks', {
   getNotices: defineEndpoint({
     route: 'GET /api/v1/webhooks/notices',
-    ...guardedTarget,
+    ...noticesAccess,
     summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
-    handle: ({ caller }, { accountNotices }) => showTarget(accountNotices, caller.organizationId),
+    handle: ({ caller }, { accountNotices }) => showNotices(accountNotices, caller.organizationId),
   }),
 
   setNotices: defineEndpoint({
     route: 'PUT /api/v1/webhooks/notices',
-    ...guardedTarget,
+    ...noticesAccess,
     summary: 'Set the URL for notices of low balances and key limits',
     description:
       'A notice is sent when the balance falls to `lowBalanceCredits`, and again only after the balance has risen above it. ' +
@@ -85,7 +85,7 @@ export const noticeEndpoints = section('Webhooks', {
         url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
         lowBalanceMicro: low === null ? null : microFromCredits(low),
       });
-      return showTarget(accountNotices, organizationId);
+      return showNotices(accountNotices, organizationId);
     },
   }),
 });

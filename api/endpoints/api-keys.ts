@@ -26,10 +26,10 @@ const rotation = z.strictObject({
 });
 
 /**
- * Requires an expiry in the future, by the database's clock.
+ * Checks that an expiry is in the future, by the database's clock.
  * @throws GatewayError INVALID_REQUEST
  */
-function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
+function checkFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiryError();
 }
 
@@ -50,9 +50,9 @@ export const apiKeys = section('API keys', {
     viewerError,
     summary: 'Create an API key',
     description:
-      'A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and ' +
-      'expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with ' +
-      'the same Idempotency-Key creates no second key, but fails with the id of the first.',
+      'A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and ' +
+      'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with ' +
+      'the same Idempotency-Key creates no second key: it fails with the id of the first.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject(newKeyFields),
@@ -64,7 +64,7 @@ export const apiKeys = section('API keys', {
     async handle({ ctx, caller, body }, { pool, config }) {
       const { expiresAt, ...rest } = body;
       const { memberId, organizationId, keyId: makerKeyId } = caller;
-      requireFuture(caller, expiresAt);
+      checkFuture(caller, expiresAt);
       const keyId = newId('key');
       const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
       // The key's secret is not stored, so a repeated request cannot return it, and fails with the
@@ -88,7 +88,7 @@ export const apiKeys = section('API keys', {
     viewerError,
     summary: 'Rotate an API key',
     description:
-      'Creates a key with the same name and rights. The old key keeps working for `overlapSeconds` (default: one day).',
+      'Creates a key with the same name and permissions. The old key keeps working for `overlapSeconds` (default: one day).',
     request: {
       params,
       body: rotation,
@@ -100,7 +100,7 @@ export const apiKeys = section('API keys', {
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
     async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
       const { overlapSeconds, expiresAt } = body;
-      requireFuture(caller, expiresAt);
+      checkFuture(caller, expiresAt);
       const createdKey = await keys.rotate({
         memberId: caller.memberId,
         makerKeyId: caller.keyId,

@@ -1,6 +1,4 @@
-/**
- * Endpoints for webhooks of jobs: state and attempts, redelivery, and the list (docs/webhooks.md).
- */
+/** Endpoints that get, redeliver and list the webhooks of jobs (docs/webhooks.md). */
 import { z } from 'zod';
 import {
   webhookAttempt,
@@ -93,7 +91,7 @@ export const callerWebhooks = section('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Redeliver the webhook of a job now',
+    summary: 'Deliver the webhook of a job again',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: dataSchema(webhookSchema),

@@ -5,7 +5,7 @@ import type { Presentation } from '../chat/chat-presentation.ts';
 import type { ChatRequest } from '../chat/chat-request.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import type { EndpointDescription } from './description.ts';
-import { defineEndpoint, ownAnswer, type Endpoint } from './endpoint.ts';
+import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { withRenamedFields } from './openai/field-names.ts';
 
 const chatHeaders = z.object({
@@ -63,7 +63,7 @@ export function chatEndpoint({
     route: `POST ${path}`,
     scope: 'chat',
     request: { headers: idempotencyHeader, body, bodyBytesMax: chatBodyBytesMax, example },
-    answer: ownAnswer,
+    answer: rawResponse,
     answers: { 200: { headers: chatHeaders, ...response } },
     errors: [
       ...chatRequestErrors,

@@ -20,7 +20,7 @@ const tried = z
   .array(z.object({ model: z.string(), error: z.string() }))
   .optional()
   .meta({ description: 'Models that failed before another model responded, with their errors.' });
-const chatAnswer = z.object({
+const chatResponse = z.object({
   id: z.string(),
   model: z.string(),
   content: z.string(),
@@ -30,7 +30,7 @@ const chatAnswer = z.object({
   tried,
 });
 /** Response in OpenAI's format, with additional fields of the gateway. */
-const completionAnswer = z.looseObject({
+const completionResponse = z.looseObject({
   id: z.string(),
   object: z.literal('chat.completion'),
   created: z.int(),
@@ -69,7 +69,7 @@ export const chat = section('Chat', {
       'Reserves credits for the input and for output of the expected length, then charges the tokens used.',
     body: chatRequest,
     example: chatExample,
-    response: response(chatAnswer),
+    response: response(chatResponse),
     presentation: () => servicePresentation,
   }),
   chatCompletions: chatEndpoint({
@@ -79,7 +79,7 @@ export const chat = section('Chat', {
       'Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.',
     body: completionsRequest,
     example: chatExample,
-    response: response(completionAnswer),
+    response: response(completionResponse),
     presentation: () => completionsPresentation,
     errorFormat: 'openai',
   }),

@@ -6,7 +6,7 @@ import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Context } from '../context.ts';
-import { defineEndpoint, ownAnswer } from './endpoint.ts';
+import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 const directory = join(import.meta.dirname, '../../console/dist');
 
@@ -16,7 +16,7 @@ const assetTypes: Record<string, string> = {
   '.svg': 'image/svg+xml',
 };
 
-const links = (base: string) => ({
+const listLinks = (base: string) => ({
   console: `${base}/console`,
   reference: `${base}/docs`,
   openapi: `${base}/api/v1/openapi.json`,
@@ -29,11 +29,11 @@ const links = (base: string) => ({
  */
 function buildPolicy(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
-  const own = [
+  const origins = [
     "'self'",
     ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin])),
   ];
-  const media = own.join(' ');
+  const media = origins.join(' ');
   return [
     "default-src 'none'",
     "script-src 'self'",
@@ -48,8 +48,8 @@ function buildPolicy(config: Config): string {
   ].join('; ');
 }
 
-/** File name endings of the compressed build files, keyed by encoding. */
-const compressed = { br: '.br', gzip: '.gz' };
+/** File name suffixes of the compressed build files, by encoding. */
+const encodingSuffixes = { br: '.br', gzip: '.gz' };
 
 /**
  * Sends a build file in the best encoding that the client accepts.
@@ -59,22 +59,26 @@ async function sendFile(ctx: Context, name: string, type: string): Promise<void>
   const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
   const isCompressed = encoding === 'br' || encoding === 'gzip';
   try {
-    ctx.body = await readFile(join(directory, name + (isCompressed ? compressed[encoding] : '')));
+    ctx.body = await readFile(
+      join(directory, name + (isCompressed ? encodingSuffixes[encoding] : '')),
+    );
     ctx.type = type;
     ctx.vary('Accept-Encoding');
     if (isCompressed) ctx.set('Content-Encoding', encoding);
   } catch (error) {
     const message =
-      name === 'index.html' ? 'The console is not built: npm run dev -- console-build.' : undefined;
+      name === 'index.html'
+        ? 'The console has not been built. Run: npm run dev -- console-build'
+        : undefined;
     throw new GatewayError('NOT_FOUND', message, { cause: error });
   }
 }
 
-const page = (path: `/${string}`) =>
+const pageEndpoint = (path: `/${string}`) =>
   defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
-    answer: ownAnswer,
+    answer: rawResponse,
     async handle({ ctx }, { config }) {
       await sendFile(ctx, 'index.html', 'html');
       ctx.set('Content-Security-Policy', buildPolicy(config));
@@ -88,7 +92,7 @@ export const consolePages = [
   defineEndpoint({
     route: 'GET /',
     scope: 'open',
-    answer: ownAnswer,
+    answer: rawResponse,
     answers: {
       200: 'Links to the console and the descriptions of the API.',
       302: 'In a browser: the console.',
@@ -96,15 +100,15 @@ export const consolePages = [
     handle({ ctx }, { config }) {
       ctx.vary('Accept');
       if (ctx.accepts('json', 'html') === 'html') ctx.redirect('/console');
-      else ctx.body = links(publicBaseUrl(config));
+      else ctx.body = listLinks(publicBaseUrl(config));
     },
   }),
-  page('/console'),
+  pageEndpoint('/console'),
   defineEndpoint({
     route: 'GET /console/assets/:name',
     scope: 'open',
     request: { params: z.object({ name: z.string().regex(/^[\w.-]+$/) }) },
-    answer: ownAnswer,
+    answer: rawResponse,
     async handle({ ctx, params: { name } }) {
       const type = assetTypes[extname(name)];
       if (type === undefined) throw new GatewayError('NOT_FOUND');
@@ -113,5 +117,5 @@ export const consolePages = [
     },
   }),
   // The console application chooses the page by the URL.
-  page('/console/*page'),
+  pageEndpoint('/console/*page'),
 ];

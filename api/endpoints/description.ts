@@ -21,7 +21,7 @@ export interface RequestParts {
 }
 
 /** Description of the responses with one status. */
-export interface AnswerParts {
+export interface ResponseDescription {
   description: string;
   /** Schema of the body. Defaults to the endpoint's `answer`. */
   schema?: z.ZodType;
@@ -59,7 +59,7 @@ export interface EndpointDescription {
   request: RequestParts;
   /** Schema of the body of a 2xx response. */
   answer: z.ZodType;
-  answers: Record<number, AnswerParts>;
+  answers: Record<number, ResponseDescription>;
   /** All error codes that the endpoint can return. */
   errors: readonly ErrorCode[];
 }

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Documents } from '../openapi/document.ts';
-import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, section } from './endpoint.ts';
 import { listPriceLines } from './pricing.ts';
 
 const assets: Record<string, string> = {
@@ -45,36 +45,36 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-const text = (
+const textEndpoint = (
   path: `/${string}`,
   type: string,
-  contentOf: (documents: Documents, services: Composition) => string,
+  getContent: (documents: Documents, services: Composition) => string,
 ) =>
   defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
-    answer: ownAnswer,
+    answer: rawResponse,
     handle({ ctx }, services) {
       ctx.type = type;
-      ctx.body = contentOf(services.documents, services);
+      ctx.body = getContent(services.documents, services);
     },
   });
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
-  text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
-  text('/llms.txt', 'text/plain', (documents, { prices }) =>
+  textEndpoint('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
+  textEndpoint('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  textEndpoint('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),
   ),
-  text('/docs', 'text/html', () => page),
-  text('/docs/start.js', 'text/javascript', () => startScript),
+  textEndpoint('/docs', 'text/html', () => page),
+  textEndpoint('/docs/start.js', 'text/javascript', () => startScript),
 
   defineEndpoint({
     route: 'GET /docs/:asset',
     scope: 'open',
     request: { params: z.object({ asset: z.string() }) },
-    answer: ownAnswer,
+    answer: rawResponse,
     async handle({ ctx, params: { asset } }) {
       const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined;
       if (type === undefined) throw new GatewayError('NOT_FOUND');

@@ -10,14 +10,14 @@ import type { RequestState } from '../context.ts';
 import type { Caller } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
 import type {
-  AnswerParts,
+  ResponseDescription,
   EndpointDescription,
   EndpointScope,
   RequestParts,
 } from './description.ts';
 
-/** Value of `answer` for an endpoint whose `handle` sets the response on the Koa context itself. */
-export const ownAnswer = z.void();
+/** Value of `answer` for endpoints whose `handle` sets the response on the Koa context itself. */
+export const rawResponse = z.void();
 
 type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
@@ -47,7 +47,7 @@ interface Definition<Parts extends RequestParts, Answer> extends Pick<
   /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
   /** Response descriptions by status. If there is only one status, the runner sets it. */
-  answers?: Record<number, string | AnswerParts>;
+  answers?: Record<number, string | ResponseDescription>;
   /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
   handle: (call: Call<Parts>, services: Composition) => NoInfer<Answer> | Promise<NoInfer<Answer>>;

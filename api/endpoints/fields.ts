@@ -20,10 +20,10 @@ export const idField = (kind: IdKind) =>
 export const operatorName = plainText(100);
 
 /**
- * Fields of every request with which an operator changes something. The runner sets `actor` if the
- * key belongs to a named operator.
+ * Fields `actor` and `reason` of every request with which an operator changes something. The runner
+ * sets `actor` if the key belongs to a named operator.
  */
-export const authority = {
+export const auditFields = {
   actor: operatorName
     .optional()
     .transform((name) => name ?? '')
@@ -34,11 +34,11 @@ export const authority = {
   reason: plainText(500),
 };
 
-/** Example of `authority`. */
-export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };
+/** Example of `auditFields` for the OpenAPI documents. */
+export const exampleAuditFields = { actor: 'olga', reason: 'ticket 7' };
 
-/** Body of an operator request that takes only the actor and the reason. */
-export const bareWrite = z.strictObject(authority);
+/** Schema of an operator request's body that contains only the actor and the reason. */
+export const auditFieldsBody = z.strictObject(auditFields);
 
 /** Page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
@@ -116,24 +116,31 @@ const filterTime = z.iso
     offset: true,
     error: ({ input }) =>
       typeof input === 'string' && zoneless.test(input)
-        ? 'must be a date and time with its time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
+        ? 'must be a date and time with a time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
         : undefined,
   })
   .optional();
 
 /** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {
-  model: z.string().min(1).max(256).optional().meta({ description: 'Return only this model.' }),
+  model: z
+    .string()
+    .min(1)
+    .max(256)
+    .optional()
+    .meta({ description: 'Return only items of this model.' }),
   keyId: idField('key')
     .optional()
-    .meta({ description: 'Return only requests made with this key.' }),
-  after: filterTime.meta({ description: 'Only items created strictly after this time.' }),
-  before: filterTime.meta({ description: 'Only items created strictly before this time.' }),
+    .meta({ description: 'Return only items of requests that were made with this key.' }),
+  after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
+  before: filterTime.meta({ description: 'Return only items created strictly before this time.' }),
   metadata: metadataFilter,
 };
 
 /** Schema of a job type in a query. */
-export const jobType = z.string().regex(/^[A-Za-z]{1,64}$/, 'must be a type of job');
+export const jobType = z
+  .string()
+  .regex(/^[A-Za-z]{1,64}$/, 'must be a job type, such as imageGenerate');
 
 const filter = z.object(recordFilter);
 

@@ -7,18 +7,18 @@ import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
 import { mediaTypeOf } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { defineEndpoint, ownAnswer } from './endpoint.ts';
+import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /** Error message for requests with a valid signed URL. Other requests receive a plain NOT_FOUND. */
-const notThere = 'This file was deleted, or has not been uploaded.';
-const rangeForm = /^bytes=(\d*)-(\d*)$/;
+const missingFileMessage = 'This file was deleted, or has not been uploaded.';
+const rangePattern = /^bytes=(\d*)-(\d*)$/;
 
 /** Endpoint that serves the stored files. */
 export const files = defineEndpoint({
   route: 'GET /files/*key',
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
-  answer: ownAnswer,
+  answer: rawResponse,
   answers: {
     200: 'The file.',
     206: 'The requested range of the file.',
@@ -35,10 +35,10 @@ export const files = defineEndpoint({
       return;
     }
     const sizeBytes = await storage.size(key);
-    if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
+    if (sizeBytes === null) throw new GatewayError('NOT_FOUND', missingFileMessage);
     const range = parseRange(ctx.get('range'), sizeBytes);
     const object = await storage.open(key, range);
-    if (!object) throw new GatewayError('NOT_FOUND', notThere);
+    if (!object) throw new GatewayError('NOT_FOUND', missingFileMessage);
     const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
     ctx.set({
       'Content-Type': object.contentType,
@@ -59,7 +59,7 @@ export const files = defineEndpoint({
 
 /** Returns the byte range of a Range header, or undefined if it is not a single valid range. */
 function parseRange(header: string, sizeBytes: number): ByteRange | undefined {
-  const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
+  const [, from = '', to = ''] = rangePattern.exec(header) ?? [];
   if (from === '' && to === '') return undefined;
   const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);
   const last = from === '' || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);

@@ -4,11 +4,11 @@ import { z } from 'zod';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import type { Caller } from '../identity/access.ts';
-import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, section } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
 /** Description of the response with an event stream. */
-const eventsAnswer = {
+const eventStreamResponse = {
   200: {
     description: 'The events.',
     type: 'text/event-stream',
@@ -20,7 +20,7 @@ const eventsAnswer = {
  * Sends an event stream of one job, or of all jobs of the organization if `jobId` is null.
  * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
  */
-function follow(
+function sendEvents(
   ctx: Context,
   { caller, jobId }: { caller: Caller; jobId: string | null },
   { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
@@ -52,10 +52,10 @@ export const jobEvents = section('Jobs', {
     description:
       'Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
       'The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.',
-    answer: ownAnswer,
-    answers: eventsAnswer,
+    answer: rawResponse,
+    answers: eventStreamResponse,
     handle({ ctx, caller }, services) {
-      follow(ctx, { caller, jobId: null }, services);
+      sendEvents(ctx, { caller, jobId: null }, services);
     },
   }),
 
@@ -67,12 +67,12 @@ export const jobEvents = section('Jobs', {
     description:
       'Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.',
     request,
-    answer: ownAnswer,
-    answers: eventsAnswer,
+    answer: rawResponse,
+    answers: eventStreamResponse,
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, ...call }, services) {
       const { id: jobId } = await findJob(call, services);
-      follow(ctx, { caller: call.caller, jobId }, services);
+      sendEvents(ctx, { caller: call.caller, jobId }, services);
     },
   }),
 });

@@ -4,7 +4,7 @@ import { createOwnApiClient } from '../mcp/own-api-client.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
 import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
-import { defineEndpoint, ownAnswer } from './endpoint.ts';
+import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /**
  * How long a stream may be idle before it sends a comment to keep the connection open, in
@@ -17,7 +17,7 @@ export const mcp = defineEndpoint({
   route: 'POST /mcp',
   scope: 'studio:read',
   bucket: 'polls',
-  answer: ownAnswer,
+  answer: rawResponse,
   answers: {
     200: 'The response as server-sent events.',
     202: 'The notification was accepted.',

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { formatModelEntry, formatModelList, modelEntry, modelList } from '../chat/model-list.ts';
 import { selectPage, paging } from '../chat/model-pages.ts';
-import { defineEndpoint, ownAnswer, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, section } from './endpoint.ts';
 
 const unknownModel = z.object({
   type: z.literal('error'),
@@ -23,12 +23,12 @@ export const models = section('Chat', {
     takesXApiKey: true,
     summary: 'List the chat models',
     request: { query: paging },
-    answer: ownAnswer,
+    answer: rawResponse,
     answers: {
       200: { description: 'All models, or the requested page.', schema: modelList },
       304: {
         description: 'The list has not changed: its ETag matches `If-None-Match`.',
-        schema: ownAnswer,
+        schema: rawResponse,
       },
     },
     errors: ['CONFLICTING_FIELDS'],
@@ -40,9 +40,8 @@ export const models = section('Chat', {
       }
       const { etag, bytes } = serializeList(current);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // Koa's `ctx.fresh` cannot be used: it is false for requests with `Cache-Control: no-cache`,
-      // and
-      // fetch adds this header to conditional requests.
+      // Koa's `ctx.fresh` is always false for requests with `Cache-Control: no-cache`, which
+      // `fetch` adds to conditional requests.
       if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;

@@ -81,8 +81,8 @@ function describeRule({ unit, quantity, pixels, rows }: PriceRuleView): string {
     ];
     return conditions.length === 0 ? String(credits) : `${credits} (${conditions.join(', ')})`;
   });
-  const begun = pixels?.rounding === 'up' ? 'begun ' : '';
-  const size = pixels?.each ? ` and ${begun}${pixels.each} pixels` : '';
+  const started = pixels?.rounding === 'up' ? 'started ' : '';
+  const size = pixels?.each ? ` and ${started}${pixels.each} pixels` : '';
   const preset = quantity.of !== null && quantity.default !== null;
   const count = preset && unit === 'second' ? `; ${quantity.default} seconds by default` : '';
   return `${prices.join('; ')} per ${unit}${size}${count}`;

@@ -10,7 +10,7 @@ import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import { readBody } from '../http/body.ts';
-import { defineEndpoint, ownAnswer } from './endpoint.ts';
+import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 const notificationBytesMax = 1024 * 1024;
 
@@ -26,13 +26,13 @@ export const providerNotifications = defineEndpoint({
       mac: z.string(),
     }),
   },
-  answer: ownAnswer,
+  answer: rawResponse,
   async handle({ ctx, params }, { providers, urls, notificationRelay, logger }) {
     const { provider: name, jobId, callIndex, mac } = params;
-    const queue = providers.get(name)?.operations;
+    const operations = providers.get(name)?.operations;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const isValid =
-      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.isValid(address, mac);
+      operations && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.isValid(address, mac);
     if (!isValid) throw new GatewayError('NOT_FOUND');
     correlate({ jobId, workflowId: workflowIdOf(jobId) });
     const body = await readBody(ctx, notificationBytesMax);
@@ -41,7 +41,7 @@ export const providerNotifications = defineEndpoint({
     );
     let operationId: string;
     try {
-      ({ operationId } = await queue.verify({ headers, body }));
+      ({ operationId } = await operations.verify({ headers, body }));
     } catch (error) {
       if (!(error instanceof NotificationRefused)) throw error;
       logger.warn(

@@ -21,7 +21,7 @@ import type { Endpoint } from './endpoint.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
 
-/** Creates the router of all endpoints. Paths are matched exactly and case-sensitively. */
+/** Creates the router of all endpoints. Paths are case-sensitive. */
 export function createRouter(
   endpoints: readonly Endpoint[],
   services: Composition,
@@ -29,11 +29,14 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const endpoint of endpoints) {
     const { path, method } = endpoint;
-    const steps = [...listAccessChecks(endpoint, services), run(endpoint, services)];
+    const middlewares = [
+      ...listAccessChecks(endpoint, services),
+      createHandler(endpoint, services),
+    ];
     // Chat responses are not compressed, so that each token is sent immediately.
-    if (endpoint.scope !== 'chat') steps.unshift(gzipResponses);
-    steps.unshift(setErrorShape(endpoint));
-    router.register(path, [method], steps);
+    if (endpoint.scope !== 'chat') middlewares.unshift(gzipResponses);
+    middlewares.unshift(setErrorFormat(endpoint));
+    router.register(path, [method], middlewares);
   }
   return router;
 }
@@ -42,14 +45,14 @@ export function createRouter(
  * Sets the error format of the endpoint. Must run before the access checks, which may reject the
  * request.
  */
-function setErrorShape({ errorFormat = 'service' }: Endpoint): Middleware {
+function setErrorFormat({ errorFormat = 'service' }: Endpoint): Middleware {
   return (ctx, next) => {
     ctx.state.errorFormat = errorFormat;
     return next();
   };
 }
 
-/** Returns the access checks of an endpoint. They fail in this order: 401, 429, 403 (design §5). */
+/** Returns the middleware that checks access. Errors have this order: 401, 429, 403 (design §5). */
 function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
   const { scope, viewerError } = endpoint;
   if (scope === 'open') return [];
@@ -85,23 +88,23 @@ async function authenticateOperator(
   return session ? findOperator.findBySession(session) : null;
 }
 
-function run(endpoint: Endpoint, services: Composition): Middleware {
+function createHandler(endpoint: Endpoint, services: Composition): Middleware {
   const { request, answers } = endpoint;
-  const [status, ...others] = Object.keys(answers).map(Number);
+  const [status, ...otherStatuses] = Object.keys(answers).map(Number);
   return async (ctx) => {
     const call = {
       ctx,
       caller: ctx.state.caller,
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
-      // The spread gives the query a prototype, which Koa's parsed query does not have.
+      // The spread creates a plain object, because Koa's parsed query has no prototype.
       query: request.query && parseWith(request.query, collectMetadata({ ...ctx.query }), 'query'),
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
     };
     const answer = await endpoint.handle(call, services);
     if (answer !== undefined) {
-      if (status !== undefined && others.length === 0) ctx.status = status;
+      if (status !== undefined && otherStatuses.length === 0) ctx.status = status;
       ctx.body = answer;
     }
   };
@@ -120,7 +123,7 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
   const parsed = parseWith(body, json);
   const ignored = findIgnoredFields(body, json);
   if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
-  return scope === 'admin' ? withActor(parsed, ctx.state.operator) : parsed;
+  return scope === 'admin' ? setActor(parsed, ctx.state.operator) : parsed;
 }
 
 /**
@@ -128,7 +131,7 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
  * admin key, the request must contain `actor`.
  * @throws GatewayError INVALID_REQUEST
  */
-function withActor(body: unknown, { name }: Operator): unknown {
+function setActor(body: unknown, { name }: Operator): unknown {
   assert(
     typeof body === 'object' && body !== null && 'actor' in body,
     'the body of an operator request has no actor',
@@ -156,10 +159,8 @@ function parseParams(
   throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
 }
 
-/**
- * Minimum size of a body to compress, in bytes. A smaller body fits into one network packet anyway.
- */
-const bytesMin = 1024;
+/** Minimum size of a body to compress, in bytes. Smaller bodies fit into one network packet. */
+const compressBytesMin = 1024;
 const compress = promisify(gzip);
 
 /** Compresses JSON responses in the thread pool. Streams and short bodies are sent uncompressed. */
@@ -173,7 +174,7 @@ const gzipResponses: Middleware = async (ctx, next) => {
   const bytes = Buffer.isBuffer(body)
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  if (bytes.length < bytesMin) return;
+  if (bytes.length < compressBytesMin) return;
   ctx.body = await compress(bytes);
   ctx.set('Content-Encoding', 'gzip');
 };

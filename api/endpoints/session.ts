@@ -21,7 +21,7 @@ const listedSession = session.extend({
 });
 const linkRow = z.object({ keyId: z.string() });
 
-const digest = (token: string): string => hash('sha256', token);
+const hashToken = (token: string): string => hash('sha256', token);
 
 /** Endpoints for console sessions and sign-in links. */
 export const sessionEndpoints = section('Console', {
@@ -30,7 +30,7 @@ export const sessionEndpoints = section('Console', {
     scope: 'any',
     summary: 'Sign in to the console with an API key',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and ' +
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and ' +
       'works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.',
     answer: session,
     answers: { 201: 'The session has begun.' },
@@ -84,7 +84,7 @@ export const sessionEndpoints = section('Console', {
     scope: 'any',
     summary: 'Create a single-use link that signs in to the console',
     description:
-      'The first request that uses the link, within one hour, starts a session with the rights of this key. ' +
+      'The first request that uses the link, within one hour, starts a session with the permissions of this key. ' +
       'A link can be created only with an API key, not in a session.',
     answer: z.object({ url: z.url(), expiresAt: time }),
     answers: { 201: 'The link. It is shown only once.' },
@@ -101,7 +101,7 @@ export const sessionEndpoints = section('Console', {
       await pool.query(command`
         WITH past AS (DELETE FROM sign_in_link WHERE expires_at < clock_timestamp())
         INSERT INTO sign_in_link (token_hash, key_id, expires_at)
-        VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
+        VALUES (decode(${hashToken(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
       ctx.set('Cache-Control', 'no-store');
       // The token is in the fragment of the URL, because browsers send a fragment neither to
       // servers nor in the Referer header.
@@ -123,7 +123,7 @@ export const sessionEndpoints = section('Console', {
     async handle({ ctx, body: { token } }, { pool, sessions }) {
       const link = await pool.maybeOne(sql.type(linkRow)`
         DELETE FROM sign_in_link l USING api_key k
-        WHERE l.token_hash = decode(${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
+        WHERE l.token_hash = decode(${hashToken(token)}, 'hex') AND l.expires_at > clock_timestamp()
           AND k.id = l.key_id AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
         RETURNING k.id AS "keyId"`);

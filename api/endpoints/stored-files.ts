@@ -58,7 +58,7 @@ export const storedFiles = section('Storage', {
     answer: pageSchema(file),
     async handle({ caller, query: { kind, limit, cursor } }, { storedFiles: files, storage }) {
       const page = await files.list(caller.organizationId, { kind, limit, cursor });
-      const data = await Promise.all(page.files.map((each) => view(each, storage)));
+      const data = await Promise.all(page.files.map((stored) => formatFile(stored, storage)));
       return { ...toData(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
     },
   }),
@@ -92,29 +92,29 @@ export const storedFiles = section('Storage', {
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },
-      { reads, storedFiles: files, view: shown },
+      { reads, storedFiles: files, view },
     ) {
       const job = await reads.read(organizationId, jobId);
       if (!job) throw new GatewayError('JOB_NOT_FOUND');
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await files.deleteMedia(jobId);
       const now = (await reads.read(organizationId, jobId)) ?? job;
-      return { ...toData(await shown.resource(now)), credits: shown.credits(now) };
+      return { ...toData(await view.resource(now)), credits: view.credits(now) };
     },
   }),
 });
 
-async function view(
-  each: StoredFile,
+async function formatFile(
+  stored: StoredFile,
   storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
 ): Promise<z.infer<typeof file>> {
-  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = each;
+  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = stored;
   const expiresAtMs = Date.now() + urlTtlMs;
   return {
     ...fields,
     storagePath: storageKey,
-    url: each.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
-    expiresAt: each.complete ? isoTime(expiresAtMs) : null,
+    url: stored.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
+    expiresAt: stored.complete ? isoTime(expiresAtMs) : null,
     createdAt: isoTime(createdAtMs),
   };
 }

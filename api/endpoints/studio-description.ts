@@ -30,7 +30,7 @@ export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 /** Schema of the headers of a Studio request. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
-    description: '`wait=n` limits the synchronous wait to n seconds.',
+    description: '`wait=n` waits at most n seconds for the job. `respond-async` does not wait.',
     example: 'wait=10',
   }),
 });

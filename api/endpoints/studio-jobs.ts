@@ -11,7 +11,7 @@ import type { JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
 import { cancelJob } from '../studio/cancellation.ts';
-import { stepSchema, stepsOf } from '../studio/job-steps.ts';
+import { stepSchema, listSteps } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-filter.ts';
 import { defineEndpoint, section, type Call } from './endpoint.ts';
@@ -22,7 +22,7 @@ const longPollMaxMs = 60_000;
 export const jobPath = '/api/v1/studio/jobs';
 /** Path parameters with a job id. */
 export const jobRequest = { params: z.object({ jobId: pathId('job') }) };
-const listing = z.strictObject({
+const listQuery = z.strictObject({
   ...jobFilter,
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
@@ -44,7 +44,7 @@ const timeline = z
     steps: z.array(stepSchema),
   })
   .meta({ id: 'JobTimeline' });
-const oneJob = dataSchema(jobSchema).extend({ credits: creditsSchema });
+const jobResponse = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
 type JobPathCall = Pick<Call<typeof jobRequest>, 'caller' | 'params'>;
 
@@ -59,11 +59,11 @@ export async function findJob(
   return job;
 }
 
-async function show(
+async function showJob(
   ctx: ParameterizedContext,
   view: JobView,
   job: JobRecord,
-): Promise<z.infer<typeof oneJob>> {
+): Promise<z.infer<typeof jobResponse>> {
   if (job.status === 'open') ctx.set('Retry-After', '2');
   return { ...toData(await view.resource(job)), credits: view.credits(job) };
 }
@@ -97,7 +97,7 @@ export const studioJobs = section('Jobs', {
         webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
       const createdAt = isoTime(job.created_at);
-      const steps = stepsOf(job, calls, webhook);
+      const steps = listSteps(job, calls, webhook);
       return toData({ jobId: job.id, request: job.request, createdAt, steps });
     },
   }),
@@ -113,19 +113,19 @@ export const studioJobs = section('Jobs', {
       ...jobRequest,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
     },
-    answer: oneJob,
+    answer: jobResponse,
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, jobWaits, openWaits, view }) {
       const job = await findJob(call, { reads });
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
-      if (waitMs === 0 || job.status !== 'open') return show(ctx, view, job);
-      const leave = openWaits.enter(call.caller);
+      if (waitMs === 0 || job.status !== 'open') return showJob(ctx, view, job);
+      const endWait = openWaits.enter(call.caller);
       try {
         const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id }, waitMs);
-        return await show(ctx, view, awaited ?? job);
+        return await showJob(ctx, view, awaited ?? job);
       } finally {
-        leave();
+        endWait();
       }
     },
   }),
@@ -135,7 +135,7 @@ export const studioJobs = section('Jobs', {
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'List jobs, newest first',
-    request: { query: listing },
+    request: { query: listQuery },
     answer: pageSchema(jobSchema),
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
@@ -160,14 +160,14 @@ export const studioJobs = section('Jobs', {
     description:
       'If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.',
     request: jobRequest,
-    answer: oneJob,
+    answer: jobResponse,
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });
       const now = await cancelJob({ client, jobWaits }, job);
       ctx.status = now.status === 'open' ? 202 : 200;
-      return show(ctx, view, now);
+      return showJob(ctx, view, now);
     },
   }),
 });

@@ -116,16 +116,18 @@ function filterModels(
   prices: readonly PricedCapability[],
   { type, model }: z.infer<typeof modelQuery>,
 ): PricedCapability[] {
-  const ofType = prices.filter(({ capability }) => type === undefined || capability.type === type);
-  if (model === undefined) return ofType;
-  const matching = ofType
+  const matchingType = prices.filter(
+    ({ capability }) => type === undefined || capability.type === type,
+  );
+  if (model === undefined) return matchingType;
+  const matching = matchingType
     .map(({ capability, models }) => ({
       capability,
       models: models.filter(({ id }) => id === model),
     }))
     .filter(({ models }) => models.length > 0);
   if (matching.length > 0) return matching;
-  const known = ofType.flatMap(({ models }) => models.map(({ id }) => id));
+  const known = matchingType.flatMap(({ models }) => models.map(({ id }) => id));
   throw fieldError('INVALID_REQUEST', 'model', notOneOf([...new Set(known)], model));
 }
 

@@ -9,7 +9,7 @@ import type { JobView } from '../../studio/job-view.ts';
 import { toData, dataSchema } from './fields.ts';
 
 /** Schema of a 202 response. */
-export const ticketAnswer = dataSchema(ticketSchema).extend({ credits: creditsSchema });
+export const ticketResponse = dataSchema(ticketSchema).extend({ credits: creditsSchema });
 
 /** Sets the response headers that show the credits of a job. */
 export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlock): void {
@@ -42,7 +42,7 @@ export function showTicket(
   ctx: ParameterizedContext,
   job: JobRecord,
   view: JobView,
-): z.infer<typeof ticketAnswer> {
+): z.infer<typeof ticketResponse> {
   const ticket = view.ticket(job);
   ctx.status = 202;
   ctx.set('Location', ticket.statusUrl);

@@ -10,7 +10,7 @@ import { submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
-import type { AnswerParts } from './description.ts';
+import type { ResponseDescription } from './description.ts';
 import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
 import {
   creditHeaders,
@@ -20,7 +20,7 @@ import {
   studioErrors,
   studioHeaders,
 } from './studio-description.ts';
-import { readResult, setCreditsHeaders, showTicket, ticketAnswer } from './studio-results.ts';
+import { readResult, setCreditsHeaders, showTicket, ticketResponse } from './studio-results.ts';
 
 /** Error codes of estimates: those that a request can return before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
@@ -36,21 +36,25 @@ const commonFields = { ...webhookFields, ...metadataFields };
 
 /** Studio endpoints, two per capability: the request and its price estimate. */
 export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
-  const done = doneAnswer(capability);
+  const done = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
     scope: scopeOf(capability),
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
-    request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
+    request: {
+      headers: studioHeaders,
+      query: z.strictObject({}),
+      content: describeBody(capability),
+    },
     answer: z.unknown(),
     answers: {
       200: done,
       202: {
         description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
         headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
-        schema: ticketAnswer,
+        schema: ticketResponse,
       },
     },
     errors: [...studioErrors, ...fileErrors],
@@ -74,7 +78,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     description:
       'Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, ' +
       'reserved or charged. An input whose size or length determines the price is measured.',
-    request: { content: contentOf(capability) },
+    request: { content: describeBody(capability) },
     answer: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
     handle: async ({ ctx }, services) => toData(await estimateRequest(ctx, capability, services)),
@@ -85,7 +89,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   });
 });
 
-function contentOf(capability: Capability) {
+function describeBody(capability: Capability) {
   const { example, upload } = capability;
   const json = { schema: withCommonFields(capability.request), example };
   if (!upload) return { 'application/json': json };
@@ -117,7 +121,7 @@ function withCommonFields(request: z.ZodType): z.ZodType {
   return sent.safeExtend(commonFields);
 }
 
-function doneAnswer({ envelope, data }: Capability): AnswerParts {
+function describeResult({ envelope, data }: Capability): ResponseDescription {
   if (envelope === 'bare') {
     return {
       description:

@@ -121,13 +121,13 @@ export const uploadUrls = section('Storage', {
  */
 function findType({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
   const acceptedTypes = mediaTypes.map((type) => type.contentType).join(', ');
-  const refuse = (path: string): never => {
+  const reject = (path: string): never => {
     throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${acceptedTypes}`);
   };
   if (contentType !== undefined) {
-    return mediaTypeOf(contentType) ?? refuse('contentType');
+    return mediaTypeOf(contentType) ?? reject('contentType');
   }
   const [, extension] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
   if (extension === undefined) return undefined;
-  return mediaTypeOfExtension(extension) ?? refuse('filename');
+  return mediaTypeOfExtension(extension) ?? reject('filename');
 }

@@ -20,9 +20,10 @@ import { defineEndpoint } from './endpoint.ts';
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
 /**
- * How long a rejected client may continue sending before the connection is closed, in milliseconds.
+ * How long the client of a rejected upload may continue to send, in milliseconds. Then its
+ * connection is closed.
  */
-const lingerMs = 5000;
+const drainMs = 5000;
 
 const receivedFile = z.object({
   fileId: z.string(),
@@ -42,7 +43,7 @@ export const uploads = defineEndpoint({
     try {
       return await receive(ctx, key, services);
     } catch (error) {
-      linger(ctx);
+      drainRejected(ctx);
       throw error;
     }
   },
@@ -68,22 +69,25 @@ async function receive(
   );
 }
 
-interface Receiving extends ReceiverDeps {
+interface ReceiveOptions extends ReceiverDeps {
   upload: Upload;
   bytesMax: number;
   /** Required size of the file in bytes; null if the URL allows any size. */
   sizeBytes: number | null;
 }
 
-async function receiveFile(ctx: Context, deps: Receiving): Promise<z.infer<typeof receivedFile>> {
+async function receiveFile(
+  ctx: Context,
+  deps: ReceiveOptions,
+): Promise<z.infer<typeof receivedFile>> {
   const { upload, bytesMax, sizeBytes } = deps;
   const key = upload.storage_key;
   const path = await deps.storage.spoolPath();
   try {
     const owner = upload.organization_id;
-    const file = await spool(ctx, { path, owner, bytesMax, agreedType: upload.content_type });
+    const file = await spoolBody(ctx, { path, owner, bytesMax, expectedType: upload.content_type });
     if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
-      throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
+      throw new GatewayError('INVALID_REQUEST', `The file must have exactly ${sizeBytes} bytes.`);
     }
     const putResult = await deps.storage.put(key, path);
     if (putResult === 'exists') throw new GatewayError('ALREADY_UPLOADED');
@@ -108,83 +112,87 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
   const encoding = ctx.get('content-encoding');
   const sent = ctx.get('content-type');
   const type = mediaTypeOf(sent);
-  const untyped = upload.content_type === null;
-  const fits = untyped
+  const acceptsAnyType = upload.content_type === null;
+  const isExpectedType = acceptsAnyType
     ? type !== undefined || sent === '' || sent === 'application/octet-stream'
     : type?.contentType === upload.content_type;
-  if ((encoding && encoding !== 'identity') || !fits) {
+  if ((encoding && encoding !== 'identity') || !isExpectedType) {
     const expected = upload.content_type ?? 'application/octet-stream';
     throw new GatewayError(
       'UNSUPPORTED_MEDIA_TYPE',
-      `Send the Content-Type ${expected}, unencoded.`,
+      `Send the Content-Type ${expected} without a Content-Encoding.`,
     );
   }
   const length = ctx.request.length;
   if (sizeBytes !== null && length !== sizeBytes) {
-    throw new GatewayError('INVALID_REQUEST', `Send the Content-Length ${sizeBytes}.`);
+    throw new GatewayError('INVALID_REQUEST', `The Content-Length must be ${sizeBytes}.`);
   }
   const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
-  if ((length ?? 0) > bytesMax) throw fileTooLarge(bytesMax);
+  if ((length ?? 0) > bytesMax) throw fileTooLargeError(bytesMax);
   return bytesMax;
 }
 
-function fileTooLarge(bytesMax: number): GatewayError {
+function fileTooLargeError(bytesMax: number): GatewayError {
   return new GatewayError('FILE_TOO_LARGE', `The file is larger than ${bytesMax} bytes.`);
 }
 
-interface SpoolTerms {
+interface SpoolOptions {
   path: string;
   owner: string;
   bytesMax: number;
-  agreedType: string | null;
+  expectedType: string | null;
 }
 
 /** Streams the body to a file. Keeps only its first bytes in memory, to detect the media type. */
-async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
+async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedFile> {
   const head: Buffer[] = [];
   const detected: { type?: MediaType } = {};
-  const { owner } = terms;
-  let { bytesMax } = terms;
+  const { owner } = options;
+  let { bytesMax } = options;
   let sizeBytes = 0;
 
-  async function decideType(): Promise<void> {
-    detected.type = await inspectHead(Buffer.concat(head.splice(0)), terms.agreedType);
+  async function detectType(): Promise<void> {
+    detected.type = await inspectHead(Buffer.concat(head.splice(0)), options.expectedType);
     bytesMax = Math.min(bytesMax, fileBytesMax[detected.type.medium]);
   }
 
-  async function* limited(): AsyncGenerator<Buffer> {
+  async function* readLimited(): AsyncGenerator<Buffer> {
     for await (const bytes of readChunks(ctx.req, formTimeoutMs)) {
       countBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
       if (!detected.type) {
         head.push(bytes);
-        if (sizeBytes >= headBytes) await decideType();
+        if (sizeBytes >= headBytes) await detectType();
       }
-      if (sizeBytes > bytesMax) throw fileTooLarge(bytesMax);
+      if (sizeBytes > bytesMax) throw fileTooLargeError(bytesMax);
       yield bytes;
     }
-    if (!detected.type) await decideType();
-    if (sizeBytes > bytesMax) throw fileTooLarge(bytesMax);
+    if (!detected.type) await detectType();
+    if (sizeBytes > bytesMax) throw fileTooLargeError(bytesMax);
   }
 
   try {
-    const digest = await writeSpoolFile(terms.path, limited);
+    const digest = await writeSpoolFile(options.path, readLimited);
     assert(detected.type, 'the media type of the received file was not detected');
     return { contentType: detected.type.contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
-    throw new GatewayError('INVALID_REQUEST', 'The upload ended unexpectedly.', { cause: error });
+    throw new GatewayError(
+      'INVALID_REQUEST',
+      'The upload ended before the whole file was received.',
+      { cause: error },
+    );
   }
 }
 
 /**
- * Discards the rest of a rejected upload, because many clients read the response only when they
- * have finished sending. Closes the connection after 5 seconds.
+ * Reads and discards the rest of a rejected upload, because many clients read the response only
+ * after they have sent everything. Closes the connection after 5 seconds.
  */
-function linger(ctx: Context): void {
+function drainRejected(ctx: Context): void {
   if (ctx.req.complete || ctx.req.destroyed) return;
   ctx.req.resume();
-  const timer = setTimeout(() => ctx.req.destroy(), lingerMs);
+  const timer = setTimeout(() => ctx.req.destroy(), drainMs);
   timer.unref();
   ctx.req.once('end', () => clearTimeout(timer));
 }

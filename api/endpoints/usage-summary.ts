@@ -1,4 +1,6 @@
-/** GET /api/v1/usage/summary: sums up usage by day, model, key, type and tags, as JSON or CSV. */
+/**
+ * GET /api/v1/usage/summary: sums up usage by day, model, key, type and metadata, as JSON or CSV.
+ */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
@@ -26,8 +28,10 @@ const groupBy = z
   .refine((names): names is UsageGroup[] => names.every(isGroup), groupRule);
 
 function isGroup(name: string): name is UsageGroup {
-  const [, tag] = /^metadata\.(.*)$/.exec(name) ?? [];
-  return tag === undefined ? groups.some((group) => group === name) : isMetadataName(tag);
+  const [, metadataName] = /^metadata\.(.*)$/.exec(name) ?? [];
+  return metadataName === undefined
+    ? groups.some((group) => group === name)
+    : isMetadataName(metadataName);
 }
 
 const query = z.strictObject({
@@ -51,7 +55,7 @@ const sums = {
   inputTokens: z.int(),
   outputTokens: z.int(),
 };
-const line = z.object({
+const summaryRow = z.object({
   day: z.iso.date().optional(),
   model: z.string().nullable().optional(),
   keyId: z.string().optional(),
@@ -59,9 +63,9 @@ const line = z.object({
   metadata: z.record(z.string(), z.string().nullable()).optional(),
   ...sums,
 });
-type Line = z.infer<typeof line>;
+type SummaryRow = z.infer<typeof summaryRow>;
 const summary = z
-  .object({ after: time, before: time, rows: z.array(line), total: z.object(sums) })
+  .object({ after: time, before: time, rows: z.array(summaryRow), total: z.object(sums) })
   .meta({ id: 'UsageSummary' });
 
 /** Endpoint that sums up usage. */
@@ -69,13 +73,13 @@ export const usageSummary = section('Usage', {
   getUsageSummary: defineEndpoint({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
-    summary: 'Sum up usage by day, model, key, type or tags',
+    summary: 'Sum up usage by day, model, key, type or metadata',
     description:
       `Covers the time from \`after\` (default: ${defaultDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
-    answers: { 200: { description: 'The sums. As text/csv, only the rows.', schema: summary } },
+    answers: { 200: { description: 'The sums. CSV contains only the rows.', schema: summary } },
     async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
       const { afterMs, beforeMs, ...filter } = readPeriod(toRecordFilter(selection));
       const sumsByGroup = await sumUsage(caller.organizationId, {
@@ -102,7 +106,7 @@ export const usageSummary = section('Usage', {
       return {
         after: isoTime(afterMs),
         before: isoTime(beforeMs),
-        rows: sumsByGroup.map((sum) => showLine(by, sum)),
+        rows: sumsByGroup.map((sum) => formatRow(by, sum)),
         total: toResponse(sumRows(sumsByGroup)),
       };
     },
@@ -145,14 +149,14 @@ function sumRows(rows: readonly UsageSum[]): Sums {
   };
 }
 
-function showLine(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
+function formatRow(by: readonly UsageGroup[], { keys, ...row }: UsageSum): SummaryRow {
   const entries = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
-  const tags = entries.filter(([group]) => group.startsWith('metadata.'));
+  const metadataEntries = entries.filter(([group]) => group.startsWith('metadata.'));
   const others = entries.filter(([group]) => !group.startsWith('metadata.'));
   return {
     ...Object.fromEntries(others.map(([group, key]) => [columnName(group), key])),
-    ...(tags.length > 0 && {
-      metadata: Object.fromEntries(tags.map(([group, key]) => [group.slice(9), key])),
+    ...(metadataEntries.length > 0 && {
+      metadata: Object.fromEntries(metadataEntries.map(([group, key]) => [group.slice(9), key])),
     }),
     ...toResponse(row),
   };
@@ -175,6 +179,6 @@ function formatCsv(by: readonly UsageGroup[], rows: readonly UsageSum[]): string
  */
 function formatCell(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');
-  const inert = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
-  return `"${inert.replaceAll('"', '""')}"`;
+  const escaped = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
+  return `"${escaped.replaceAll('"', '""')}"`;
 }

@@ -48,7 +48,7 @@ export const usageRecord = z
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()).meta({ description: 'Tags of the request.' }),
+    metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
@@ -66,7 +66,8 @@ export const accountSchema = z.object({
       resetAt: time.nullable(),
     })
     .meta({
-      description: 'Studio credits used per six hours; `limit` is null if there is no limit.',
+      description:
+        'Studio credits used in the current six-hour window. `limit` is null if there is no limit.',
     }),
 });
 

@@ -29,7 +29,7 @@ const secretSchema = z.object({
 });
 
 /** Access rules as for creating API keys, because the secret allows forging webhooks. */
-const guardedSecret = {
+const secretAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',
   answer: secretSchema,
@@ -40,13 +40,13 @@ async function showSecret(
   secrets: SigningSecrets,
   organizationId: string,
 ): Promise<z.infer<typeof secretSchema>> {
-  const [inUse, ...replaced] = await secrets.live(organizationId);
-  assert(inUse, 'the organization has no signing secret');
+  const [current, ...replaced] = await secrets.live(organizationId);
+  assert(current, 'the organization has no signing secret');
   // Caches must not store the secret.
   ctx.set('Cache-Control', 'no-store');
   return {
-    secret: inUse.secret,
-    generation: inUse.generation,
+    secret: current.secret,
+    generation: current.generation,
     replaced: replaced.map(({ generation, retiresAtMs }) => ({
       generation,
       retiresAt: isoTime(retiresAtMs ?? 0),
@@ -58,7 +58,7 @@ async function showSecret(
 export const webhookSecret = section('Webhooks', {
   getWebhookSecret: defineEndpoint({
     route: 'GET /api/v1/webhooks/secret',
-    ...guardedSecret,
+    ...secretAccess,
     summary: 'Get the secret that signs your webhooks',
     handle: ({ ctx, caller }, { signingSecrets }) =>
       showSecret(ctx, signingSecrets, caller.organizationId),
@@ -66,7 +66,7 @@ export const webhookSecret = section('Webhooks', {
 
   rotateWebhookSecret: defineEndpoint({
     route: 'POST /api/v1/webhooks/secret/rotate',
-    ...guardedSecret,
+    ...secretAccess,
     summary: 'Rotate the secret that signs your webhooks',
     description:
       'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.',

@@ -27,7 +27,7 @@ function findErrorIndex(text: string): number {
     space.exec(text);
     index = token.lastIndex = space.lastIndex;
     const [tokenText] = token.exec(text) ?? [];
-    const allowedNext =
+    const allowedNext: AllowedTokens | null =
       tokenText === undefined ? null : findNextTokens(tokenText, allowed, closings);
     if (allowedNext === null || tokenText === undefined) return index;
     allowed = allowedNext;

@@ -6,7 +6,7 @@ import { errorTable } from '../../domain/errors.ts';
 import { errorSchemas } from '../http/error-bodies.ts';
 import {
   toOpenapiPath,
-  type AnswerParts,
+  type ResponseDescription,
   type EndpointDescription,
 } from '../endpoints/description.ts';
 import { makeLlmsText } from './llms-text.ts';
@@ -154,7 +154,7 @@ function describeRequestBody({ request }: EndpointDescription): Record<string, u
 
 function describeAnswer(
   { scope, answer }: EndpointDescription,
-  parts: AnswerParts,
+  parts: ResponseDescription,
 ): Record<string, unknown> {
   const { description, type = 'application/json', schema = answer, event, headers } = parts;
   return {

@@ -1,7 +1,7 @@
 /**
- * Starts jobs and waits until the ledger reserves their credits or rejects them. The workflow
- * reserves the credits, so every reservation has a workflow. The transaction that reserves the
- * credits or rejects the job notifies every API process (docs/decisions/0002).
+ * Starts jobs and waits until the ledger reserves their credits or rejects them. Only the workflow
+ * of a job reserves its credits, so every reservation has a workflow. The transaction that reserves
+ * the credits or rejects the job notifies every API process (docs/decisions/0002).
  */
 import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
@@ -25,7 +25,7 @@ interface AdmissionDeps {
   config: Config;
 }
 
-/** Callbacks: before the start request is sent, and when the ledger rejects the started job. */
+/** Functions of the claim that are called before the start, and if the ledger rejects the job. */
 type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 
 /** How long to wait for an event before reading the job's row, in milliseconds. */
@@ -39,17 +39,17 @@ const rowPollMs = 1000;
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
   return async (plan: JobPlan, claim: StartClaim): Promise<void> => {
-    const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
-    if (!leave) {
+    const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+    if (!release) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
         retryAfterSeconds: 2,
       });
     }
     try {
       await claim.recordStart();
-      await start(deps, plan);
+      await startConfirmed(deps, plan);
     } finally {
-      leave();
+      release();
     }
   };
 }
@@ -69,7 +69,7 @@ export function createAdmission(deps: AdmissionDeps) {
       const updates = deps.updates.subscribe(plan.jobId);
       try {
         await startFairly(plan, claim);
-        const refusal = await awaitVerdict(deps, plan, updates);
+        const refusal = await awaitReservation(deps, plan, updates);
         if (refusal) {
           claim.noteRejection();
           throwRefusal(refusal);
@@ -91,7 +91,7 @@ export function createAdmission(deps: AdmissionDeps) {
  * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
  * within VERDICT_WAIT_MS
  */
-async function awaitVerdict(
+async function awaitReservation(
   { config, reads }: AdmissionDeps,
   plan: JobPlan,
   updates: JobSubscription,
@@ -118,7 +118,7 @@ function startUnconfirmed(plan: JobPlan, message: string, cause?: unknown): Gate
   });
 }
 
-async function start(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
+async function startConfirmed(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {
     await startWorkflow(deps, plan);
   } catch (error) {

@@ -23,37 +23,37 @@ export interface JobEvidence {
 }
 
 /** Describes the state of a job and its credits in one sentence, with the reason. */
-export function explainJob(facts: JobEvidence): string {
-  const { job, caller } = facts;
-  const reserved = credits(job.reserved);
-  const pauseMs = pauseMsOf(facts.calls);
+export function explainJob(evidence: JobEvidence): string {
+  const { job, caller } = evidence;
+  const reserved = formatCredits(job.reserved);
+  const pauseMs = calculatePauseMs(evidence.calls);
   const duration =
     job.completed_at === null ? null : formatDuration(job.completed_at - job.created_at - pauseMs);
   switch (job.status) {
     case 'open': {
       const age = formatDuration(Date.now() - job.created_at);
-      return `Open for ${age}, with ${reserved} of ${caller.organizationName} reserved. Reasons: ${facts.reasons.join('; ')}.`;
+      return `Open for ${age}, with ${reserved} of ${caller.organizationName} reserved. Reasons: ${evidence.reasons.join('; ')}.`;
     }
     case 'completed': {
       const charged = job.charged ?? 0;
-      const of = charged === job.reserved ? '' : ` of ${reserved} reserved`;
+      const reservedNote = charged === job.reserved ? '' : ` of ${reserved} reserved`;
       const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
       const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${listProviders(facts)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndRefusals(facts)}${describeWebhook(facts)}${describeRefund(facts)}.`;
+      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
     }
     case 'canceled': {
-      const cancel = facts.actions.find(({ action }) => action === 'job.cancel_requested');
-      const by = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
-      return `Canceled ${by}after ${duration} and released ${reserved}: ${describeError(facts)}${describePausesAndRefusals(facts)}${describeWebhook(facts)}.`;
+      const cancel = evidence.actions.find(({ action }) => action === 'job.cancel_requested');
+      const actorNote = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
+      return `Canceled ${actorNote}after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}.`;
     }
     case 'failed':
-      return `Failed after ${duration} and released ${reserved}: ${describeError(facts)}${describePausesAndRefusals(facts)}${describeWebhook(facts)}.`;
+      return `Failed after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}.`;
     default:
       return job.status satisfies never;
   }
 }
 
-const credits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
+const formatCredits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
 
 function formatDuration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
@@ -66,7 +66,7 @@ function formatDuration(ms: number): string {
  * Returns how long the job's calls waited for paused providers before they were sent, in
  * milliseconds (the longest wait).
  */
-function pauseMsOf(calls: readonly JobCall[]): number {
+function calculatePauseMs(calls: readonly JobCall[]): number {
   const pauses = calls.map(({ state, pausedAtMs, begunAtMs }) =>
     pausedAtMs === null || state === 'waiting' ? 0 : begunAtMs - pausedAtMs,
   );
@@ -78,16 +78,19 @@ function pauseMsOf(calls: readonly JobCall[]): number {
  * refused.
  */
 function describePausesAndRefusals({ calls }: JobEvidence): string {
-  const pauseMs = pauseMsOf(calls);
+  const pauseMs = calculatePauseMs(calls);
   const pause =
     pauseMs > 0 ? [`before that, it waited ${formatDuration(pauseMs)} for a paused provider`] : [];
   const byProvider = Map.groupBy(
     calls.flatMap(({ refusals }) => refusals),
     ({ provider }) => provider,
   );
-  const refusals = [...byProvider].map(([provider, all]) => {
-    const attempts = all.length === 1 ? '1 attempt (' : `${all.length} attempts (last error: `;
-    return `${provider} refused ${attempts}${all.at(-1)?.message})`;
+  const refusals = [...byProvider].map(([provider, providerRefusals]) => {
+    const attempts =
+      providerRefusals.length === 1
+        ? '1 attempt ('
+        : `${providerRefusals.length} attempts (last error: `;
+    return `${provider} refused ${attempts}${providerRefusals.at(-1)?.message})`;
   });
   return [...pause, ...refusals].map((part) => `; ${part}`).join('');
 }
@@ -97,20 +100,20 @@ function listProviders({ calls, job }: JobEvidence): string {
   return [...new Set(names.length === 0 ? [job.provider] : names)].join(' and ');
 }
 
-function describeError(facts: JobEvidence): string {
-  const { error } = facts.job;
-  const ids = facts.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
+function describeError(evidence: JobEvidence): string {
+  const { error } = evidence.job;
+  const ids = evidence.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
   const first = ids[0] === undefined ? '' : `; request id ${ids[0]}`;
   const callNote =
-    facts.calls.length === 0
+    evidence.calls.length === 0
       ? 'no provider was called'
-      : `${listProviders(facts)} was called${first}`;
+      : `${listProviders(evidence)} was called${first}`;
   return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${callNote})`;
 }
 
 function describeWebhook({ webhook, attempts }: JobEvidence): string {
   if (!webhook || webhook.state === 'delivered' || attempts.length === 0) return '';
-  const last = attempts[0];
+  const [last] = attempts;
   const response = last?.status ?? last?.error ?? 'no response yet';
   const state = webhook.state === 'delivering' ? 'is still being delivered' : 'was not delivered';
   return `; its webhook ${state} (${webhook.attempts} attempts; last response: ${response})`;
@@ -119,7 +122,7 @@ function describeWebhook({ webhook, attempts }: JobEvidence): string {
 /** Describes the refunds of a job, with the operator of the latest one. */
 function describeRefund({ job, actions }: JobEvidence): string {
   if (job.refunded === 0) return '';
-  const action = actions.find((each) => each.action === 'job.refunded');
-  const by = action ? ` by ${action.actor} (${action.reason})` : '';
-  return `; ${credits(job.refunded)} refunded${by}`;
+  const action = actions.find(({ action: name }) => name === 'job.refunded');
+  const actorNote = action ? ` by ${action.actor} (${action.reason})` : '';
+  return `; ${formatCredits(job.refunded)} refunded${actorNote}`;
 }

@@ -63,7 +63,7 @@ export function createJobFeed(deps: JobFeedDeps) {
 
   const readers = (): Reader[] => [...topics.values()].flatMap((topic) => [...topic.readers]);
 
-  function leave(reader: Reader): void {
+  function disconnect(reader: Reader): void {
     const topic = topics.get(reader.organizationId);
     topic?.readers.delete(reader);
     if (topic?.readers.size === 0) topics.delete(reader.organizationId);
@@ -72,7 +72,7 @@ export function createJobFeed(deps: JobFeedDeps) {
 
   function interrupt(error: unknown, affected: Iterable<Reader>): void {
     deps.logger.warn({ error }, 'job_feed.interrupted');
-    for (const reader of affected) leave(reader);
+    for (const reader of affected) disconnect(reader);
   }
 
   function tick(): void {
@@ -80,7 +80,7 @@ export function createJobFeed(deps: JobFeedDeps) {
     if (ticks % keepaliveTicks === 0)
       for (const { events } of readers()) events.write(': keepalive\n\n');
     if (ticks % keyCheckTicks === 0) {
-      closeStreamsOfInvalidKeys(deps.pool, readers(), leave).catch((error: unknown) =>
+      closeStreamsOfInvalidKeys(deps.pool, readers(), disconnect).catch((error: unknown) =>
         interrupt(error, readers()),
       );
     }
@@ -89,7 +89,7 @@ export function createJobFeed(deps: JobFeedDeps) {
         interrupt(error, topic.readers),
       );
     }
-    for (const reader of readers().filter(isBehind)) leave(reader);
+    for (const reader of readers().filter(isBehind)) disconnect(reader);
     if (topics.size === 0) {
       clearInterval(timer);
       timer = undefined;
@@ -97,7 +97,7 @@ export function createJobFeed(deps: JobFeedDeps) {
   }
 
   deps.updates.watch((change) => {
-    if (change === 'interrupted') for (const reader of readers()) leave(reader);
+    if (change === 'interrupted') for (const reader of readers()) disconnect(reader);
     else topics.get(change.organizationId)?.changed.add(change.jobId);
   });
 
@@ -116,10 +116,10 @@ export function createJobFeed(deps: JobFeedDeps) {
       };
       topics.set(organizationId, topic);
       topic.readers.add(reader);
-      events.once('close', () => leave(reader));
+      events.once('close', () => disconnect(reader));
       events.write(': following\n\n');
       timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
-      void begin(deps, reader, topic).catch(() => leave(reader));
+      void sendCurrentJobs(deps, reader, topic).catch(() => disconnect(reader));
     },
   };
 }
@@ -127,7 +127,11 @@ export function createJobFeed(deps: JobFeedDeps) {
 const isBehind = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
 
 /** Sends a new reader the job that it follows, or all open jobs. */
-async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic): Promise<void> {
+async function sendCurrentJobs(
+  { reads, view }: JobFeedDeps,
+  reader: Reader,
+  topic: Topic,
+): Promise<void> {
   const { organizationId, jobId, events } = reader;
   const jobs =
     jobId === null
@@ -136,7 +140,7 @@ async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic)
   for (const job of jobs) {
     events.write(encodeEvent(await view.resource(job)));
     if (job.status !== 'open') events.end();
-    else if (!topic.open.has(job.id)) topic.open.set(job.id, fingerprintOf(job));
+    else if (!topic.open.has(job.id)) topic.open.set(job.id, createFingerprint(job));
   }
 }
 
@@ -149,13 +153,13 @@ async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic):
   if (topic.isReading) return;
   topic.isReading = true;
   try {
-    await withCorrelation({ organizationId }, () => show(deps, organizationId, topic));
+    await withCorrelation({ organizationId }, () => sendChanges(deps, organizationId, topic));
   } finally {
     topic.isReading = false;
   }
 }
 
-async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
+async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;
   const followed = new Set([...topic.readers].map(({ jobId }) => jobId));
   const isFollowed = (id: string): boolean => followed.has(null) || followed.has(id);
@@ -166,7 +170,7 @@ async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Pr
   for (const id of ids.slice(openMax)) topic.changed.add(id);
   for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
     const isOpen = job.status === 'open';
-    const fingerprint = fingerprintOf(job);
+    const fingerprint = createFingerprint(job);
     if (topic.open.get(job.id) !== fingerprint) {
       const event = encodeEvent(await view.resource(job));
       for (const { jobId, events } of topic.readers) {
@@ -202,11 +206,11 @@ async function sendEnd(
 async function closeStreamsOfInvalidKeys(
   pool: DatabasePool,
   readers: readonly Reader[],
-  leave: (reader: Reader) => void,
+  disconnect: (reader: Reader) => void,
 ): Promise<void> {
-  const accessOf = ({ keyId, sessionId }: Reader): string[] =>
+  const listAccessIds = ({ keyId, sessionId }: Reader): string[] =>
     sessionId === undefined ? [keyId] : [keyId, sessionId];
-  const ids = sql.array([...new Set(readers.flatMap(accessOf))], 'text');
+  const ids = sql.array([...new Set(readers.flatMap(listAccessIds))], 'text');
   const live = new Set(
     await pool.anyFirst(sql.type(idRow)`
       SELECT k.id FROM api_key k JOIN organization o ON o.id = k.organization_id
@@ -216,7 +220,7 @@ async function closeStreamsOfInvalidKeys(
       WHERE id = ANY(${ids}) AND expires_at > clock_timestamp()`),
   );
   for (const reader of readers) {
-    if (!accessOf(reader).every((id) => live.has(id))) leave(reader);
+    if (!listAccessIds(reader).every((id) => live.has(id))) disconnect(reader);
   }
 }
 
@@ -224,6 +228,6 @@ async function closeStreamsOfInvalidKeys(
  * Returns a text that changes whenever the job's state changes. Result URLs are not part of it,
  * because they differ in each response.
  */
-function fingerprintOf(job: JobRecord): string {
+function createFingerprint(job: JobRecord): string {
   return JSON.stringify([job.status, job.call_states, job.queue_position, job.verifying]);
 }

@@ -27,36 +27,36 @@ export const stepSchema = z
   })
   .meta({ id: 'JobStep' });
 
-type Shown = z.infer<typeof stepSchema>;
-type Step = Omit<Shown, 'startedAt' | 'endedAt'> & {
+type ShownStep = z.infer<typeof stepSchema>;
+type Step = Omit<ShownStep, 'startedAt' | 'endedAt'> & {
   startedAtMs: number | null;
   endedAtMs: number | null;
 };
 
-const noCall = { call: null, provider: null, providerRequestId: null, attempts: null };
+const noCallFields = { call: null, provider: null, providerRequestId: null, attempts: null };
 
 /** Lists the steps of a job. */
-export function stepsOf(
+export function listSteps(
   job: JobRecord,
   calls: readonly JobCall[],
   webhook: WebhookRecord | null,
-): Shown[] {
+): ShownStep[] {
   const reservedAt = { startedAtMs: job.created_at, endedAtMs: job.created_at };
   const steps: Step[] = [
-    { ...noCall, name: 'reserve', state: 'done', ...reservedAt },
-    ...calls.flatMap((call) => callSteps(job, call)),
+    { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
+    ...calls.flatMap((call) => listCallSteps(job, call)),
     ...storeStep(job, calls),
     ...endStep(job),
     ...(webhook ? [webhookStep(webhook)] : []),
   ];
-  return withFailure(job, steps).map(toResponse);
+  return markFailure(job, steps).map(toResponse);
 }
 
 /**
  * Marks the step in which a job failed. If no provider step has failed, it is the last one, because
  * a provider may end a wait by rejecting the call.
  */
-function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
+function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
     name === 'submit' || name === 'wait' || name === 'store';
   if (status !== 'failed' || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
@@ -65,17 +65,17 @@ function withFailure({ status }: JobRecord, steps: readonly Step[]): readonly St
   return steps.map((step) => (step === last ? { ...step, state: 'failed' } : step));
 }
 
-function callSteps(job: JobRecord, call: JobCall): Step[] {
+function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs } = call;
-  const of = { call: index, provider, providerRequestId };
+  const callFields = { call: index, provider, providerRequestId };
   const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
   const earlier = earlierRouteSteps(call);
   const sentAtMs = earlier.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
-    ...of,
+    ...callFields,
     name: 'submit',
     state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
     attempts: earlier.reduce((left, { attempts: refused }) => left - (refused ?? 0), attempts),
@@ -87,7 +87,7 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
-    ...of,
+    ...callFields,
     name: 'wait',
     state: endedAtMs === null ? 'running' : isLost ? 'failed' : 'done',
     attempts: null,
@@ -103,7 +103,7 @@ function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): 
   const isPaused = state === 'waiting';
   return [
     {
-      ...noCall,
+      ...noCallFields,
       name: 'pause',
       state: isPaused ? 'running' : 'done',
       call: index,
@@ -152,20 +152,20 @@ function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   }
   const state = job.status === 'open' ? 'running' : job.error ? 'failed' : 'done';
   const startedAtMs = resultTimes.length > 0 ? Math.max(...resultTimes) : null;
-  return [{ ...noCall, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
+  return [{ ...noCallFields, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
 }
 
 function endStep(job: JobRecord): Step[] {
   if (job.status === 'open') return [];
   const name = job.billing_state === 'charged' ? 'charge' : 'release';
   const at = { startedAtMs: job.completed_at, endedAtMs: job.completed_at };
-  return [{ ...noCall, name, state: 'done', ...at }];
+  return [{ ...noCallFields, name, state: 'done', ...at }];
 }
 
 function webhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
   const isOver = state === 'delivered' || state === 'gone' || state === 'failed';
   return {
-    ...noCall,
+    ...noCallFields,
     name: 'webhook',
     state:
       state === 'delivered'

@@ -39,7 +39,7 @@ interface ClaimedRequest {
 }
 
 /** Job of this request, or of the earlier request with the same Idempotency-Key. */
-interface Started {
+interface StartResult {
   jobId: string;
   replayed: boolean;
   updates: JobSubscription | null;
@@ -63,7 +63,7 @@ interface StartedJob {
    * was asynchronous. Call at most once.
    * @throws GatewayError SERVICE_UNAVAILABLE
    */
-  ended: () => Promise<{ job: JobRecord; waited: boolean }>;
+  awaitEnd: () => Promise<{ job: JobRecord; waited: boolean }>;
 }
 
 /**
@@ -77,10 +77,10 @@ export async function startJob(
   services: Services,
 ): Promise<StartedJob> {
   const { organizationId } = ctx.state.caller;
-  const { jobId, replayed, updates, waitMs } = await start(ctx, reader, services);
+  const { jobId, replayed, updates, waitMs } = await startOrFind(ctx, reader, services);
   return {
     jobId,
-    async ended() {
+    async awaitEnd() {
       const job = await services.jobWaits.awaitEndLimited(
         { organizationId, jobId, updates },
         waitMs,
@@ -105,19 +105,19 @@ export async function submitJob(
   reader: RequestOptions,
   services: Services,
 ): Promise<{ job: JobRecord; waited: boolean }> {
-  const { ended } = await startJob(ctx, reader, services);
-  return ended();
+  const { awaitEnd } = await startJob(ctx, reader, services);
+  return awaitEnd();
 }
 
 /**
  * Starts the job of a request, or finds the job that its Idempotency-Key belongs to. The key is
  * claimed before any input is resolved.
  */
-async function start(
+async function startOrFind(
   ctx: Context,
   { capability, readBody = readRequest, waitMaxMs }: RequestOptions,
   services: Services,
-): Promise<Started> {
+): Promise<StartResult> {
   const files = createFileList();
   try {
     const read = await readBody(ctx, capability, { ...services, ...files });
@@ -163,10 +163,14 @@ async function admit(
   const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId });
   try {
-    const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
-    const draft = await measurePrices({ storage, copies }, drafted);
-    const planned = { requestId, caller, capability, request, metadata, webhook, draft };
-    const plan = completePlan(config, { ...planned, jobId });
+    const { request, draft: unpricedDraft } = await draftRequest(
+      ctx,
+      { capability, read },
+      services,
+    );
+    const draft = await measurePrices({ storage, copies }, unpricedDraft);
+    const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
+    const plan = completePlan(config, { ...planInput, jobId });
     // The webhook is stored before the start, so that no accepted job lacks its webhook.
     if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
     const updates = await admission.admit(plan, claim);

@@ -25,7 +25,7 @@ export interface JobSubscription {
 /** Creates the event topics, one per job. A new subscription does not receive earlier events. */
 export function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
-  /** Functions that make a pending `next` return. */
+  /** Functions that each make one pending `next` return. */
   const wakes = new Set<() => void>();
 
   function subscribe(jobId: string): JobSubscription {
@@ -65,8 +65,8 @@ export function createTopics() {
     publish: (event: JobEvent): void => {
       for (const receive of topics.get(event.id) ?? []) receive(event);
     },
-    wake: (): void => wakes.forEach((wake) => wake()),
+    wakeAll: (): void => wakes.forEach((wake) => wake()),
     /** Returns the ids of the jobs that have a subscription. */
-    awaited: () => [...topics.keys()],
+    listJobIds: () => [...topics.keys()],
   };
 }

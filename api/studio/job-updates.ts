@@ -51,7 +51,7 @@ export async function openJobUpdates(deps: UpdatesDeps) {
   let isDraining = false;
   const stopListening = await listen(deps, receive, interrupt);
   const timer = setInterval(() => {
-    const ids = topics.awaited();
+    const ids = topics.listJobIds();
     if (ids.length === 0) return;
     reads.ended(ids).then(
       (ended) => ended.forEach((id) => topics.publish({ id, event: 'done' })),
@@ -71,7 +71,7 @@ export async function openJobUpdates(deps: UpdatesDeps) {
     drain(): void {
       isDraining = true;
       interrupt();
-      topics.wake();
+      topics.wakeAll();
     },
     /** True if the process is stopping. */
     get isDraining(): boolean {

@@ -32,12 +32,12 @@ export function createJobWaits(deps: WaitDeps) {
      * waiting (`SYNC_WAITERS_MAX`). The response is then 202.
      */
     async awaitEndLimited(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
-      const leave = waitMs > 0 ? waiting.take(job.organizationId) : null;
-      if (!leave) return awaitEnd(deps, job, 0);
+      const release = waitMs > 0 ? waiting.take(job.organizationId) : null;
+      if (!release) return awaitEnd(deps, job, 0);
       try {
         return await awaitEnd(deps, job, waitMs);
       } finally {
-        leave();
+        release();
       }
     },
 
@@ -60,12 +60,12 @@ async function awaitEnd(
   const updates = subscription ?? deps.updates.subscribe(jobId);
   try {
     const deadlineAtMs = performance.now() + waitMs;
-    if (subscription) await untilEnd(subscription, waitMs);
+    if (subscription) await awaitEndEvent(subscription, waitMs);
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
       const leftMs = deadlineAtMs - performance.now();
       if (!job || job.status !== 'open' || leftMs <= 0 || deps.updates.isDraining) return job;
-      await untilEnd(updates, leftMs);
+      await awaitEndEvent(updates, leftMs);
     }
   } finally {
     updates.end();
@@ -73,7 +73,7 @@ async function awaitEnd(
 }
 
 /** Waits up to `waitMs` milliseconds for the event that the job has ended. */
-async function untilEnd(updates: JobSubscription, waitMs: number): Promise<void> {
+async function awaitEndEvent(updates: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
     const event = await updates.next(leftMs);

@@ -7,7 +7,7 @@ import type { JobEvidence } from './job-explanation.ts';
  * CLI commands (`studio admin …`) that help with a job, keyed by their `operationId` in the
  * operators' API.
  */
-const commands = {
+const cliCommands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
   cancelJob: 'cancel',
@@ -15,13 +15,13 @@ const commands = {
   resumeProvider: 'resume',
 } as const;
 /** Each `operationId` of `commands`. */
-export const remedies = keysOf(commands);
-type Remedy = keyof typeof commands;
+export const remedyOperations = keysOf(cliCommands);
+type RemedyOperation = keyof typeof cliCommands;
 
 /** Possible next step of an operator. */
 export interface NextStep {
   /** `operationId` of the operators' API; null if the step is not an API operation. */
-  operation: Remedy | null;
+  operation: RemedyOperation | null;
   /** Arguments of `npm run studio --`; null if there is no command. */
   command: string | null;
   message: string;
@@ -34,14 +34,14 @@ const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED
  * Lists the possible next steps, most useful first. If the job needs none, returns a single step
  * that says so.
  */
-export function suggestNextSteps(facts: JobEvidence): NextStep[] {
-  const { job } = facts;
-  const steps = job.status === 'open' ? openSteps(facts) : endedSteps(facts);
+export function suggestNextSteps(evidence: JobEvidence): NextStep[] {
+  const { job } = evidence;
+  const steps = job.status === 'open' ? suggestForOpenJob(evidence) : suggestForEndedJob(evidence);
   if (steps.length > 0) return steps;
   const error = job.error && errorTable[job.error.code];
-  if (!error) return [advice('Nothing to do: the job is settled.')];
+  if (!error) return [suggestAdvice('Nothing to do: the job is settled.')];
   return [
-    advice(
+    suggestAdvice(
       error.retryable
         ? 'Nothing to do: the job is settled. The caller may send the request again.'
         : 'Nothing to do: the job is settled. The same request would fail again.',
@@ -49,27 +49,31 @@ export function suggestNextSteps(facts: JobEvidence): NextStep[] {
   ];
 }
 
-const advice = (message: string): NextStep => ({ operation: null, command: null, message });
+const suggestAdvice = (message: string): NextStep => ({ operation: null, command: null, message });
 
-function remedy(operation: Remedy, subject: string, message: string): NextStep {
-  return { operation, command: `admin ${commands[operation]} ${subject}`, message };
+function suggestOperation(operation: RemedyOperation, subject: string, message: string): NextStep {
+  return { operation, command: `admin ${cliCommands[operation]} ${subject}`, message };
 }
 
-function openSteps({ job, owner, calls }: JobEvidence): NextStep[] {
-  if (owner === null) return [advice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
+function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
+  if (owner === null) return [suggestAdvice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const message =
       'Its workflow no longer exists: check with the provider, then continue the job or release it. The sweeper does this within minutes.';
-    return [remedy('resettleJob', job.id, message)];
+    return [suggestOperation('resettleJob', job.id, message)];
   }
   const paused = calls.find(({ state }) => state === 'waiting');
   const sent = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
   const deadline = new Date(job.deadline_at).toISOString();
   return [
-    ...(paused ? [remedy('resumeProvider', paused.provider, 'Resume the provider.')] : []),
-    ...(sent ? [remedy('reverifyJob', job.id, 'Check the status with the provider now.')] : []),
-    advice(`Or wait: the job ends on its own, shortly after ${deadline} at the latest.`),
-    remedy(
+    ...(paused
+      ? [suggestOperation('resumeProvider', paused.provider, 'Resume the provider.')]
+      : []),
+    ...(sent
+      ? [suggestOperation('reverifyJob', job.id, 'Check the status with the provider now.')]
+      : []),
+    suggestAdvice(`Or wait: the job ends on its own, shortly after ${deadline} at the latest.`),
+    suggestOperation(
       'cancelJob',
       job.id,
       'Or cancel the job; whether it is canceled is then up to the provider.',
@@ -77,16 +81,22 @@ function openSteps({ job, owner, calls }: JobEvidence): NextStep[] {
   ];
 }
 
-function endedSteps({ job, calls, webhook }: JobEvidence): NextStep[] {
-  const inDoubt = uncertainOutcomes.has(job.error?.code ?? '') && calls.length > 0;
-  const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
+function suggestForEndedJob({ job, calls, webhook }: JobEvidence): NextStep[] {
+  const isUncertain = uncertainOutcomes.has(job.error?.code ?? '') && calls.length > 0;
+  const isUndelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
-    ...(inDoubt
-      ? [remedy('reverifyJob', job.id, 'Check the call with the provider; this moves no credits.')]
-      : []),
-    ...(undelivered
+    ...(isUncertain
       ? [
-          remedy(
+          suggestOperation(
+            'reverifyJob',
+            job.id,
+            'Check the call with the provider; this moves no credits.',
+          ),
+        ]
+      : []),
+    ...(isUndelivered
+      ? [
+          suggestOperation(
             'redeliverJobWebhook',
             job.id,
             'Deliver its webhook again when the receiver is available.',

@@ -1,7 +1,7 @@
 /**
- * Open waits: limits the event streams and long polls that are open at the same time, per key and
- * per organization. An organization may hold at most as many waits as are still free in the
- * process, so that others always get some.
+ * Limits the event streams and long polls that are open at the same time ("waits"), per key and per
+ * organization. An organization may have at most as many open waits as are still free in the
+ * process, so that other organizations always get some.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
@@ -30,13 +30,13 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   const counts = new Map<string, number>();
   const shares = createFairShare(processMax);
 
-  function add(id: string, change: 1 | -1): void {
+  function changeCount(id: string, change: 1 | -1): void {
     const count = (counts.get(id) ?? 0) + change;
     if (count === 0) counts.delete(id);
     else counts.set(id, count);
   }
 
-  function requireBelow(id: string, max: number, owner: string): void {
+  function checkLimit(id: string, max: number, owner: string): void {
     if ((counts.get(id) ?? 0) < max) return;
     const message = `At most ${max} event streams and waiting requests may be open per ${owner}.`;
     throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
@@ -51,8 +51,8 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
      * SERVICE_UNAVAILABLE if the process has no capacity left
      */
     enter({ organizationId, keyId }: Waiter): () => void {
-      requireBelow(keyId, keyMax, 'key');
-      requireBelow(organizationId, organizationMax, 'organization');
+      checkLimit(keyId, keyMax, 'key');
+      checkLimit(organizationId, organizationMax, 'organization');
       const release = shares.take(organizationId);
       if (!release) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many event streams are open.', {
@@ -60,12 +60,12 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
         });
       }
       const ids = [keyId, organizationId];
-      for (const id of ids) add(id, 1);
+      for (const id of ids) changeCount(id, 1);
       let ended = false;
       return () => {
         if (ended) return;
         ended = true;
-        for (const id of ids) add(id, -1);
+        for (const id of ids) changeCount(id, -1);
         release();
       };
     },

@@ -45,12 +45,12 @@ export function microFromUsd({ USD_PER_CREDIT }: CreditPrice, usd: number): numb
  * to reserve, in micro-credits.
  */
 export function priceCalls(
-  currency: CreditPrice,
+  creditPrice: CreditPrice,
   drafts: readonly DraftCall[],
 ): { priceMicro: number; calls: { call: DraftCall; unitPriceMicro: number }[] } {
   const calls = drafts.map((call) => {
     assert(typeof call.unitPriceUsd === 'number', 'the unit price of a call has not been measured');
-    return { call, unitPriceMicro: microFromUsd(currency, call.unitPriceUsd) };
+    return { call, unitPriceMicro: microFromUsd(creditPrice, call.unitPriceUsd) };
   });
   const priceMicro = calls.reduce(
     (sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro,
@@ -63,39 +63,39 @@ export function priceCalls(
  * Turns a draft into the plan of a job.
  * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */
-export function completePlan(config: Config, planned: PlanInput): JobPlan {
-  const deadlineMs = deadlineOf(config, planned.capability.medium);
-  const priced = priceCalls(config, planned.draft.calls);
+export function completePlan(config: Config, input: PlanInput): JobPlan {
+  const deadlineMs = findDeadlineMs(config, input.capability.medium);
+  const priced = priceCalls(config, input.draft.calls);
   const calls = priced.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
     unitPriceMicro,
-    output: outputOf(config, call, unitPriceMicro),
+    output: buildOutput(config, call, unitPriceMicro),
     required: call.required,
-    firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
+    firstCheckMs: Math.min(calculateFirstCheckMs(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
-    routes: routesOf(config, call),
+    routes: findRoutes(config, call),
   }));
   return {
     planVersion,
-    jobId: planned.jobId,
-    organizationId: planned.caller.organizationId,
-    keyId: planned.caller.keyId,
-    requestId: planned.requestId,
-    type: planned.capability.type,
-    model: planned.draft.model,
+    jobId: input.jobId,
+    organizationId: input.caller.organizationId,
+    keyId: input.caller.keyId,
+    requestId: input.requestId,
+    type: input.capability.type,
+    model: input.draft.model,
     priceMicro: priced.priceMicro,
-    ...(planned.metadata && { metadata: planned.metadata }),
-    request: withRefusedItems(planned),
+    ...(input.metadata && { metadata: input.metadata }),
+    request: addRefusedItems(input),
     calls,
-    assembly: planned.draft.assembly ?? null,
+    assembly: input.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
-    typicalSeconds: typicalSecondsOf(planned.draft.calls),
-    webhook: planned.webhook && {
+    typicalSeconds: calculateTypicalSeconds(input.draft.calls),
+    webhook: input.webhook && {
       taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
-      ...(planned.webhook.events?.includes('started') && { started: true as const }),
+      ...(input.webhook.events?.includes('started') && { started: true as const }),
     },
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
@@ -106,12 +106,12 @@ export function completePlan(config: Config, planned: PlanInput): JobPlan {
  * Returns the routes whose provider has an API key configured.
  * @throws GatewayError SERVICE_UNAVAILABLE if there is none
  */
-function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
+function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
   const routes = call.routes
-    .filter(({ provider }) => definitionOf(provider).isConfigured(config))
+    .filter(({ provider }) => findDefinition(provider).isConfigured(config))
     .map((route) => ({
       ...route,
-      ...definitionOf(route.provider).traits,
+      ...findDefinition(route.provider).traits,
       taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
     }));
   if (routes.length > 0) return routes;
@@ -122,11 +122,11 @@ function routesOf(config: Config, call: DraftCall): PlannedCall['routes'] {
 /**
  * Adds the errors of rejected items to the request, for the response. Rejected items have no call.
  */
-function withRefusedItems({ request, draft: { refusedItems } }: PlanInput): JsonObject {
+function addRefusedItems({ request, draft: { refusedItems } }: PlanInput): JsonObject {
   return refusedItems ? { ...request, refusedItems } : request;
 }
 
-function definitionOf(provider: string): ProviderDefinition {
+function findDefinition(provider: string): ProviderDefinition {
   const definition = providerDefinitions.get(provider);
   assert(definition, `the provider ${provider} of the catalog is not defined`);
   return definition;
@@ -139,7 +139,7 @@ const firstCheckMinMs = 20_000;
  * Returns the time from the submission to the first status check, in milliseconds. It is well after
  * the usual time of the provider's notification, because most calls then need no check at all.
  */
-function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
+function calculateFirstCheckMs({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
   return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
 }
@@ -148,7 +148,7 @@ function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number
  * Returns the typical total duration of a job's parallel and successive calls, in seconds, or null
  * if the duration of a call is unknown.
  */
-function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
+function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
   const ends: number[] = [];
   for (const { typicalSeconds, inputFrom } of calls) {
     if (typicalSeconds === undefined) return null;
@@ -158,18 +158,22 @@ function typicalSecondsOf(calls: readonly DraftCall[]): number | null {
 }
 
 /** Returns the expected output of a call, with the price discount of each cheaper variant. */
-function outputOf(currency: CreditPrice, call: DraftCall, unitPriceMicro: number): OutputSpec {
+function buildOutput(
+  creditPrice: CreditPrice,
+  call: DraftCall,
+  unitPriceMicro: number,
+): OutputSpec {
   const variants = (call.variants ?? [])
     .map(({ unitPriceUsd, ...variant }) => ({
       ...variant,
-      unitDiscountMicro: unitPriceMicro - microFromUsd(currency, unitPriceUsd),
+      unitDiscountMicro: unitPriceMicro - microFromUsd(creditPrice, unitPriceUsd),
     }))
     .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
   return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
 /** Returns the maximum duration of a job of this medium, in milliseconds. */
-function deadlineOf(config: Config, medium: Capability['medium']): number {
+function findDeadlineMs(config: Config, medium: Capability['medium']): number {
   const deadlines = {
     image: config.IMAGE_DEADLINE_MS,
     video: config.VIDEO_DEADLINE_MS,

@@ -119,22 +119,22 @@ export function createPriceList(config: CreditPrice): readonly PricedCapability[
     models: (capability.models ?? []).map(({ price, ...model }) => ({
       ...model,
       price: price.map((rule) => toCredits(rule, config)),
-      example: priceExample(capability, model.selectedBy, config),
+      example: buildPriceExample(capability, model.selectedBy, config),
     })),
   }));
 }
 
-function toCredits({ rows, ...rule }: PriceRule, currency: CreditPrice): PriceRuleView {
+function toCredits({ rows, ...rule }: PriceRule, creditPrice: CreditPrice): PriceRuleView {
   return {
     ...rule,
     rows: rows.map(({ usd, ...row }) => ({
       ...row,
-      credits: creditsFromMicro(microFromUsd(currency, usd)),
+      credits: creditsFromMicro(microFromUsd(creditPrice, usd)),
     })),
   };
 }
 
-function priceExample(
+function buildPriceExample(
   capability: Capability,
   selectedBy: PublishedModel['selectedBy'],
   config: CreditPrice,

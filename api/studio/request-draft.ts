@@ -45,10 +45,10 @@ export async function draftRequest(
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = ctx.state.caller;
   const { request, recording } = read.complete ? await read.complete() : { request: read.request };
-  const planned = capability.plan(request, recording);
+  const unpreparedDraft = capability.plan(request, recording);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
-  const draft = await prepare(planned).catch((error: unknown) =>
-    prepare(withoutItems(planned, error)),
+  const draft = await prepare(unpreparedDraft).catch((error: unknown) =>
+    prepare(removeRefusedItems(unpreparedDraft, error)),
   );
   return { request, draft };
 }
@@ -59,7 +59,7 @@ export async function draftRequest(
  * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no
  * item would be left
  */
-function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
+function removeRefusedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
   const before = draft.refusedItems ?? {};
   // Several steps of an item can reject the same input, and the item has already been removed.
@@ -69,22 +69,22 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   for (const { path, message } of details) {
     refused[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }
-  const isRefused = ({ field }: { field: string }): boolean => refused[field] !== undefined;
-  if (!draft.itemized || !inputs.some(isRefused)) throw error;
-  if (inputs.every(isRefused)) {
+  const isInputRefused = ({ field }: { field: string }): boolean => refused[field] !== undefined;
+  if (!draft.itemized || !inputs.some(isInputRefused)) throw error;
+  if (inputs.every(isInputRefused)) {
     const all = Object.entries(refused).map(([path, { message }]) => ({ path, message }));
     throw invalidFieldsError('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
   const calls = [...draft.calls.entries()].filter(([index]) => {
     const input = inputs[Math.floor(index / steps)];
-    return input !== undefined && !isRefused(input);
+    return input !== undefined && !isInputRefused(input);
   });
-  const newIndexes = new Map(calls.map(([index], place) => [index, place]));
+  const newIndexes = new Map(calls.map(([index], newIndex) => [index, newIndex]));
   return {
     ...draft,
     refusedItems: refused,
-    inputs: inputs.filter((input) => !isRefused(input)),
+    inputs: inputs.filter((input) => !isInputRefused(input)),
     calls: calls.map(([, call]) => ({
       ...call,
       ...(call.inputFrom && {
@@ -112,7 +112,7 @@ export async function measurePrices(
   { storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
-  const measures = new Map<string, Promise<InputMeasurements>>();
+  const pendingMeasurements = new Map<string, Promise<InputMeasurements>>();
   /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
   const references = new Map<string, string>();
 
@@ -120,22 +120,22 @@ export async function measurePrices(
     const reference = referencedKey(url) === null ? await copies.add(url, medium) : url;
     const storageKey = referencedKey(reference);
     assert(storageKey !== null, 'the copied input has no storage key');
-    const facts = await measureInput(storage, storageKey, medium);
+    const measurements = await measureInput(storage, storageKey, medium);
     references.set(url, reference);
-    return facts;
+    return measurements;
   }
 
   async function measureCall(call: DraftCall): Promise<DraftCall> {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const { url } = price.input;
-    const measuring = measures.get(url) ?? measure(url, price.input.medium);
-    measures.set(url, measuring);
+    const measuring = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
+    pendingMeasurements.set(url, measuring);
     try {
-      const facts = await measuring;
-      const { quantity = call.quantity, expected, variants } = price.outputOf(facts);
+      const measurements = await measuring;
+      const { quantity = call.quantity, expected, variants } = price.outputOf(measurements);
       const output = { ...call.output, expected };
-      return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(facts) };
+      return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(measurements) };
     } catch (error) {
       if (!(error instanceof InputUnreadable)) throw error;
       const { field: path } = price.input;
@@ -150,7 +150,7 @@ export async function measurePrices(
   });
   let measured: DraftPlan = { ...draft, calls };
   for (const end of ends) {
-    if (end.status === 'rejected') measured = withoutItems(measured, end.reason);
+    if (end.status === 'rejected') measured = removeRefusedItems(measured, end.reason);
   }
   return substituteInputs(measured, references);
 }

@@ -22,7 +22,7 @@ interface Resettlement {
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'jobOverview'>;
 
 /** Verdicts that mean that the provider can no longer deliver a result. */
-const final = new Set(['not_sent', 'failed', 'canceled']);
+const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
  * Releases or continues a job whose workflow no longer exists. With `release`, a job that cannot be
@@ -40,7 +40,7 @@ export async function resettle(
   const { state: owner } = await workflowOf(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
   const findings = await statusChecks.ofJob(job.id);
-  if (findings.every(({ verdict }) => final.has(verdict))) {
+  if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }
   const plan = await jobOverview.plan(job);
@@ -57,6 +57,6 @@ async function releaseLost(
   job: JobRecord,
 ): Promise<'released' | 'already_settled'> {
   const { id, organization_id: organizationId } = job;
-  const settled = await releaseLostJob(ledger, { id, organizationId });
-  return settled.verdict === 'settled' ? 'released' : 'already_settled';
+  const settlement = await releaseLostJob(ledger, { id, organizationId });
+  return settlement.verdict === 'settled' ? 'released' : 'already_settled';
 }

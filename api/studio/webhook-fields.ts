@@ -15,7 +15,7 @@ const webhookEvents = z
   .max(names.length)
   .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
   .optional();
-const parsed = z.object({ webhookEvents });
+const eventsSchema = z.object({ webhookEvents });
 
 /** Webhook that a request specifies. Without `events`, it only reports the end of the job. */
 export interface RequestedWebhook {
@@ -48,7 +48,9 @@ export function parseWebhook(
   outbound: Outbound,
 ): RequestedWebhook | null {
   const url = parseWebhookUrl(fields.webhookUrl, outbound);
-  const { webhookEvents: events } = parseWith(parsed, { webhookEvents: fields.webhookEvents });
+  const { webhookEvents: events } = parseWith(eventsSchema, {
+    webhookEvents: fields.webhookEvents,
+  });
   if (url !== null) return { url, events };
   if (events) throw fieldError('INVALID_REQUEST', 'webhookEvents', 'requires webhookUrl');
   return null;

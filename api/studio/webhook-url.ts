@@ -16,16 +16,17 @@ export function parseWebhookUrl(
   outbound: Outbound,
   field = 'webhookUrl',
 ): string | null {
-  const refusal = (message: string): GatewayError => fieldError('INVALID_REQUEST', field, message);
+  const createError = (message: string): GatewayError =>
+    fieldError('INVALID_REQUEST', field, message);
   if (input === undefined) return null;
-  if (typeof input !== 'string') throw refusal('must be a URL');
+  if (typeof input !== 'string') throw createError('must be a URL');
   if (input.length > webhookUrlLengthMax) {
-    throw refusal(`must have at most ${webhookUrlLengthMax} characters`);
+    throw createError(`must have at most ${webhookUrlLengthMax} characters`);
   }
   try {
     return outbound.check(input).href;
   } catch (error) {
-    if (error instanceof OutboundError) throw refusal(error.message);
+    if (error instanceof OutboundError) throw createError(error.message);
     throw error;
   }
 }

@@ -35,13 +35,13 @@ export async function startWorkflow(
  */
 export function describeJob(plan: JobPlan) {
   return {
-    typedSearchAttributes: attributesOf(plan),
-    staticSummary: summaryOf(plan),
-    staticDetails: detailsOf(plan),
+    typedSearchAttributes: listSearchAttributes(plan),
+    staticSummary: formatSummary(plan),
+    staticDetails: formatDetails(plan),
   };
 }
 
-function attributesOf(plan: JobPlan): SearchAttributePair[] {
+function listSearchAttributes(plan: JobPlan): SearchAttributePair[] {
   const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
   return [
     { key: searchAttributes.organizationId, value: plan.organizationId },
@@ -50,12 +50,14 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
     { key: searchAttributes.provider, value: provider },
     { key: searchAttributes.jobStatus, value: 'in_progress' },
     { key: searchAttributes.billingState, value: 'reserved' },
-    ...(plan.metadata ? [{ key: searchAttributes.metadata, value: tagsOf(plan.metadata) }] : []),
+    ...(plan.metadata
+      ? [{ key: searchAttributes.metadata, value: formatMetadata(plan.metadata) }]
+      : []),
   ];
 }
 
 /**
- * Temporal's limits: characters of one keyword, and bytes of a keyword list (the default limit,
+ * Temporal's limits: characters of one keyword, and bytes of a keyword list (its default limit
  * minus encoding overhead).
  */
 const keywordLengthMax = 255;
@@ -65,25 +67,25 @@ const keywordsBytesMax = 1800;
  * Returns the pairs as `name=value`. Pairs beyond Temporal's limits are omitted here; the database
  * keeps all of them.
  */
-function tagsOf(metadata: Record<string, string>): string[] {
+function formatMetadata(metadata: Record<string, string>): string[] {
   let bytes = 0;
   return Object.entries(metadata)
     .map(([name, value]) => `${name}=${value}`)
-    .filter((tag) => {
-      const size = Buffer.byteLength(JSON.stringify(tag)) + 1;
-      if (tag.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
+    .filter((pair) => {
+      const size = Buffer.byteLength(JSON.stringify(pair)) + 1;
+      if (pair.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
       bytes += size;
       return true;
     });
 }
 
 /** Returns the type, quantity, model and price of a job in one line. */
-function summaryOf(plan: JobPlan): string {
+function formatSummary(plan: JobPlan): string {
   const quantity = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
   return `${plan.type}: ${quantity} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
 }
 
-function detailsOf(plan: JobPlan): string {
+function formatDetails(plan: JobPlan): string {
   const calls = plan.calls.map((call) => {
     const routes = call.routes.map(
       ({ provider, providerEndpoint }) => `${provider} \`${providerEndpoint}\``,

@@ -839,7 +839,7 @@ export interface paths {
         };
         /**
          * Get the price list in credits
-         * @description No key needed.
+         * @description No key required.
          */
         get: operations["getPricing"];
         put?: never;
@@ -1028,7 +1028,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Redeliver the webhook of a job now
+         * Deliver the webhook of a job again
          * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
@@ -1427,7 +1427,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key, but fails with the id of the first.
+         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key: it fails with the id of the first.
          *
          *     Scope: `keys:write`.
          */
@@ -1449,7 +1449,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate an API key
-         * @description Creates a key with the same name and rights. The old key keeps working for `overlapSeconds` (default: one day).
+         * @description Creates a key with the same name and permissions. The old key keeps working for `overlapSeconds` (default: one day).
          *
          *     Scope: `keys:write`.
          */
@@ -1531,20 +1531,20 @@ export interface paths {
         };
         /**
          * Get the current console sessions of an API key and of an operator
-         * @description No key needed.
+         * @description No key required.
          */
         get: operations["getSession"];
         put?: never;
         /**
          * Sign in to the console with an API key
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.
          *
          *     Any key may call this endpoint.
          */
         post: operations["beginSession"];
         /**
          * Sign out of the console
-         * @description No key needed.
+         * @description No key required.
          */
         delete: operations["endSession"];
         options?: never;
@@ -1563,7 +1563,7 @@ export interface paths {
         put?: never;
         /**
          * Create a single-use link that signs in to the console
-         * @description The first request that uses the link, within one hour, starts a session with the rights of this key. A link can be created only with an API key, not in a session.
+         * @description The first request that uses the link, within one hour, starts a session with the permissions of this key. A link can be created only with an API key, not in a session.
          *
          *     Any key may call this endpoint.
          */
@@ -1585,7 +1585,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console with a link
-         * @description No key needed.
+         * @description No key required.
          */
         post: operations["useSignInLink"];
         delete?: never;
@@ -1662,7 +1662,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Sum up usage by day, model, key, type or tags
+         * Sum up usage by day, model, key, type or metadata
          * @description Covers the time from `after` (default: 30 days earlier) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
@@ -1687,7 +1687,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** A provider has accepted the first call of a job */
+        /** A job started: a provider accepted its first call */
         post: operations["startedJobWebhook"];
         delete?: never;
         options?: never;
@@ -1772,7 +1772,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** 80 % of the limit of a key is used */
+        /** A key has used 80 % of its limit */
         post: operations["nearKeyLimitWebhook"];
         delete?: never;
         options?: never;
@@ -1789,7 +1789,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** The limit of a key is reached, or a request was rejected because of it */
+        /** A key has reached its limit, or a request was rejected because of the limit */
         post: operations["reachedKeyLimitWebhook"];
         delete?: never;
         options?: never;
@@ -1816,7 +1816,7 @@ export interface components {
                 lines?: string[];
             }[];
         };
-        /** @description Credits per calendar period, UTC; `total`: no period. */
+        /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
             /** @enum {string} */
@@ -1890,7 +1890,7 @@ export interface components {
             cacheWriteTokens?: number;
             reasoningTokens?: number;
         };
-        /** @description Machine-readable code, detail for people, fields at fault. */
+        /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
             error: string;
             message?: string;
@@ -1902,7 +1902,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description In OpenAI’s shape; `code` is OpenAI’s for errors on which its clients act, else ours. */
+        /** @description Error in OpenAI’s format. `code` is OpenAI’s code for errors that its clients handle, otherwise the gateway’s code. */
         OpenAIError: {
             error: {
                 message: string;
@@ -1953,14 +1953,14 @@ export interface components {
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
-            /** @description Tags of the request. */
+            /** @description `metadata` of the request. */
             metadata: {
                 [key: string]: string;
             };
             /** Format: date-time */
             createdAt: string;
         };
-        /** @description In Anthropic’s shape; `code` is ours. */
+        /** @description Error in Anthropic’s format. `code` is the gateway’s error code. */
         AnthropicError: {
             /** @constant */
             type: "error";
@@ -2253,9 +2253,9 @@ export interface components {
             expiresAt: number | null;
             lastUsedAt: number | null;
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-            /** @description Null: all models. */
+            /** @description Ids of the allowed models. Null if all models are allowed. */
             allowedModels: string[] | null;
-            /** @description Null: limited by the balance only. */
+            /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
         };
         UsageSummary: {
@@ -3370,7 +3370,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3433,7 +3433,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3493,7 +3493,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3564,7 +3564,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3625,7 +3625,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3701,7 +3701,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3758,7 +3758,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3815,7 +3815,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3884,7 +3884,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3954,7 +3954,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -4027,7 +4027,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -4077,7 +4077,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -4142,7 +4142,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -4199,7 +4199,7 @@ export interface components {
              */
             webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -4795,19 +4795,19 @@ export interface components {
                 expiresAt: number | null;
                 lastUsedAt: number | null;
                 scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-                /** @description Null: all models. */
+                /** @description Ids of the allowed models. Null if all models are allowed. */
                 allowedModels: string[] | null;
-                /** @description Null: limited by the balance only. */
+                /** @description Spending limit. Null if only the balance limits the key. */
                 limit: components["schemas"]["KeyLimit"] | null;
-                /** @description Credits used of the `limit`; null if there is no limit. */
+                /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                 budget: {
                     limit: number;
                     /** @enum {string} */
                     per: "day" | "week" | "month" | "total";
-                    /** @description Reserved and charged in this period. */
+                    /** @description Credits reserved and charged in this period. */
                     used: number;
                     remaining: number;
-                    /** @description Null: the period never ends. */
+                    /** @description End of the period. Null if the period never ends. */
                     resetsAt: string | null;
                 } | null;
             }[];
@@ -4828,9 +4828,9 @@ export interface components {
             expiresAt: number | null;
             lastUsedAt: number | null;
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-            /** @description Null: all models. */
+            /** @description Ids of the allowed models. Null if all models are allowed. */
             allowedModels: string[] | null;
-            /** @description Null: limited by the balance only. */
+            /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
@@ -4848,9 +4848,9 @@ export interface components {
             expiresAt: number | null;
             lastUsedAt: number | null;
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-            /** @description Null: all models. */
+            /** @description Ids of the allowed models. Null if all models are allowed. */
             allowedModels: string[] | null;
-            /** @description Null: limited by the balance only. */
+            /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
@@ -4877,24 +4877,24 @@ export interface components {
             expiresAt: number | null;
             lastUsedAt: number | null;
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-            /** @description Null: all models. */
+            /** @description Ids of the allowed models. Null if all models are allowed. */
             allowedModels: string[] | null;
-            /** @description Null: limited by the balance only. */
+            /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
             organizationId: string;
             organizationName: string;
             userId: string;
             /** @enum {string} */
             role: "owner" | "admin" | "member" | "viewer";
-            /** @description Credits used of the `limit`; null if there is no limit. */
+            /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
             budget: {
                 limit: number;
                 /** @enum {string} */
                 per: "day" | "week" | "month" | "total";
-                /** @description Reserved and charged in this period. */
+                /** @description Credits reserved and charged in this period. */
                 used: number;
                 remaining: number;
-                /** @description Null: the period never ends. */
+                /** @description End of the period. Null if the period never ends. */
                 resetsAt: string | null;
             } | null;
         };
@@ -4940,7 +4940,7 @@ export interface components {
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
+            /** @description Studio credits used in the current six-hour window. `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -5029,7 +5029,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5072,7 +5072,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5209,7 +5209,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5333,9 +5333,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5412,9 +5412,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5495,9 +5495,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5574,9 +5574,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5651,9 +5651,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5736,9 +5736,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5817,9 +5817,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5894,9 +5894,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -5971,9 +5971,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6052,9 +6052,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6149,9 +6149,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6228,9 +6228,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6307,9 +6307,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6386,9 +6386,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6619,15 +6619,15 @@ export interface operations {
                 type?: string;
                 /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Return only this model. */
+                /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only requests made with this key. */
+                /** @description Return only items of requests that were made with this key. */
                 keyId?: string;
-                /** @description Only items created strictly after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
-                /** @description Only items created strictly before this time. */
+                /** @description Return only items created strictly before this time. */
                 before?: string;
-                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
+                /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -6702,15 +6702,15 @@ export interface operations {
                 type?: string;
                 /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Return only this model. */
+                /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only requests made with this key. */
+                /** @description Return only items of requests that were made with this key. */
                 keyId?: string;
-                /** @description Only items created strictly after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
-                /** @description Only items created strictly before this time. */
+                /** @description Return only items created strictly before this time. */
                 before?: string;
-                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
+                /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -6876,7 +6876,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6914,9 +6914,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6950,9 +6950,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -6995,9 +6995,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -7031,9 +7031,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -7096,9 +7096,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` limits the synchronous wait to n seconds. */
+                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
             path?: never;
@@ -7207,7 +7207,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7409,7 +7409,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repeated request with the same key and body returns the first result; a different body is rejected. */
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7709,15 +7709,15 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: {
-                /** @description Return only this model. */
+                /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only requests made with this key. */
+                /** @description Return only items of requests that were made with this key. */
                 keyId?: string;
-                /** @description Only items created strictly after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
-                /** @description Only items created strictly before this time. */
+                /** @description Return only items created strictly before this time. */
                 before?: string;
-                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
+                /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -7750,15 +7750,15 @@ export interface operations {
             query?: {
                 /** @description Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5. */
                 groupBy?: string;
-                /** @description Return only this model. */
+                /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only requests made with this key. */
+                /** @description Return only items of requests that were made with this key. */
                 keyId?: string;
-                /** @description Only items created strictly after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
-                /** @description Only items created strictly before this time. */
+                /** @description Return only items created strictly before this time. */
                 before?: string;
-                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
+                /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -7774,7 +7774,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sums. As text/csv, only the rows. */
+            /** @description The sums. CSV contains only the rows. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7789,11 +7789,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7811,7 +7811,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -7825,7 +7825,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7838,11 +7838,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7860,7 +7860,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -7874,7 +7874,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7887,11 +7887,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7909,7 +7909,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -7923,7 +7923,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7936,11 +7936,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -7958,7 +7958,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -7972,7 +7972,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7985,11 +7985,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -8012,7 +8012,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -8026,7 +8026,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8039,11 +8039,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -8073,7 +8073,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -8087,7 +8087,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8100,11 +8100,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description Id that is the same for all attempts of one job or notice. */
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
-                /** @description Unix seconds of this attempt. */
+                /** @description Unix time of this attempt, in seconds. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and a base64 HMAC-SHA256; several signatures are separated by spaces. */
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -8134,7 +8134,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts are made. */
+            /** @description The webhook will not be sent again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -8148,7 +8148,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The webhook is sent again later. */
+            /** @description The webhook will be sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;

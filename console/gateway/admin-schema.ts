@@ -118,7 +118,7 @@ export interface paths {
         /** List the keys of a user, newest first */
         get: operations["listKeys"];
         put?: never;
-        /** Create a key with any rights for a user */
+        /** Create an API key with any permissions for a user */
         post: operations["createKey"];
         delete?: never;
         options?: never;
@@ -413,7 +413,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Redeliver the webhook of a job now */
+        /** Deliver the webhook of a job again */
         post: operations["redeliverJobWebhook"];
         delete?: never;
         options?: never;
@@ -445,7 +445,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List jobs whose credits were released before the provider reported an outcome, newest first */
+        /** List jobs that were released before the provider reported an outcome, newest first */
         get: operations["listUnknownOutcomes"];
         put?: never;
         post?: never;
@@ -586,7 +586,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
@@ -634,13 +634,13 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Credits per calendar period, UTC; `total`: no period. */
+        /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
             /** @enum {string} */
             per: "day" | "week" | "month" | "total";
         };
-        /** @description Machine-readable code, detail for people, fields at fault. */
+        /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
             error: string;
             message?: string;
@@ -666,7 +666,7 @@ export interface components {
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
+            /** @description Studio credits used in the current six-hour window. `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -683,7 +683,7 @@ export interface components {
             role: "owner" | "admin" | "member" | "viewer";
             /** Format: date-time */
             createdAt: string;
-            /** @description Keys that are not revoked. */
+            /** @description Number of API keys that are not revoked. */
             keys: number;
         };
         ApiKeyMeta: {
@@ -695,9 +695,9 @@ export interface components {
             expiresAt: number | null;
             lastUsedAt: number | null;
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-            /** @description Null: all models. */
+            /** @description Ids of the allowed models. Null if all models are allowed. */
             allowedModels: string[] | null;
-            /** @description Null: limited by the balance only. */
+            /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
         };
         LedgerEntry: {
@@ -1083,7 +1083,7 @@ export interface components {
             /** @description Calls that have ended, for jobs accepted in the last 15 minutes. A call that switched to a fallback provider counts for the fallback provider. */
             recent: {
                 calls: number;
-                /** @description Calls that failed, got no response, or were rejected for another reason than their input. */
+                /** @description Calls that failed, received no response, or were rejected for a reason other than their input. */
                 failed: number;
                 medianSeconds: number | null;
                 /** @description The 95th percentile. */
@@ -1092,7 +1092,7 @@ export interface components {
             /** @description The same figures for every 5 minutes of the last 60 minutes, oldest first. */
             trend: {
                 calls: number;
-                /** @description Calls that failed, got no response, or were rejected for another reason than their input. */
+                /** @description Calls that failed, received no response, or were rejected for a reason other than their input. */
                 failed: number;
                 medianSeconds: number | null;
                 /** @description The 95th percentile. */
@@ -1213,7 +1213,7 @@ export interface operations {
                                 reserved: number;
                                 total: number;
                             };
-                            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
+                            /** @description Studio credits used in the current six-hour window. `limit` is null if there is no limit. */
                             window: {
                                 limit: number | null;
                                 used: number;
@@ -1467,19 +1467,19 @@ export interface operations {
                             expiresAt: number | null;
                             lastUsedAt: number | null;
                             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-                            /** @description Null: all models. */
+                            /** @description Ids of the allowed models. Null if all models are allowed. */
                             allowedModels: string[] | null;
-                            /** @description Null: limited by the balance only. */
+                            /** @description Spending limit. Null if only the balance limits the key. */
                             limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description Credits used of the `limit`; null if there is no limit. */
+                            /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                             budget: {
                                 limit: number;
                                 /** @enum {string} */
                                 per: "day" | "week" | "month" | "total";
-                                /** @description Reserved and charged in this period. */
+                                /** @description Credits reserved and charged in this period. */
                                 used: number;
                                 remaining: number;
-                                /** @description Null: the period never ends. */
+                                /** @description End of the period. Null if the period never ends. */
                                 resetsAt: string | null;
                             } | null;
                         }[];
@@ -1540,9 +1540,9 @@ export interface operations {
                             expiresAt: number | null;
                             lastUsedAt: number | null;
                             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-                            /** @description Null: all models. */
+                            /** @description Ids of the allowed models. Null if all models are allowed. */
                             allowedModels: string[] | null;
-                            /** @description Null: limited by the balance only. */
+                            /** @description Spending limit. Null if only the balance limits the key. */
                             limit: components["schemas"]["KeyLimit"] | null;
                             /** @description The secret API key. It is shown only once. */
                             key: string;
@@ -1656,7 +1656,7 @@ export interface operations {
                     /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Unique id of the grant or take-back. Repeating a request with the same id moves no credits. */
+                    /** @description Unique id of the grant or take-back. A repeated request with the same id changes nothing. */
                     id: string;
                     credits: number;
                 };
@@ -1702,7 +1702,7 @@ export interface operations {
                     /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Unique id of the grant or take-back. Repeating a request with the same id moves no credits. */
+                    /** @description Unique id of the grant or take-back. A repeated request with the same id changes nothing. */
                     id: string;
                     credits: number;
                 };
@@ -1860,11 +1860,11 @@ export interface operations {
                 errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
                 search?: string;
-                /** @description Return only this model. */
+                /** @description Return only items of this model. */
                 model?: string;
-                /** @description Only items created strictly after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
-                /** @description Only items created strictly before this time. */
+                /** @description Return only items created strictly before this time. */
                 before?: string;
                 limit?: number;
                 cursor?: string;
@@ -2132,9 +2132,9 @@ export interface operations {
                     /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
                     actor?: string;
                     reason: string;
-                    /** @description Id of the refund, unique within the job. Repeating a request with the same id refunds nothing more. */
+                    /** @description Id of the refund, unique within the job. A repeated request with the same id refunds nothing more. */
                     id: string;
-                    /** @description Defaults to everything charged and not yet refunded. */
+                    /** @description Credits to refund. Defaults to everything charged and not yet refunded. */
                     credits?: number;
                 };
             };
@@ -2162,7 +2162,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description Defaults to all webhooks whose last attempt failed. */
+                /** @description State of the delivery. Defaults to all webhooks whose last attempt failed. */
                 status?: "waiting" | "delivering" | "delivered" | "gone" | "failed";
                 limit?: number;
                 cursor?: string;

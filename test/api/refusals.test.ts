@@ -208,7 +208,7 @@ describe('a query', () => {
     [
       '/api/v1/usage?after=2026-11-22',
       'after',
-      'must be a date and time with its time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00 (received "2026-11-22")',
+      'must be a date and time with a time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00 (received "2026-11-22")',
     ],
     [
       '/api/v1/studio/jobs?status=done',

@@ -247,12 +247,12 @@ const access: Fault[] = [
     name: 'a sign-in link works twice',
     file: 'api/endpoints/session.ts',
     original: `DELETE FROM sign_in_link l USING api_key k
-        WHERE l.token_hash = decode(\${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
+        WHERE l.token_hash = decode(\${hashToken(token)}, 'hex') AND l.expires_at > clock_timestamp()
           AND k.id = l.key_id AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
         RETURNING k.id AS "keyId"`,
     planted: `SELECT k.id AS "keyId" FROM sign_in_link l, api_key k
-        WHERE l.token_hash = decode(\${digest(token)}, 'hex') AND k.id = l.key_id`,
+        WHERE l.token_hash = decode(\${hashToken(token)}, 'hex') AND k.id = l.key_id`,
     tests: ['test/api/sessions.test.ts'],
   },
   {

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { findRoutePattern, type Context, type Middleware } from '../../api/context.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
-import { ownAnswer, type Endpoint } from '../../api/endpoints/endpoint.ts';
+import { rawResponse, type Endpoint } from '../../api/endpoints/endpoint.ts';
 import { GatewayError } from '../../domain/errors.ts';
 
 const nameOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path}`;
@@ -47,7 +47,7 @@ function checkBody(endpoint: Endpoint, ctx: Context): void {
   assert(described, `${name} is not described`);
   const schema = described.schema ?? answer;
   const isJson = ctx.response.is('json') === 'json';
-  if (schema === ownAnswer || ctx.body instanceof Stream || !isJson) return;
+  if (schema === rawResponse || ctx.body instanceof Stream || !isJson) return;
   const sent: unknown = JSON.parse(textOf(ctx));
   const { data, error } = schema.safeParse(sent);
   assert(!error, `${name} is not as described: ${error?.message}`);

@@ -6,10 +6,10 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { cancelJob } from '../../studio/cancellation.ts';
 import { resettle } from '../../studio/resettlement.ts';
-import { authority, toData, dataSchema } from '../fields.ts';
+import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { jobLine, showJobLine } from './jobs.ts';
-import { findAnyJob, ownedJob, auditSubject, jobWrite } from './overseen-job.ts';
+import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
@@ -38,8 +38,8 @@ export const jobActions = section('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
-    request: jobWrite,
-    answer: dataSchema(ownedJob),
+    request: jobChangeRequest,
+    answer: dataSchema(jobWithOwner),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, jobOverview, client, jobWaits, view }) {
@@ -56,7 +56,7 @@ export const jobActions = section('Jobs', {
   reverifyJob: defineEndpoint({
     route: `POST ${path}/:jobId/reverify`,
     summary: 'Check the calls of a job with their providers again',
-    request: jobWrite,
+    request: jobChangeRequest,
     answer: dataSchema(
       stateSchema.extend({
         workflow: z.object({ state: z.string(), status: z.string().nullable() }),
@@ -82,9 +82,9 @@ export const jobActions = section('Jobs', {
     summary:
       'Settle a job whose workflow no longer exists, according to its outcome at the provider',
     request: {
-      params: jobWrite.params,
+      params: jobChangeRequest.params,
       body: z.strictObject({
-        ...authority,
+        ...auditFields,
         release: z.boolean().default(false).meta({
           description:
             'If the job cannot be continued, releases its credits even if the provider may still deliver.',

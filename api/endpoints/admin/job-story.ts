@@ -1,5 +1,5 @@
 /**
- * Operator endpoint that returns a job with all its records, the reason for its state, and the
+ * Operator endpoint that explains a job: returns all its records, the reason for its state, and the
  * possible next steps.
  */
 import { z } from 'zod';
@@ -13,15 +13,15 @@ import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
 import { listActions } from '../../identity/admin-actions.ts';
 import { explainJob, type JobEvidence } from '../../studio/job-explanation.ts';
-import { suggestNextSteps, remedies } from '../../studio/next-steps.ts';
-import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
+import { suggestNextSteps, remedyOperations } from '../../studio/next-steps.ts';
+import { stepSchema, listSteps } from '../../studio/job-steps.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
-import { ownedJob, findAnyJob, jobWrite } from './overseen-job.ts';
+import { jobWithOwner, findAnyJob, jobChangeRequest } from './overseen-job.ts';
 
 const actionsShownMax = 100;
 
@@ -35,8 +35,8 @@ const call = responseSchema(jobCall)
 
 const refusal = responseSchema(jobCall.shape.refusals.element).extend({ callIndex: z.int() });
 
-const next = z.object({
-  operation: z.enum(remedies).nullable().meta({
+const nextStep = z.object({
+  operation: z.enum(remedyOperations).nullable().meta({
     description: '`operationId` of the endpoint that performs the step; null if there is none.',
   }),
   command: z.string().nullable().meta({
@@ -46,10 +46,10 @@ const next = z.object({
   message: z.string(),
 });
 
-const story = ownedJob
+const explainedJob = jobWithOwner
   .extend({
     why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
-    next: z.array(next).meta({ description: 'Possible next steps, most promising first.' }),
+    next: z.array(nextStep).meta({ description: 'Possible next steps, most promising first.' }),
     organization: z.object({
       organizationId: z.string(),
       name: z.string(),
@@ -92,10 +92,10 @@ const story = ownedJob
       .meta({ description: 'The latest 100 operator actions on this job, newest first.' }),
   })
   .meta({ id: 'ExplainedJob' });
-type Story = z.infer<typeof story>;
+type ExplainedJob = z.infer<typeof explainedJob>;
 
 /** Reads the data about a job that its own record does not contain. */
-async function readParts(job: JobRecord, services: Composition) {
+async function readEvidence(job: JobRecord, services: Composition) {
   const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
     services;
   const { id: jobId, organization_id: organizationId } = job;
@@ -112,15 +112,15 @@ async function readParts(job: JobRecord, services: Composition) {
     ]);
   const owner = open ? open.owner : await workflowOf(client, jobId).catch(() => null);
   const reasons = open?.reasons ?? [];
-  const facts = { caller, calls, reasons, owner, webhook, attempts, actions };
-  return { facts, entries, notifications };
+  const evidence = { caller, calls, reasons, owner, webhook, attempts, actions };
+  return { evidence, entries, notifications };
 }
 
 function showWorkflow(
   jobId: string,
   owner: JobWorkflow | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
-): Story['workflow'] {
+): ExplainedJob['workflow'] {
   const workflowId = workflowIdOf(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
@@ -146,22 +146,22 @@ function showCaller({ job, caller }: JobEvidence) {
   };
 }
 
-async function readStory(job: JobRecord, services: Composition): Promise<Story> {
-  const { facts: parts, entries, notifications } = await readParts(job, services);
-  const facts: JobEvidence = { job, ...parts };
-  const { webhook, calls, owner, actions } = facts;
+async function readExplainedJob(job: JobRecord, services: Composition): Promise<ExplainedJob> {
+  const { evidence: records, entries, notifications } = await readEvidence(job, services);
+  const evidence: JobEvidence = { job, ...records };
+  const { webhook, calls, owner, actions } = evidence;
   return {
     ...(await services.view.resource(job)),
     organizationId: job.organization_id,
     provider: job.provider,
-    why: explainJob(facts),
-    next: suggestNextSteps(facts),
-    ...showCaller(facts),
+    why: explainJob(evidence),
+    next: suggestNextSteps(evidence),
+    ...showCaller(evidence),
     request: job.request,
-    steps: stepsOf(job, calls, webhook),
-    calls: calls.map((each) => call.parse(toResponse(each))),
+    steps: listSteps(job, calls, webhook),
+    calls: calls.map((record) => call.parse(toResponse(record))),
     refusals: calls.flatMap(({ index, refusals }) =>
-      refusals.map((each) => ({ callIndex: index, ...toResponse(each) })),
+      refusals.map((attempt) => ({ callIndex: index, ...toResponse(attempt) })),
     ),
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),
@@ -172,19 +172,19 @@ async function readStory(job: JobRecord, services: Composition): Promise<Story> 
 }
 
 /** Endpoint that explains a job. */
-export const jobStory = section('Jobs', {
+export const jobExplanation = section('Jobs', {
   getJob: defineEndpoint({
     route: 'GET /api/admin/v1/jobs/:jobId',
     summary: 'Explain a job: its owner, steps and credits, and the next action',
-    request: { params: jobWrite.params },
-    answer: dataSchema(story),
+    request: { params: jobChangeRequest.params },
+    answer: dataSchema(explainedJob),
     errors: ['JOB_NOT_FOUND'],
-    async handle(named, services) {
-      const job = await findAnyJob(named, services);
+    async handle(request, services) {
+      const job = await findAnyJob(request, services);
       const { id, organization_id: organizationId } = job;
       // `jobOverview.find` does not load the request and the outputs.
       const detailed = await services.reads.read(organizationId, id);
-      return toData(await readStory(detailed ?? job, services));
+      return toData(await readExplainedJob(detailed ?? job, services));
     },
   }),
 });

@@ -6,9 +6,9 @@ import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import {
-  authority,
-  bareWrite,
-  exampleAuthority,
+  auditFields,
+  auditFieldsBody,
+  exampleAuditFields,
   toData,
   listSchema,
   dataSchema,
@@ -35,11 +35,11 @@ export const keys = section('API keys', {
 
   createKey: defineEndpoint({
     route: 'POST /api/admin/v1/users/:userId/keys',
-    summary: 'Create a key with any rights for a user',
+    summary: 'Create an API key with any permissions for a user',
     request: {
       params,
-      body: z.strictObject({ ...authority, ...newKeyFields }),
-      example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
+      body: z.strictObject({ ...auditFields, ...newKeyFields }),
+      example: { ...exampleAuditFields, name: 'reads', scopes: ['usage:read'] },
     },
     answer: dataSchema(newKey),
     answers: { 200: 'The key. It is shown only once.' },
@@ -76,8 +76,8 @@ export const keys = section('API keys', {
     summary: 'Set the credit limit of a key; null removes it',
     request: {
       params: z.object({ keyId: pathId('key') }),
-      body: z.strictObject({ ...authority, limit: keyLimit.nullable() }),
-      example: { ...exampleAuthority, limit: { credits: 500, per: 'month' } },
+      body: z.strictObject({ ...auditFields, limit: keyLimit.nullable() }),
+      example: { ...exampleAuditFields, limit: { credits: 500, per: 'month' } },
     },
     answer: dataSchema(keyMeta),
     errors: ['NOT_FOUND'],
@@ -101,13 +101,13 @@ export const keys = section('API keys', {
   revokeKey: defineEndpoint({
     route: 'POST /api/admin/v1/keys/:keyId/revoke',
     summary: 'Revoke a key',
-    request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
+    request: { params: z.object({ keyId: pathId('key') }), body: auditFieldsBody },
     answer: dataSchema(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       await pool.transaction(async (connection) => {
-        const ofConnection = createKeys(connection, config.KEY_PEPPER);
-        const organizationId = await ofConnection.revoke(keyId, null);
+        const keyFunctions = createKeys(connection, config.KEY_PEPPER);
+        const organizationId = await keyFunctions.revoke(keyId, null);
         await recordAction(connection, write, {
           action: 'key.revoked',
           organizationId,

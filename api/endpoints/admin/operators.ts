@@ -14,9 +14,9 @@ import { calculateKeyMac } from '../../identity/key-format.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
 import {
   responseSchema,
-  authority,
-  bareWrite,
-  exampleAuthority,
+  auditFields,
+  auditFieldsBody,
+  exampleAuditFields,
   toData,
   listSchema,
   dataSchema,
@@ -80,8 +80,8 @@ const operatorEndpoints = section('Operators', {
     route: `POST ${path}`,
     summary: 'Create an operator with a key; requires the admin key',
     request: {
-      body: z.strictObject({ ...authority, name: operatorName }),
-      example: { ...exampleAuthority, name: 'paul' },
+      body: z.strictObject({ ...auditFields, name: operatorName }),
+      example: { ...exampleAuditFields, name: 'paul' },
     },
     answer: dataSchema(operatorSchema.extend({ key: z.string() })),
     answers: { 200: 'The operator with its key, which is shown only once.' },
@@ -106,7 +106,7 @@ const operatorEndpoints = section('Operators', {
   revokeOperator: defineEndpoint({
     route: `POST ${path}/:operatorId/revoke`,
     summary: 'Revoke the key of an operator; requires the admin key',
-    request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
+    request: { params: z.object({ operatorId: pathId('operator') }), body: auditFieldsBody },
     answer: dataSchema(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
     async handle({ operator, params: { operatorId }, ...write }, { pool }) {
@@ -123,12 +123,12 @@ const operatorEndpoints = section('Operators', {
     route: `POST ${sessionPath}`,
     summary: 'Sign in to the console',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the rights of the key, and ' +
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and ' +
       'works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the ' +
       'session are recorded with the name of the operator’s key, or with `actor` for the admin key.',
     request: {
-      body: z.strictObject({ actor: authority.actor }),
-      example: { actor: exampleAuthority.actor },
+      body: z.strictObject({ actor: auditFields.actor }),
+      example: { actor: exampleAuditFields.actor },
     },
     answer: dataSchema(z.object({ expiresAt: time })),
     answers: { 201: 'The session has begun.' },

@@ -14,9 +14,9 @@ import {
 import { recordAction } from '../../identity/admin-actions.ts';
 import { plainText } from '../../identity/key-fields.ts';
 import {
-  authority,
-  bareWrite,
-  exampleAuthority,
+  auditFields,
+  auditFieldsBody,
+  exampleAuditFields,
   toData,
   toPage,
   idField,
@@ -46,11 +46,11 @@ function showOrganization(record: OrganizationRecord): z.infer<typeof organizati
   return organization.parse({ ...toResponse(record), ...showAccount(record) });
 }
 
-const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
+const statusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
   defineEndpoint({
     route: `POST ${path}/:organizationId/${verb}`,
     summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
-    request: { params, body: bareWrite },
+    request: { params, body: auditFieldsBody },
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...write }, { pool }) {
@@ -70,11 +70,11 @@ export const organizations = section('Organizations', {
     summary: 'Create an organization with an owner',
     request: {
       body: z.strictObject({
-        ...authority,
+        ...auditFields,
         name: plainText(200),
         windowAllowanceCredits: allowance.default(null),
       }),
-      example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
+      example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: dataSchema(organization.extend({ ownerId: z.string() })),
     async handle(write, { pool }) {
@@ -125,16 +125,16 @@ export const organizations = section('Organizations', {
       toData(showOrganization(await readOrganization(pool, organizationId))),
   }),
 
-  suspendOrganization: statusChange('suspend', 'suspended'),
-  activateOrganization: statusChange('activate', 'active'),
+  suspendOrganization: statusEndpoint('suspend', 'suspended'),
+  activateOrganization: statusEndpoint('activate', 'active'),
 
   setWindowAllowance: defineEndpoint({
     route: `PUT ${path}/:organizationId/window-allowance`,
     summary: 'Set the limit of Studio credits per six hours; null removes the limit',
     request: {
       params,
-      body: z.strictObject({ ...authority, credits: allowance }),
-      example: { ...exampleAuthority, credits: 500 },
+      body: z.strictObject({ ...auditFields, credits: allowance }),
+      example: { ...exampleAuditFields, credits: 500 },
     },
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],

@@ -74,8 +74,7 @@ export const outcomes = section('Outcomes', {
 
   listUnknownOutcomes: defineEndpoint({
     route: 'GET /api/admin/v1/unknown-outcomes',
-    summary:
-      'List jobs whose credits were released before the provider reported an outcome, newest first',
+    summary: 'List jobs that were released before the provider reported an outcome, newest first',
     request: {
       query: z.strictObject({
         limit: pageLimit,

@@ -4,10 +4,13 @@ import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { jobSchema } from '../../../studio/job-resource.ts';
 import type { Composition } from '../../composition.ts';
-import { bareWrite, pathId } from '../fields.ts';
+import { auditFieldsBody, pathId } from '../fields.ts';
 
 /** Path parameters and body of a request with which an operator changes a job. */
-export const jobWrite = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
+export const jobChangeRequest = {
+  params: z.object({ jobId: pathId('job') }),
+  body: auditFieldsBody,
+};
 
 /** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
 export async function findAnyJob(
@@ -19,10 +22,12 @@ export async function findAnyJob(
   return job;
 }
 
-/** Schema of a job as its owner sees it, with the id of its organization. */
-export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
+/** Schema of a job as callers see it, with the id of its organization. */
+export const jobWithOwner = jobSchema
+  .extend({ organizationId: z.string() })
+  .meta({ id: 'OwnedJob' });
 
-/** Returns the fields of an action record that identify the job. */
+/** Returns the fields that identify a job in the action log. */
 export const auditSubject = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,

@@ -12,11 +12,11 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { bareWrite, toData, listSchema, dataSchema, time } from '../fields.ts';
+import { auditFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const path = '/api/admin/v1/providers';
-const request = { params: z.object({ provider: z.string() }), body: bareWrite };
+const request = { params: z.object({ provider: z.string() }), body: auditFieldsBody };
 
 const providerSchema = z
   .object({
@@ -35,13 +35,13 @@ function showProvider({ paused, ...line }: ProviderLine): z.infer<typeof provide
   return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
 }
 
-async function find(pauses: ProviderPauses, provider: string): Promise<ProviderLine> {
-  const line = (await pauses.list()).find((each) => each.provider === provider);
+async function findProvider(pauses: ProviderPauses, provider: string): Promise<ProviderLine> {
+  const line = (await pauses.list()).find(({ provider: name }) => name === provider);
   if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
   return line;
 }
 
-const signalsAtOnce = 20;
+const signalBatchSize = 20;
 
 /**
  * Signals waiting jobs, 20 at a time. A job that misses the signal checks by itself within a
@@ -51,8 +51,8 @@ async function signalWaitingJobs(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],
 ): Promise<void> {
-  for (let next = 0; next < jobIds.length; next += signalsAtOnce) {
-    const batch = jobIds.slice(next, next + signalsAtOnce);
+  for (let next = 0; next < jobIds.length; next += signalBatchSize) {
+    const batch = jobIds.slice(next, next + signalBatchSize);
     await Promise.all(
       batch.map((jobId) =>
         requestCheck(client, jobId).catch((error: unknown) => {
@@ -65,14 +65,14 @@ async function signalWaitingJobs(
 
 const recentMinutes = 15;
 const trendMinutes = 60;
-const trendSteps = 12;
-const steps = [...Array<undefined>(trendSteps).keys()];
+const trendIntervals = 12;
+const trendIndexes = [...Array<undefined>(trendIntervals).keys()];
 
 const figures = z.object({
   calls: z.int(),
   failed: z.int().meta({
     description:
-      'Calls that failed, got no response, or were rejected for another reason than their input.',
+      'Calls that failed, received no response, or were rejected for a reason other than their input.',
   }),
   medianSeconds: z.number().nullable(),
   slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
@@ -84,15 +84,15 @@ const providerWithFigures = providerSchema
       description: `Calls that have ended, for jobs accepted in the last ${recentMinutes} minutes. A call that switched to a fallback provider counts for the fallback provider.`,
     }),
     trend: z.array(figures).meta({
-      description: `The same figures for every ${trendMinutes / trendSteps} minutes of the last ${trendMinutes} minutes, oldest first.`,
+      description: `The same figures for every ${trendMinutes / trendIntervals} minutes of the last ${trendMinutes} minutes, oldest first.`,
     }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** Returns the figures of a provider for one interval. */
-function figuresAt(rows: readonly ProviderFigures[], provider: string, step: number) {
+/** Returns the figures of a provider for one interval of the trend. */
+function findFigures(rows: readonly ProviderFigures[], provider: string, step: number) {
   return figures.parse(
     rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
   );
@@ -108,13 +108,13 @@ export const providers = section('Providers', {
       const [lines, recent, trend] = await Promise.all([
         pauses.list(),
         readFigures({ minutes: recentMinutes, steps: 1 }),
-        readFigures({ minutes: trendMinutes, steps: trendSteps }),
+        readFigures({ minutes: trendMinutes, steps: trendIntervals }),
       ]);
       return toData(
         lines.map((line) => ({
           ...showProvider(line),
-          recent: figuresAt(recent, line.provider, 0),
-          trend: steps.map((step) => figuresAt(trend, line.provider, step)),
+          recent: findFigures(recent, line.provider, 0),
+          trend: trendIndexes.map((step) => findFigures(trend, line.provider, step)),
         })),
       );
     },
@@ -127,12 +127,12 @@ export const providers = section('Providers', {
     answer: dataSchema(providerSchema),
     errors: ['NOT_FOUND'],
     async handle({ params, ...write }, { pool, pauses }) {
-      const { provider } = await find(pauses, params.provider);
+      const { provider } = await findProvider(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
         await recordAction(connection, write, { action: 'provider.paused', subject: provider });
       });
-      return toData(showProvider(await find(pauses, provider)));
+      return toData(showProvider(await findProvider(pauses, provider)));
     },
   }),
 
@@ -149,14 +149,17 @@ export const providers = section('Providers', {
     ),
     errors: ['NOT_FOUND'],
     async handle({ params, ...write }, { pool, pauses, client, logger }) {
-      const { provider } = await find(pauses, params.provider);
+      const { provider } = await findProvider(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await resumeProvider(connection, provider))) return;
         await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
       });
       const waiting = await pauses.waitingJobs(provider);
       void signalWaitingJobs({ client, logger }, waiting);
-      return toData({ ...showProvider(await find(pauses, provider)), signaled: waiting.length });
+      return toData({
+        ...showProvider(await findProvider(pauses, provider)),
+        signaled: waiting.length,
+      });
     },
   }),
 });

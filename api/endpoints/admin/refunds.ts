@@ -5,10 +5,10 @@ import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { received } from '../../../domain/field-messages.ts';
 import type { RefundVerdict } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { authority, exampleAuthority } from '../fields.ts';
+import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { creditAmount, repeatableId, replayHeaders } from './credits.ts';
-import { findAnyJob, auditSubject, jobWrite } from './overseen-job.ts';
+import { creditAmount, uniqueActionId, replayHeaders } from './credits.ts';
+import { findAnyJob, auditSubject, jobChangeRequest } from './overseen-job.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
 export const refunds = section('Jobs', {
@@ -18,18 +18,18 @@ export const refunds = section('Jobs', {
     description:
       'The job remains charged and its result remains available. The six-hour window and the budget of the key do not change.',
     request: {
-      params: jobWrite.params,
+      params: jobChangeRequest.params,
       body: z.strictObject({
-        ...authority,
-        id: repeatableId.meta({
+        ...auditFields,
+        id: uniqueActionId.meta({
           description:
-            'Id of the refund, unique within the job. Repeating a request with the same id refunds nothing more.',
+            'Id of the refund, unique within the job. A repeated request with the same id refunds nothing more.',
         }),
         credits: creditAmount.optional().meta({
-          description: 'Defaults to everything charged and not yet refunded.',
+          description: 'Credits to refund. Defaults to everything charged and not yet refunded.',
         }),
       }),
-      example: { ...exampleAuthority, id: 'ticket-7', credits: 1.5 },
+      example: { ...exampleAuditFields, id: 'ticket-7', credits: 1.5 },
     },
     answer: z.object({
       success: z.literal(true),
@@ -60,7 +60,7 @@ export const refunds = section('Jobs', {
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
-      // A crash may prevent this record, as for grants.
+      // A crash may prevent this record, because the ledger has already committed the refund.
       await recordAction(pool, write, {
         ...auditSubject(job),
         action: 'job.refunded',

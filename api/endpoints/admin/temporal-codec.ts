@@ -15,7 +15,7 @@ import { parseBearerKey } from '../../middleware/authenticate.ts';
 import { readJson } from '../../http/body.ts';
 import { createRecordSchema } from '../../http/body-schema.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { defineEndpoint, ownAnswer, type Call } from '../endpoint.ts';
+import { defineEndpoint, rawResponse, type Call } from '../endpoint.ts';
 
 const { Payloads } = proto.temporal.api.common.v1;
 
@@ -28,7 +28,7 @@ const base64 = z
   .string()
   .max(bytesMax)
   .regex(/^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3}={0,2})?$/, 'must be base64');
-const exchange = z.object({
+const payloadsSchema = z.object({
   payloads: z
     .array(
       z.object({
@@ -39,17 +39,17 @@ const exchange = z.object({
     .max(10_000),
 });
 /** Body by media type. `handle` reads the body itself, after it has checked the access. */
-const content = { 'application/json': { schema: exchange } };
+const content = { 'application/json': { schema: payloadsSchema } };
 
-type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
-const directions: Record<string, Direction> = { decode: decrypt, encode: encrypt };
+type ConvertPayload = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
+const directions: Record<string, ConvertPayload> = { decode: decrypt, encode: encrypt };
 
 /** Declares the CORS preflight of a path. */
-const preflight = (path: `/${string}`) =>
+const preflightEndpoint = (path: `/${string}`) =>
   defineEndpoint({
     route: `OPTIONS ${path}`,
     scope: 'open',
-    answer: ownAnswer,
+    answer: rawResponse,
     answers: { 204: 'The CORS headers.' },
     handle({ ctx }, { config }) {
       allowOrigin(ctx, config);
@@ -65,32 +65,34 @@ const preflight = (path: `/${string}`) =>
  * the secret itself, after it has set the CORS header that lets a browser read an error.
  */
 export const temporalCodec = [
-  preflight(`${prefix}/:direction`),
-  preflight(`${prefix}/read/:word/:direction`),
+  preflightEndpoint(`${prefix}/:direction`),
+  preflightEndpoint(`${prefix}/read/:secret/:direction`),
 
   defineEndpoint({
     route: `POST ${prefix}/:direction`,
     scope: 'open',
     request: { params: z.object({ direction: z.string() }), content },
-    answer: exchange,
+    answer: payloadsSchema,
     async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
       if (!(await findOperator.findByKey(parseBearerKey(ctx.req))))
         throw new GatewayError('Unauthorized');
-      const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
-      if (!direct) throw new GatewayError('NOT_FOUND');
-      return convert(ctx, (payload) => direct(payloadCodec, payload));
+      const convertPayload = Object.hasOwn(directions, direction)
+        ? directions[direction]
+        : undefined;
+      if (!convertPayload) throw new GatewayError('NOT_FOUND');
+      return convert(ctx, (payload) => convertPayload(payloadCodec, payload));
     },
   }),
 
   defineEndpoint({
-    route: `POST ${prefix}/read/:word/decode`,
+    route: `POST ${prefix}/read/:secret/decode`,
     scope: 'open',
-    request: { params: z.object({ word: z.string() }), content },
-    answer: exchange,
-    handle({ ctx, params: { word } }, { config, payloadCodec, isCodecSecret }) {
+    request: { params: z.object({ secret: z.string() }), content },
+    answer: payloadsSchema,
+    handle({ ctx, params: { secret } }, { config, payloadCodec, isCodecSecret }) {
       allowOrigin(ctx, config);
-      if (!isCodecSecret(word)) throw new GatewayError('Unauthorized');
+      if (!isCodecSecret(secret)) throw new GatewayError('Unauthorized');
       return convert(ctx, (payload) => decrypt(payloadCodec, payload));
     },
   }),
@@ -98,14 +100,14 @@ export const temporalCodec = [
 
 async function convert(
   ctx: Call['ctx'],
-  direct: (payload: Payload) => Promise<Payload>,
-): Promise<z.infer<typeof exchange>> {
-  const body = parseWith(exchange, await readJson(ctx, bytesMax));
+  convertPayload: (payload: Payload) => Promise<Payload>,
+): Promise<z.infer<typeof payloadsSchema>> {
+  const body = parseWith(payloadsSchema, await readJson(ctx, bytesMax));
   const { payloads } = Payloads.fromObject(body);
-  const convertedPayloads = await Promise.all(payloads.map(direct));
+  const convertedPayloads = await Promise.all(payloads.map(convertPayload));
   ctx.set('Cache-Control', 'no-store');
   const answer = Payloads.create({ payloads: convertedPayloads });
-  return exchange.parse(Payloads.toObject(answer, { bytes: String, arrays: true }));
+  return payloadsSchema.parse(Payloads.toObject(answer, { bytes: String, arrays: true }));
 }
 
 /**

@@ -13,8 +13,8 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { plainText } from '../../identity/key-fields.ts';
 import {
   responseSchema,
-  authority,
-  exampleAuthority,
+  auditFields,
+  exampleAuditFields,
   toData,
   listSchema,
   dataSchema,
@@ -37,8 +37,8 @@ export const users = section('Organizations', {
     summary: 'Create a user',
     request: {
       params,
-      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
-      example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
+      body: z.strictObject({ ...auditFields, name: plainText(200), role: role.default('member') }),
+      example: { ...exampleAuditFields, name: 'Ann', role: 'viewer' },
     },
     answer: dataSchema(user),
     errors: ['NOT_FOUND'],

@@ -14,15 +14,15 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findAnyJob, auditSubject, jobWrite } from './overseen-job.ts';
+import { findAnyJob, auditSubject, jobChangeRequest } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
-const ownedWebhook = listedWebhook
+const webhookWithOwner = listedWebhook
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedWebhook' });
 
-const ownedView = (row: ListedWebhook) => ownedWebhook.parse(toResponse(row));
+const formatWebhook = (row: ListedWebhook) => webhookWithOwner.parse(toResponse(row));
 
 /** Operator endpoints for job webhooks. */
 export const webhooks = section('Webhooks', {
@@ -34,39 +34,42 @@ export const webhooks = section('Webhooks', {
         organizationId: idField('organization').optional(),
         status: webhookLine.shape.state
           .optional()
-          .meta({ description: 'Defaults to all webhooks whose last attempt failed.' }),
+          .meta({
+            description:
+              'State of the delivery. Defaults to all webhooks whose last attempt failed.',
+          }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageSchema(ownedWebhook),
+    answer: pageSchema(webhookWithOwner),
     async handle({ query: { organizationId, status, limit, cursor } }, services) {
       const state = status ?? ('failing' as const);
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
       const rows = await services.webhooks.list(listing);
-      return toPage(rows, { limit, cursor: 'jobId', show: ownedView });
+      return toPage(rows, { limit, cursor: 'jobId', show: formatWebhook });
     },
   }),
 
   getJobWebhook: defineEndpoint({
     route: `GET ${path}`,
     summary: 'Get the webhook of a job and the attempts to deliver it',
-    request: { params: jobWrite.params },
+    request: { params: jobChangeRequest.params },
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
-    async handle(named, { jobOverview, webhooks: known }) {
-      const { id: jobId, organization_id: organizationId } = await findAnyJob(named, {
+    async handle(request, { jobOverview, webhooks: records }) {
+      const { id: jobId, organization_id: organizationId } = await findAnyJob(request, {
         jobOverview,
       });
-      const webhook = await findWebhook(known, { jobId, organizationId });
-      return toData(await showWebhook(known, webhook));
+      const webhook = await findWebhook(records, { jobId, organizationId });
+      return toData(await showWebhook(records, webhook));
     },
   }),
 
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/redeliver`,
-    summary: 'Redeliver the webhook of a job now',
-    request: jobWrite,
+    summary: 'Deliver the webhook of a job again',
+    request: jobChangeRequest,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],

@@ -21,7 +21,7 @@ const names: Readonly<Record<string, string>> = {
 
 /**
  * Calls `run` and renames the fields in its errors, by default to OpenAI's names.
- * @throws GatewayError with renameFields fields, and every other error of `run`
+ * @throws GatewayError with renamed fields, and every other error of `run`
  */
 export async function withRenamedFields<Result>(
   run: () => Result | Promise<Result>,

@@ -15,7 +15,7 @@ import { parseIdempotencyKey } from '../../idempotency/idempotency-key.ts';
 import { formatOpenaiError } from '../../http/error-bodies.ts';
 import { toGatewayError } from '../../middleware/errors.ts';
 import { type RequestOptions, startJob } from '../../studio/job-submission.ts';
-import type { AnswerParts } from '../description.ts';
+import type { ResponseDescription } from '../description.ts';
 import { creditHeaders, studioErrors } from '../studio-description.ts';
 import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
@@ -24,7 +24,10 @@ import { withRenamedFields } from './field-names.ts';
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
 
 /** Describes the response of `sendJson`: the result of a finished job as JSON. */
-export const finishedAnswer = (description: string, schema: z.ZodType): AnswerParts => ({
+export const describeFinishedJob = (
+  description: string,
+  schema: z.ZodType,
+): ResponseDescription => ({
   description: `${description} If it takes longer than 15 seconds, it begins with spaces and has no credits headers.`,
   headers: creditHeaders.partial(),
   schema,
@@ -48,11 +51,11 @@ export async function startAwaitedJob(
 ): Promise<AwaitedJob> {
   const { config, view } = services;
   const waiting = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
-  const { jobId, ended } = await withRenamedFields(() => startJob(ctx, waiting, services));
+  const { jobId, awaitEnd } = await withRenamedFields(() => startJob(ctx, waiting, services));
   ctx.set('X-Job-Id', jobId);
   return {
     async awaitCompleted() {
-      const { job } = await ended();
+      const { job } = await awaitEnd();
       throwIfFailed(job);
       if (!ctx.headerSent) setCreditsHeaders(ctx, view.credits(job));
       if (job.status === 'completed') return job;
@@ -89,13 +92,13 @@ export async function sendJson(
   const completion = awaitCompleted();
   // If the client disconnects, nothing awaits the completion.
   completion.catch(() => {});
-  const job = await within(completion, keepaliveMs);
-  async function* late(): AsyncGenerator<string> {
+  const job = await waitAtMost(completion, keepaliveMs);
+  async function* yieldWhenDone(): AsyncGenerator<string> {
     try {
       let done: JobRecord | null = null;
       while (!done) {
         yield ' ';
-        done = await within(completion, keepaliveMs);
+        done = await waitAtMost(completion, keepaliveMs);
       }
       yield* toJson(done);
     } catch (error) {
@@ -106,11 +109,11 @@ export async function sendJson(
   }
   ctx.status = 200;
   ctx.type = 'json';
-  ctx.body = Readable.from(job ? toJson(job) : late(), { objectMode: false });
+  ctx.body = Readable.from(job ? toJson(job) : yieldWhenDone(), { objectMode: false });
 }
 
 /** Waits for a promise at most `waitMs` milliseconds; returns null if it is still pending. */
-async function within<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
+async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
   const timer = new AbortController();
   try {
     return await Promise.race([promise, sleep(waitMs, null, { signal: timer.signal })]);
@@ -120,7 +123,7 @@ async function within<Value>(promise: Promise<Value>, waitMs: number): Promise<V
 }
 
 /** Returns the artifacts of all calls of a job, in order. */
-export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
+export function listArtifacts({ outputs }: JobRecord): StoredArtifact[] {
   return (outputs ?? []).flatMap((call) => call.artifacts);
 }
 
@@ -133,7 +136,7 @@ export async function sendArtifact(
   job: JobRecord,
   services: Pick<Composition, 'storage'>,
 ): Promise<void> {
-  const { stream, sizeBytes, contentType } = await openArtifact(artifactsOf(job)[0], services);
+  const { stream, sizeBytes, contentType } = await openArtifact(listArtifacts(job)[0], services);
   ctx.type = contentType;
   ctx.length = sizeBytes;
   ctx.body = stream;

@@ -3,18 +3,18 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
 import type { Composition } from '../../composition.ts';
-import { artifactsOf, openArtifact } from './finished-job.ts';
+import { listArtifacts, openArtifact } from './finished-job.ts';
 import type { ImageRequest } from './image-requests.ts';
 
 /** Schema of a response with images. */
-export const imagesAnswer = z
+export const imagesResponse = z
   .object({
     created: z.int(),
     data: z.array(z.object({ url: z.url().optional(), b64_json: z.string().optional() })),
   })
   .meta({ id: 'OpenAIImages' });
 
-const shown = z.object({ images: z.array(z.object({ url: z.url() })) });
+const imageResult = z.object({ images: z.array(z.object({ url: z.url() })) });
 
 interface ImagesDeps {
   format: ImageRequest['response_format'];
@@ -29,10 +29,10 @@ export async function* imagesJson(
   job: JobRecord,
   { format, services }: ImagesDeps,
 ): AsyncGenerator<string> {
-  const { images } = shown.parse(await services.view.result(job));
+  const { images } = imageResult.parse(await services.view.result(job));
   const created = Math.floor((job.completed_at ?? job.created_at) / 1000);
   yield `{"created":${created},"data":[`;
-  for (const [index, artifact] of artifactsOf(job).entries()) {
+  for (const [index, artifact] of listArtifacts(job).entries()) {
     const url = images[index]?.url ?? '';
     yield index === 0 ? '{' : ',{';
     if (format !== 'b64_json') yield `"url":${JSON.stringify(url)}`;

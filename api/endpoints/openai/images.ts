@@ -6,10 +6,10 @@ import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import { parseCapabilityFields } from '../../studio/request-reading.ts';
-import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import { finishedAnswer, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
-import { imagesAnswer, imagesJson } from './image-answers.ts';
+import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
+import { imagesResponse, imagesJson } from './image-answers.ts';
 import { imageFields, ownImageFields, readEdit, type ImageRequest } from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
 
@@ -26,8 +26,8 @@ export const imagesGenerations = defineEndpoint({
     body: z.object(imageFields),
     example: { prompt: 'a lighthouse at dawn', model: 'gpt-image-2', size: '1024x1024' },
   },
-  answer: ownAnswer,
-  answers: { 200: finishedAnswer('The images.', imagesAnswer) },
+  answer: rawResponse,
+  answers: { 200: describeFinishedJob('The images.', imagesResponse) },
   errors: jobErrors,
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
@@ -70,8 +70,8 @@ export const imagesEdits = defineEndpoint({
       },
     },
   },
-  answer: ownAnswer,
-  answers: { 200: finishedAnswer('The images.', imagesAnswer) },
+  answer: rawResponse,
+  answers: { 200: describeFinishedJob('The images.', imagesResponse) },
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: ImageRequest['response_format'];

@@ -4,7 +4,7 @@ import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { parseCapabilityFields } from '../../studio/request-reading.ts';
-import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
 import { jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
@@ -41,7 +41,7 @@ export const audioSpeech = defineEndpoint({
     body: speech,
     example: { model: voiceover.id, input: 'Welcome to the harbour.', voice: 'rachel' },
   },
-  answer: ownAnswer,
+  answer: rawResponse,
   answers: {
     200: {
       description: 'The audio file.',

@@ -13,9 +13,9 @@ import {
   parseCapabilityFields,
   type RequestBodyReader,
 } from '../../studio/request-reading.ts';
-import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
-import { finishedAnswer, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
+import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { transcriptData, transcriptFormats } from './transcript-formats.ts';
 
 /** Maximum size of a recording in bytes, the same as OpenAI's. */
@@ -46,11 +46,11 @@ function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
     const [file] = files;
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
     const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
-    const spoken = language == null || language === '' ? {} : { language };
+    const languageField = language == null || language === '' ? {} : { language };
     const read = parseCapabilityFields(capability, {
       fileId: file.stored.contentId,
       ...fileName,
-      ...spoken,
+      ...languageField,
     });
     return { ...read, complete: createRecordingStore(read.request, file.stored) };
   };
@@ -73,9 +73,9 @@ export const audioTranscriptions = defineEndpoint({
       },
     },
   },
-  answer: ownAnswer,
+  answer: rawResponse,
   answers: {
-    200: finishedAnswer('The transcript.', z.looseObject({ text: z.string() })),
+    200: describeFinishedJob('The transcript.', z.looseObject({ text: z.string() })),
   },
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
@@ -85,15 +85,15 @@ export const audioTranscriptions = defineEndpoint({
     });
     const job = await startAwaitedJob(ctx, { capability: audioTranscribe, readBody }, services);
     const { type, show } = transcriptFormats[format];
-    const transcriptOf = async (done: JobRecord) =>
+    const formatTranscript = async (done: JobRecord) =>
       show(transcriptData.parse(await services.view.result(done)));
     if (type === 'application/json') {
       const toJson = async function* (done: JobRecord) {
-        yield await transcriptOf(done);
+        yield await formatTranscript(done);
       };
       return sendJson(ctx, job, { toJson, services });
     }
-    ctx.body = await transcriptOf(await job.awaitCompleted());
+    ctx.body = await formatTranscript(await job.awaitCompleted());
     ctx.type = type;
   },
 });

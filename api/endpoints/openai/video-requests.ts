@@ -63,14 +63,14 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
   const model = findByAnyName(videoModels, body.model);
   const { input_reference: inputReference, image } = body;
   const imageUrl = image?.contentId ?? inputReference?.file_id ?? inputReference?.image_url;
-  const own = {
+  const fields = {
     prompt: body.prompt,
     model: model.id,
     ...(body.seconds != null && { durationSeconds: body.seconds }),
     ...toFrameFields(body.size, model),
   };
   const read = parseCapabilityFields(capability, {
-    ...own,
+    ...fields,
     ...(imageUrl !== undefined && { imageUrl }),
   });
   if (!image) return read;
@@ -96,7 +96,7 @@ function toFrameFields(size: string | null | undefined, { id, parameters }: Vide
   if (ratios.includes(aspectRatio) && (!resolutions || resolutions.includes(resolution))) {
     return { aspectRatio, ...(resolutions && { resolution }) };
   }
-  const lines = resolutions ? ` and a resolution of ${resolutions.join(', ')}` : '';
-  const message = `must have a ratio of ${ratios.join(', ')}${lines} with ${id} (received ${aspectRatio} and ${resolution})`;
+  const resolutionRule = resolutions ? ` and a resolution of ${resolutions.join(', ')}` : '';
+  const message = `must have a ratio of ${ratios.join(', ')}${resolutionRule} with ${id} (received ${aspectRatio} and ${resolution})`;
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }

@@ -4,7 +4,7 @@ import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { videoModels } from '../../../catalog/video-models.ts';
 import type { JobView } from '../../../studio/job-view.ts';
-import { artifactsOf } from './finished-job.ts';
+import { listArtifacts } from './finished-job.ts';
 
 /** Schema of a video. */
 export const video = z
@@ -34,7 +34,7 @@ const storedRequest = z.looseObject({
   durationSeconds: z.number().optional(),
 });
 
-const unix = (ms: number): number => Math.floor(ms / 1000);
+const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
 
 /** Returns a job as a video of OpenAI's videos API. */
 export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
@@ -44,7 +44,7 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     ...job.request,
     ...defaultsFor(model?.parameters ?? {}, job.request),
   });
-  const [artifact] = artifactsOf(job);
+  const [artifact] = listArtifacts(job);
   return {
     id: job.id,
     object: 'video',
@@ -52,8 +52,8 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     status: status === 'canceled' ? 'failed' : status,
     // A running job shows at most 99 percent, even when it takes longer than usual.
     progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
-    created_at: unix(job.created_at),
-    completed_at: job.completed_at === null ? null : unix(job.completed_at),
+    created_at: toUnixSeconds(job.created_at),
+    completed_at: job.completed_at === null ? null : toUnixSeconds(job.completed_at),
     expires_at: null,
     prompt: parameters.prompt ?? null,
     seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),

@@ -8,7 +8,7 @@ import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';
 import { submitJob } from '../../studio/job-submission.ts';
 import { pathId } from '../fields.ts';
-import { defineEndpoint, ownAnswer } from '../endpoint.ts';
+import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { findJob, jobRequest as request } from '../studio-jobs.ts';
 import { fileErrors, studioErrors, studioHeaders } from '../studio-description.ts';
 import { setCreditsHeaders } from '../studio-results.ts';
@@ -18,7 +18,7 @@ import { readVideoRequest, videoFields, videoRequest } from './video-requests.ts
 import { video, toVideo } from './video-resource.ts';
 
 /** Finds a video job. @throws GatewayError JOB_NOT_FOUND if the job is not a video */
-async function find(
+async function findVideo(
   call: Parameters<typeof findJob>[0],
   services: Pick<Composition, 'reads'>,
 ): Promise<JobRecord> {
@@ -70,7 +70,7 @@ export const videos = {
     request,
     answer: video,
     errors: ['JOB_NOT_FOUND'],
-    handle: async (call, services) => toVideo(await find(call, services), services.view),
+    handle: async (call, services) => toVideo(await findVideo(call, services), services.view),
   }),
 
   listVideos: defineEndpoint({
@@ -121,7 +121,7 @@ export const videos = {
         variant: z.literal('video', 'must be video: other variants are not stored').optional(),
       }),
     },
-    answer: ownAnswer,
+    answer: rawResponse,
     answers: {
       200: {
         description: 'The video file.',
@@ -131,7 +131,7 @@ export const videos = {
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND'],
     async handle({ ctx, ...call }, services) {
-      const job = await find(call, services);
+      const job = await findVideo(call, services);
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await sendArtifact(ctx, job, services);
     },
