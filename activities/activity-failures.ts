@@ -40,24 +40,40 @@ export function alreadySettledFailure(): ApplicationFailure {
   );
 }
 
+/** Number of an attempt on a task queue, and the number of the attempt whose refusal is final. */
+export interface AttemptCount {
+  /** Zero for a first attempt as a local activity. */
+  attempt: number;
+  refusalsMax: number;
+}
+
+/** Number of attempts after which a result that cannot be read from its provider is given up. */
+const readAttemptsMax = 6;
+
 /**
- * Converts an error to the failure that the activity throws. Unknown errors are returned unchanged,
- * and Temporal retries them. If `lastRefusal` is true, a refusal of the provider is not retried.
+ * Converts an error to the failure that the activity throws. Temporal retries a failure of the
+ * gateway's own storage, and any unknown error, until the time of the step is over, because the
+ * provider bills a call whose result was not stored.
  */
-export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
+export function toApplicationFailure(
+  error: unknown,
+  { attempt, refusalsMax }: AttemptCount,
+): unknown {
+  const isLastRead = attempt >= readAttemptsMax;
   if (error instanceof StorageFailure) {
     return ApplicationFailure.create({
       message: error.message,
       type: 'STORAGE_ERROR',
-      nonRetryable: !error.retryable,
+      nonRetryable: !error.retryable || (error.isDownload && isLastRead),
     });
   }
   if (!(error instanceof ProviderFailure)) return error;
   const row = failureTypes[error.kind];
+  const isLast = error.kind === 'not_accepted' ? attempt >= refusalsMax : isLastRead;
   return ApplicationFailure.create({
     message: error.message,
     type: row.type,
-    nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
+    nonRetryable: row.nonRetryable || isLast,
     ...(error.retryAfterMs !== undefined && {
       nextRetryDelay: error.retryAfterMs,
       // The workflow, which retries a first attempt itself, reads the delay here, because it cannot

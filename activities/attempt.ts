@@ -64,7 +64,8 @@ export async function attempt<Outcome>(
   try {
     return await run();
   } catch (error) {
-    throw toApplicationFailure(error, !context.info.isLocal && context.info.attempt >= refusalsMax);
+    const { isLocal, attempt: number } = context.info;
+    throw toApplicationFailure(error, { attempt: isLocal ? 0 : number, refusalsMax });
   } finally {
     clearInterval(heartbeats);
   }

@@ -35,6 +35,7 @@ import { createRequestFiles } from '../storage/inputs/request-files.ts';
 import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
+import { observeStorage } from '../storage/observed-storage.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';
@@ -61,7 +62,8 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   const settlements = createSettlements(pool, { metrics, logger });
   const observers = { metrics, settlements };
   const ownUrl = publicBaseUrl(config);
-  const { storage, ...served } = await openStorage(config, ownUrl);
+  const { storage: driver, ...served } = await openStorage(config, ownUrl);
+  const storage = observeStorage(driver, metrics);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({
     pool,

@@ -120,6 +120,10 @@ function ledgerMetrics(registry: Registry) {
       'caller_webhook_attempt_duration_seconds',
       ['Time of an attempt to deliver a caller webhook.'],
     ),
+    storageWrites: counter(registry, 'storage_writes_total', [
+      'Objects written to the storage, by outcome: ok or failed.',
+      'outcome',
+    ]),
     batchSize: histograms(registry, batchSizes)('batch_size', [
       'Items that shared a round trip and a commit.',
       'batch',

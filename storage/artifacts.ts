@@ -33,8 +33,17 @@ interface StoreOptions {
   signal: AbortSignal;
 }
 
-/** Retry policy for bytes that the provider does not send again: about 20 seconds in total. */
-const putRetries = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
+/**
+ * Retry policy for bytes that the provider does not send again. `submit` has five minutes in which
+ * to store them.
+ */
+const putRetries = {
+  retries: Infinity,
+  minTimeout: 200,
+  factor: 3,
+  maxTimeout: 12_000,
+  maxRetryTime: 240_000,
+};
 
 /** Creates the artifact store. `outbound` downloads outputs that providers deliver as URLs. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {

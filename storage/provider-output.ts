@@ -119,6 +119,7 @@ function createSourceFailure(error: unknown): ProviderFailure | StorageFailure {
   }
   return new StorageFailure('the provider’s output could not be downloaded', {
     retryable: true,
+    isDownload: true,
     cause: error,
   });
 }

@@ -75,14 +75,15 @@ export const policies: Record<StepName, StepPolicy> = {
     retry: { ...backoff, maximumAttempts: 6 },
   },
   // Allows 45 seconds to read the result, two minutes to read each output, and time to convert the
-  // outputs. The priority places results ahead of waiting checks and submits on the provider's task
-  // queue.
+  // outputs. The activity itself limits how often it reads a result in vain; while the gateway's
+  // storage is unavailable, it is retried until OUTCOME_WAIT_MS after the deadline. The priority
+  // places results ahead of waiting checks and submits on the provider's task queue.
   store: {
     startsLocally: ({ call }) => call.output.medium !== 'video',
     queue: 'provider',
     startToCloseTimeout: '5 minutes',
     heartbeatTimeout: '15s',
-    retry: { ...backoff, maximumAttempts: 6 },
+    retry: backoff,
     priority: { priorityKey: 2 },
   },
   cancel: {

@@ -94,9 +94,10 @@ function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): bo
 
 /** Returns how long all attempts of a step together may take from now, in milliseconds. */
 function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
+  const leftMs = deadlineAtMs - Date.now();
   return policies[name].stopsWithJob
-    ? Math.max(1, deadlineAtMs - Date.now())
-    : plan.deadlineMs + plan.outcomeWaitMs;
+    ? Math.max(1, leftMs)
+    : Math.max(0, leftMs) + plan.outcomeWaitMs;
 }
 
 /**

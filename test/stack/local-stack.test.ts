@@ -132,7 +132,9 @@ describe('the local stack with another Temporal server', () => {
   it('reports a server that does not respond', async () => {
     const run = startStack(newDataDir(), { TEMPORAL_ADDRESS: '127.0.0.1:9' });
     await once(run.process, 'exit');
-    expect(run.output()).toContain('TEMPORAL_ADDRESS 127.0.0.1:9: namespace default');
+    expect(run.output()).toContain(
+      'cannot reach namespace default at TEMPORAL_ADDRESS 127.0.0.1:9',
+    );
   });
 });
 
@@ -240,7 +242,7 @@ describe('the settings of the local stack', () => {
 
   it('are refused if a port is invalid, with the variable’s name', () => {
     expect(() => readSettings({ API_PORT: '70000' })).toThrow(
-      'API_PORT must be a whole number from 0 to 65535, not 70000',
+      'API_PORT must be an integer from 0 to 65535 (received 70000)',
     );
   });
 });

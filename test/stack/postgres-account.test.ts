@@ -61,6 +61,6 @@ describe.runIf(isRoot)('Postgres that root starts in a private directory', () =>
 
   it('explains the solution if neither way works', async () => {
     forbid('unshare', 'setpriv');
-    await expect(startAndAsk(closedDirectory())).rejects.toThrow('Run this as an ordinary user');
+    await expect(startAndAsk(closedDirectory())).rejects.toThrow('as an ordinary user');
   });
 });

@@ -36,10 +36,14 @@ afterAll(() => scripted.close());
 
 /** Returns the failure of an activity whose provider has failed. */
 function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
-  return toApplicationFailure(new ProviderFailure(kind, `it is ${kind}`, extras), false) as Error;
+  const error = new ProviderFailure(kind, `it is ${kind}`, extras);
+  return toApplicationFailure(error, { attempt: 1, refusalsMax: 2 }) as Error;
 }
 /** Failure of the last attempt that a provider may refuse. */
-const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), true);
+const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), {
+  attempt: 2,
+  refusalsMax: 2,
+});
 /** Failure inside the gateway, after which Temporal retries at once. */
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
