@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 const path = '/api/v1/studio/image/generate';
 /** Credits of one nano-banana image. */
@@ -10,6 +10,15 @@ const price = 3.9;
 
 const generate = (caller: TestCaller, prompt: string, extra: object = {}, headers = {}) =>
   gateway.call(path, { key: caller.key, body: { prompt, ...extra }, headers });
+
+const grant = ({ organizationId }: TestCaller) =>
+  gateway.api.services.ledger.grant({
+    organizationId,
+    id: 'more',
+    amountMicro: 10_000_000,
+    actor: 'test',
+    reason: 'test',
+  });
 
 /** Returns the statuses of the workflows that Temporal lists. */
 async function listed(query: string): Promise<string[]> {
@@ -23,60 +32,45 @@ async function listed(query: string): Promise<string[]> {
 }
 
 describe('an insufficient balance', () => {
-  it('returns 402 with the missing credits, and calls no provider', async () => {
+  it('returns 402 with the missing credits each time, calls no provider, and completes the request after a grant', async () => {
     const poor = await gateway.newCaller({ credits: 3.8 });
-    const answer = await generate(poor, 'an unaffordable castle');
-    expect(answer.status).toBe(402);
-    expect(answer.body).toEqual({
-      error: 'INSUFFICIENT_CREDITS',
-      message: expect.any(String),
-      requestId: expect.any(String),
-      required: price,
-      available: 3.8,
-      reserved: 0,
-    });
-    const jobs = await gateway.database.query('SELECT 1 FROM job WHERE organization_id = $1', [
-      poor.organizationId,
-    ]);
-    expect(jobs).toEqual([]);
-    expect(await gateway.sandbox.submits({ match: 'an unaffordable castle' })).toEqual([]);
-  });
-
-  it('rejects each request in the same way, and completes the first request after a grant', async () => {
-    const poor = await gateway.newCaller({ credits: 1 });
-    const refused = await generate(poor, 'an unaffordable palace');
-    for (let again = 0; again < 5; again += 1) {
-      const answer = await generate(poor, 'an unaffordable palace');
-      expect(answer.status).toBe(402);
-      expect({ ...answer.body, requestId: '' }).toEqual({ ...refused.body, requestId: '' });
-    }
     const { organizationId } = poor;
-    await gateway.api.services.ledger.grant({
-      organizationId,
-      id: 'more',
-      amountMicro: 10_000_000,
-      actor: 'test',
-      reason: 'test',
-    });
-    expect((await generate(poor, 'an affordable palace')).status).toBe(200);
+    const prompt = 'an unaffordable castle';
+    for (let again = 0; again < 2; again += 1) {
+      const answer = await generate(poor, prompt);
+      expect(answer.status).toBe(402);
+      expect(answer.body).toEqual({
+        error: 'INSUFFICIENT_CREDITS',
+        message: expect.any(String),
+        requestId: expect.any(String),
+        required: price,
+        available: 3.8,
+        reserved: 0,
+      });
+    }
+    const jobs = 'SELECT 1 FROM job WHERE organization_id = $1';
+    expect(await gateway.database.query(jobs, [organizationId])).toEqual([]);
+    expect(await gateway.sandbox.submits({ match: prompt })).toEqual([]);
+    await grant(poor);
+    expect((await generate(poor, prompt)).status).toBe(200);
     const query = `OrganizationId = '${organizationId}'`;
-    const workflows = ['COMPLETED/completed', ...Array(6).fill('COMPLETED/refused')];
+    const workflows = ['COMPLETED/completed', 'COMPLETED/refused', 'COMPLETED/refused'];
     await expect.poll(async () => (await listed(query)).toSorted()).toEqual(workflows);
   });
 
-  it('is never overspent by 50 simultaneous requests: exactly 5 are charged', async () => {
-    const caller = await gateway.newCaller({ credits: price * 5 });
+  it('is never overspent by simultaneous requests: of 20, exactly 3 are charged', async () => {
+    const caller = await gateway.newCaller({ credits: price * 3 });
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => generate(caller, 'a crowded castle')),
+      Array.from({ length: 20 }, () => generate(caller, 'a crowded castle')),
     );
     const statuses = answers.map((answer) => answer.status).toSorted();
-    expect(statuses).toEqual([...Array(5).fill(200), ...Array(45).fill(402)]);
+    expect(statuses).toEqual([...Array(3).fill(200), ...Array(17).fill(402)]);
     expect(await gateway.database.balance(caller.organizationId)).toEqual({
       posted: 0,
       reserved: 0,
       available: 0,
     });
-    expect(await gateway.sandbox.submits({ match: 'a crowded castle' })).toHaveLength(5);
+    expect(await gateway.sandbox.submits({ match: 'a crowded castle' })).toHaveLength(3);
   });
 });
 
@@ -113,38 +107,13 @@ describe('the six-hour window', () => {
     });
     expect(second.body.resetAt).toBe(first.body.resetAt);
   });
-
-  it('gets back released credits', async () => {
-    const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
-    expect((await generate(caller, '[[fail-result:500]] a fallen tower')).status).toBe(500);
-    expect((await generate(caller, 'a tower')).status).toBe(200);
-    expect((await generate(caller, 'another tower')).status).toBe(429);
-  });
-
-  it("ends after six hours on the database's clock", async () => {
-    const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
-    expect((await generate(caller, 'an old tower')).status).toBe(200);
-    expect((await generate(caller, 'an old tower')).status).toBe(429);
-    // Six hours ago, everything of that window: the reservation keeps its window, as the audit wants.
-    await gateway.database.query(
-      `UPDATE account SET window_started_at = window_started_at - interval '6 hours 1 second'
-       WHERE organization_id = $1`,
-      [caller.organizationId],
-    );
-    await gateway.database.query(
-      `UPDATE reservation SET window_started_at = window_started_at - interval '6 hours 1 second'
-       WHERE organization_id = $1`,
-      [caller.organizationId],
-    );
-    expect((await generate(caller, 'a new tower')).status).toBe(200);
-  });
 });
 
 describe('an Idempotency-Key', () => {
   const keyed = (caller: TestCaller, key: string, prompt: string, extra: object = {}) =>
     generate(caller, prompt, extra, { 'idempotency-key': key });
 
-  it('returns the same job for the same request', async () => {
+  it('returns the same job for the same request, and rejects another request', async () => {
     const first = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
     await gateway.untilDone(first.body.data.jobId);
     const second = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
@@ -155,34 +124,23 @@ describe('an Idempotency-Key', () => {
     );
     expect(job).toHaveLength(1);
     expect(second.status).toBe(200);
-  });
-
-  it('rejects another request with the same key', async () => {
-    await keyed(gateway.caller, 'order-2', 'a gate');
-    const other = await keyed(gateway.caller, 'order-2', 'another gate');
-    expect(other.status).toBe(422);
-    expect(other.body.error).toBe('IDEMPOTENCY_KEY_REUSED');
+    const other = await keyed(gateway.caller, 'order-1', 'another gate');
+    expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
   });
 
   it('is free again after a rejection', async () => {
     const poor = await gateway.newCaller({ credits: 1 });
     expect((await keyed(poor, 'order-4', 'a gate')).status).toBe(402);
-    await gateway.api.services.ledger.grant({
-      organizationId: poor.organizationId,
-      id: 'more',
-      amountMicro: 10_000_000,
-      actor: 'test',
-      reason: 'test',
-    });
+    await grant(poor);
     const answer = await keyed(poor, 'order-4', 'a gate');
     expect(answer.status).toBe(200);
     expect(answer.headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('creates one job for 60 simultaneous requests', async () => {
-    const caller = await gateway.newCaller({ credits: price * 60 });
+  it('creates one job for 20 simultaneous requests', async () => {
+    const caller = await gateway.newCaller({ credits: price * 20 });
     const answers = await Promise.all(
-      Array.from({ length: 60 }, () => keyed(caller, 'order-5', 'a busy gate')),
+      Array.from({ length: 20 }, () => keyed(caller, 'order-5', 'a busy gate')),
     );
     for (const answer of answers) expect([200, 409]).toContain(answer.status);
     for (const answer of answers.filter(({ status }) => status === 409)) {
@@ -192,7 +150,7 @@ describe('an Idempotency-Key', () => {
     expect(answers.some(({ status }) => status === 200)).toBe(true);
     expect(await gateway.sandbox.submits({ match: 'a busy gate' })).toHaveLength(1);
     const balance = await gateway.database.balance(caller.organizationId);
-    expect(balance?.available).toBe(price * 59 * 1e6);
+    expect(balance?.available).toBe(price * 19 * 1e6);
   });
 
   it.each(['x'.repeat(256), 'two words', 'ümlaut'.normalize('NFC')])(

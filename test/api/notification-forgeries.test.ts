@@ -4,68 +4,57 @@
  * no case may change a database row or add a history event.
  */
 import { createHash, createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
-import { Agent, createServer, request, type IncomingMessage, type Server } from 'node:http';
+import { once } from 'node:events';
+import { Agent, createServer, request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createNotificationUrls } from '../../providers/notification-urls.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 
 const fal = generateKeyPairSync('ed25519');
 const stranger = generateKeyPairSync('ed25519');
 const jwk = fal.publicKey.export({ format: 'jwk' });
-const publicBytes = Buffer.from(jwk.x ?? '', 'base64url');
-/** Of the Ed25519 group: adding it to S gives another spelling of the same number. */
+/** Order of the Ed25519 group: added to S, it gives another spelling of the same number. */
 const groupOrder = 2n ** 252n + 27_742_317_777_372_353_535_851_937_790_883_648_493n;
 
-let jwksServer: Server;
 let jwksFetches = 0;
 let firstFetchAtMs = 0;
 /** An unknown signature downloads the keys at most once a minute; the test may take minutes. */
 const fetchesAllowed = (): number => 1 + Math.floor((Date.now() - firstFetchAtMs) / 60_000);
-let gateway: TestGateway;
+const jwksServer = createServer((_request, response) => {
+  jwksFetches += 1;
+  firstFetchAtMs ||= Date.now();
+  // Slow enough that notifications arrive during the download of the keys.
+  setTimeout(() => response.end(JSON.stringify({ keys: [jwk] })), 300);
+}).listen(0, '127.0.0.1');
+await once(jwksServer, 'listening');
+const { port: jwksPort } = jwksServer.address() as AddressInfo;
+
+const gateway = useGateway({
+  settled: 'last',
+  env: {
+    FAL_JWKS_URL: `http://127.0.0.1:${jwksPort}/jwks.json`,
+    // Only a notification can change the job.
+    FIRST_CHECK_MAX_MS: '600000',
+  },
+});
 /** A job that waits for its provider. */
 let jobId: string;
 let path: string;
 let otherPath: string;
-
 beforeAll(async () => {
-  jwksServer = createServer((_request, response) => {
-    jwksFetches += 1;
-    firstFetchAtMs ||= Date.now();
-    // Slow enough that notifications arrive during the download of the keys.
-    setTimeout(() => response.end(JSON.stringify({ keys: [jwk] })), 300);
-  });
-  await new Promise<void>((done) => jwksServer.listen(0, '127.0.0.1', done));
-  const { port } = jwksServer.address() as AddressInfo;
-  // Notifications go to an API with keys of its own.
-  gateway = await startGateway({
-    env: {
-      FAL_JWKS_URL: `http://127.0.0.1:${port}/jwks.json`,
-      // Only a notification can change the job.
-      FIRST_CHECK_MAX_MS: '600000',
-    },
-  });
   [jobId, path] = await waitingJob();
   otherPath = (await waitingJob())[1];
 });
-afterEach(async () => {
-  expect(await gateway.database.audit()).toEqual([]);
-});
-afterAll(async () => {
-  await gateway.close();
-  jwksServer.close();
-});
+afterAll(() => jwksServer.close());
 
 async function waitingJob(): Promise<[string, string]> {
   // This model has the latest first poll, after nine minutes; a poll would also write rows.
+  const prompt = '[[slow:900s]] [[no-webhook]] a guarded forest';
   const started = await gateway.call('/api/v1/studio/video/generate', {
-    body: {
-      model: 'kling-3.0-pro',
-      prompt: '[[slow:900s]] [[no-webhook]] a guarded forest',
-      async: true,
-    },
+    body: { model: 'kling-3.0-pro', prompt, async: true },
   });
   const id = started.body.data.jobId;
   const submit = await until(async () => (await gateway.sandbox.submits({ jobId: id }))[0]);
@@ -79,100 +68,104 @@ interface Delivery {
   headers: [string, string][];
   body: Buffer;
 }
+/** A change of a genuine delivery. */
+type Forge = (genuine: Delivery) => Delivery;
 
 interface Claims {
   requestId: string;
-  userId: string;
   timestamp: string;
   body: string;
   key: KeyObject;
-  /** The signed text. */
-  message: (claims: Claims) => Buffer;
+  /** Returns what is signed, given the lines that should be. */
+  message: (lines: string[], body: string) => string | Buffer;
 }
 
 const nowSeconds = (): number => Math.floor(Date.now() / 1000);
-const sha256 = (bytes: string | Buffer): string => createHash('sha256').update(bytes).digest('hex');
-const lines = (claims: Claims): string[] => [
-  claims.requestId,
-  claims.userId,
-  claims.timestamp,
-  sha256(claims.body),
-];
-
-function claimsOf(changes: Partial<Claims> = {}): Claims {
-  const requestId = changes.requestId ?? 'genuine-request';
-  return {
-    requestId,
-    userId: 'some-user',
-    timestamp: String(nowSeconds()),
-    body: JSON.stringify({ request_id: requestId, status: 'OK', payload: { images: [] } }),
-    key: fal.privateKey,
-    message: (claims) => Buffer.from(lines(claims).join('\n')),
-    ...changes,
-  };
-}
+const userId = 'some-user';
 
 /** A delivery with a signature that holds for what it claims, unless the claims forge it. */
-function deliver(changes: Partial<Claims> = {}): Delivery {
-  const claims = claimsOf(changes);
+function deliver(claims: Partial<Claims> = {}): Delivery {
+  const { requestId = 'genuine-request', timestamp = String(nowSeconds()) } = claims;
+  const { key = fal.privateKey, message = (lines) => lines.join('\n') } = claims;
+  const body =
+    claims.body ?? JSON.stringify({ request_id: requestId, status: 'OK', payload: { images: [] } });
+  const digest = createHash('sha256').update(body).digest('hex');
+  const signed = Buffer.from(message([requestId, userId, timestamp, digest], body));
   return {
     method: 'POST',
     path,
     headers: [
       ['content-type', 'application/json'],
-      ['x-fal-webhook-request-id', claims.requestId],
-      ['x-fal-webhook-user-id', claims.userId],
-      ['x-fal-webhook-timestamp', claims.timestamp],
-      ['x-fal-webhook-signature', sign(null, claims.message(claims), claims.key).toString('hex')],
+      ['x-fal-webhook-request-id', requestId],
+      ['x-fal-webhook-user-id', userId],
+      ['x-fal-webhook-timestamp', timestamp],
+      ['x-fal-webhook-signature', sign(null, signed, key).toString('hex')],
     ],
-    body: Buffer.from(claims.body),
+    body: Buffer.from(body),
   };
 }
 
-/** A thousand new connections at once would fill the server's queue of connections, which then resets some. */
+/** A flood of new connections would fill the server's queue of connections, which then resets some. */
 const agent = new Agent({ maxSockets: 100 });
 
 async function send(delivery: Delivery): Promise<number> {
   const { hostname, port } = new URL(gateway.url);
+  // As a flat list, so that a header can come twice.
+  const headers = [
+    ['host', hostname],
+    ...delivery.headers,
+    ['content-length', String(delivery.body.length)],
+  ].flat();
+  const { method, path: target } = delivery;
   return new Promise((done, fail) => {
     const sending = request(
-      {
-        agent,
-        hostname,
-        port,
-        method: delivery.method,
-        path: delivery.path,
-        // As a flat list, so that a header can come twice.
-        headers: [
-          ['host', hostname],
-          ...delivery.headers,
-          ['content-length', String(delivery.body.length)],
-        ].flat(),
-      },
-      (answer: IncomingMessage) => {
-        answer.resume().on('end', () => done(answer.statusCode ?? 0));
-      },
+      { agent, hostname, port, method, path: target, headers },
+      (answer: IncomingMessage) => answer.resume().on('end', () => done(answer.statusCode ?? 0)),
     );
     // A body that is refused half way ends in a reset; the answer has come by then or never.
     sending.on('error', fail);
     sending.end(delivery.body);
   });
 }
+const sendMany = async (count: number, delivery: (index: number) => Delivery) =>
+  new Set(await Promise.all(Array.from({ length: count }, (_, index) => send(delivery(index)))));
 
-const header = (delivery: Delivery, name: string): string =>
-  delivery.headers.find(([given]) => given === `x-fal-webhook-${name}`)?.[1] ?? '';
-/** Replaces a header; null removes it. */
-function withHeader(delivery: Delivery, name: string, value: string | null): Delivery {
+/** Replaces a header of the signature scheme; null removes it. */
+function header(name: string, change: string | null | ((genuine: string) => string)): Forge {
   const full = `x-fal-webhook-${name}`;
-  const headers = delivery.headers.filter(([given]) => given !== full);
-  return { ...delivery, headers: value === null ? headers : [...headers, [full, value]] };
-}
-const editSignature = (change: (hex: string) => string): (() => Delivery) => {
-  return () => {
-    const genuine = deliver();
-    return withHeader(genuine, 'signature', change(header(genuine, 'signature')));
+  return (delivery) => {
+    const others = delivery.headers.filter(([given]) => given !== full);
+    const [, genuine = ''] = delivery.headers.find(([given]) => given === full) ?? [];
+    const value = typeof change === 'function' ? change(genuine) : change;
+    return { ...delivery, headers: value === null ? others : [...others, [full, value]] };
   };
-};
+}
+const signature = (change: (hex: string) => string): Forge => header('signature', change);
+const withHeaders =
+  (...headers: [string, string][]): Forge =>
+  (genuine) => ({ ...genuine, headers: [...genuine.headers, ...headers] });
+const onlyHeaders =
+  (...headers: [string, string][]): Forge =>
+  (genuine) => ({ ...genuine, headers });
+const body =
+  (change: (bytes: Buffer) => string | Buffer): Forge =>
+  (genuine) => ({ ...genuine, body: Buffer.from(change(genuine.body)) });
+const signedBody =
+  (text: string): Forge =>
+  () =>
+    deliver({ body: text });
+const signed =
+  (message: Claims['message']): Forge =>
+  () =>
+    deliver({ message });
+const timestamp =
+  (spell: (seconds: number) => string | number): Forge =>
+  () =>
+    deliver({ timestamp: String(spell(nowSeconds())) });
+const method =
+  (name: string): Forge =>
+  (genuine) => ({ ...genuine, method: name });
+
 const flip = (hex: string, at: number): string => {
   const bytes = Buffer.from(hex, 'hex');
   bytes[at] = (bytes[at] ?? 0) ^ 1;
@@ -185,314 +178,216 @@ function malleated(hex: string): string {
   const spelled = (BigInt(`0x${little.toString('hex')}`) + groupOrder)
     .toString(16)
     .padStart(64, '0');
-  return Buffer.concat([bytes.subarray(0, 32), Buffer.from(spelled, 'hex').toReversed()]).toString(
-    'hex',
-  );
+  const s = Buffer.from(Buffer.from(spelled, 'hex').toReversed());
+  return hex.slice(0, 64) + s.toString('hex');
 }
-const hmac = (algorithm: string, key: Buffer | string) => (claims: Claims) =>
-  createHmac(algorithm, key).update(claimsOf(claims).message(claims)).digest('hex');
-
-const ofSignature: [string, () => Delivery, number?][] = [
-  [
-    'no signature headers at all',
-    () => ({ ...deliver(), headers: [['content-type', 'application/json']] }),
-  ],
-  ['no request id', () => withHeader(deliver(), 'request-id', null)],
-  ['no user id', () => withHeader(deliver(), 'user-id', null)],
-  ['no timestamp', () => withHeader(deliver(), 'timestamp', null)],
-  ['no signature', () => withHeader(deliver(), 'signature', null)],
-  ['an empty signature', () => withHeader(deliver(), 'signature', '')],
-  ['a signature one digit short', editSignature((hex) => hex.slice(1))],
-  ['a signature of half its length', editSignature((hex) => hex.slice(64))],
-  ['a signature with more behind it', editSignature((hex) => `${hex}00`)],
-  ['a signature in base64', editSignature((hex) => Buffer.from(hex, 'hex').toString('base64'))],
-  ['a signature with a prefix', editSignature((hex) => `v1=${hex}`)],
-  ['a signature of zeros', editSignature(() => '00'.repeat(64))],
-  ['the identity point for a signature', editSignature(() => `01${'00'.repeat(63)}`)],
-  ['one bit of R flipped', editSignature((hex) => flip(hex, 0))],
-  ['one bit of S flipped', editSignature((hex) => flip(hex, 63))],
-  ['R and S exchanged', editSignature((hex) => hex.slice(64) + hex.slice(0, 64))],
-  ['S + L for S', editSignature(malleated)],
-  ['two signatures in one header', editSignature((hex) => `${hex},${hex}`)],
-  ["a stranger's key", () => deliver({ key: stranger.privateKey })],
-  [
-    "a stranger's key that comes along",
-    () => {
-      const delivery = deliver({ key: stranger.privateKey });
-      const theirs = JSON.stringify(stranger.publicKey.export({ format: 'jwk' }));
-      return { ...delivery, headers: [...delivery.headers, ['jwk', theirs]] };
+/** Returns an HMAC-SHA512 over the genuine message. */
+function hmac(key: Buffer | string): string {
+  let digest = '';
+  deliver({
+    message(lines) {
+      digest = createHmac('sha512', key).update(lines.join('\n')).digest('hex');
+      return digest;
     },
-  ],
-  [
-    'an HMAC-SHA512 under the public key',
-    () => withHeader(deliver(), 'signature', hmac('sha512', publicBytes)(claimsOf())),
-  ],
-  [
-    'an HMAC-SHA512 under an empty key',
-    () => withHeader(deliver(), 'signature', hmac('sha512', '')(claimsOf())),
-  ],
-  [
-    'a hash for a signature',
-    () => withHeader(deliver(), 'signature', createHash('sha512').update('x').digest('hex')),
-  ],
-  [
-    'the message hashed before it was signed',
-    () =>
-      deliver({
-        message: (claims) => createHash('sha256').update(lines(claims).join('\n')).digest(),
-      }),
-  ],
-  [
-    'signed without the user',
-    () => deliver({ message: (claims) => Buffer.from(lines(claims).toSpliced(1, 1).join('\n')) }),
-  ],
-  [
-    'signed without separators',
-    () => deliver({ message: (claims) => Buffer.from(lines(claims).join('')) }),
-  ],
-  ['only the body signed', () => deliver({ message: (claims) => Buffer.from(claims.body) })],
-  ['another request id', () => withHeader(deliver(), 'request-id', 'another-request')],
-  ['another user id', () => withHeader(deliver(), 'user-id', 'another-user')],
-  ['another timestamp', () => withHeader(deliver(), 'timestamp', String(nowSeconds() + 1))],
-  ['301 s old', () => deliver({ timestamp: String(nowSeconds() - 302) })],
-  ['301 s early', () => deliver({ timestamp: String(nowSeconds() + 302) })],
-  ['a year old', () => deliver({ timestamp: String(nowSeconds() - 31_536_000) })],
-  ['a timestamp in milliseconds', () => deliver({ timestamp: String(Date.now()) })],
-  ['a timestamp with a sign', () => deliver({ timestamp: `+${nowSeconds()}` })],
-  ['a negative timestamp', () => deliver({ timestamp: `-${nowSeconds()}` })],
-  ['a timestamp with a fraction', () => deliver({ timestamp: `${nowSeconds()}.0` })],
-  ['a timestamp that is a word', () => deliver({ timestamp: 'now' })],
-  ['another body', () => ({ ...deliver(), body: Buffer.from('{"request_id":"genuine-request"}') })],
-  [
-    'the same JSON, spelled otherwise',
-    () => {
-      const genuine = deliver();
-      const respelled = JSON.stringify(JSON.parse(genuine.body.toString()), null, 1);
-      return { ...genuine, body: Buffer.from(respelled) };
-    },
-  ],
-  [
-    'a line break behind the body',
-    () => {
-      const genuine = deliver();
-      return { ...genuine, body: Buffer.concat([genuine.body, Buffer.from('\n')]) };
-    },
-  ],
-  [
-    'a byte-order mark before the body',
-    () => {
-      const genuine = deliver();
-      return { ...genuine, body: Buffer.concat([Buffer.from('\ufeff'), genuine.body]) };
-    },
-  ],
-  ['no body', () => ({ ...deliver(), body: Buffer.alloc(0) })],
-  ['a signed body that names another request', () => deliver({ body: '{"request_id":"x"}' })],
-  ['a signed body that names none', () => deliver({ body: '{}' })],
-  ['a signed body that is no JSON', () => deliver({ body: 'request_id=genuine-request' })],
-  ['a signed body that is an array', () => deliver({ body: '["genuine-request"]' })],
-  ['a signed body with an object for an id', () => deliver({ body: '{"request_id":{}}' })],
-  [
-    'the signature header twice',
-    () => {
-      const genuine = deliver();
-      const again = genuine.headers.find(([name]) => name.endsWith('signature'));
-      return { ...genuine, headers: [...genuine.headers, again ?? ['', '']] };
-    },
-  ],
-  [
-    'the request id twice',
-    () => {
-      const genuine = deliver();
-      return { ...genuine, headers: [...genuine.headers, ['x-fal-webhook-request-id', 'x']] };
-    },
-  ],
-  [
-    'headers of another scheme',
-    () => ({
-      ...deliver(),
-      headers: [
-        ['webhook-id', 'genuine-request'],
-        ['webhook-timestamp', String(nowSeconds())],
-        ['webhook-signature', `v1,${'a'.repeat(43)}=`],
-      ],
-    }),
-  ],
-  [
-    'compressed',
-    () => {
-      const genuine = deliver();
-      const headers: Delivery['headers'] = [...genuine.headers, ['content-encoding', 'gzip']];
-      return { ...genuine, headers, body: gzipSync(genuine.body) };
-    },
-    415,
-  ],
-  ['GET', () => ({ ...deliver(), method: 'GET' }), 405],
-  ['PUT', () => ({ ...deliver(), method: 'PUT' }), 405],
-  ['PATCH', () => ({ ...deliver(), method: 'PATCH' }), 405],
-  ['DELETE', () => ({ ...deliver(), method: 'DELETE' }), 405],
-];
-
-/** Address parts of the waiting job: provider, job, call, MAC. */
-function address(): { provider: string; job: string; call: string; mac: string } {
-  const [, , provider = '', job = '', call = '', word = ''] = path.split('/');
-  return { provider, job, call, mac: word };
+  });
+  return digest;
 }
-type Address = ReturnType<typeof address>;
-const at = (change: (parts: Address) => Partial<Address>): (() => Delivery) => {
-  return () => {
-    const parts = { ...address(), ...change(address()) };
-    return {
-      ...deliver(),
-      path: `/hooks/${parts.provider}/${parts.job}/${parts.call}/${parts.mac}`,
-    };
-  };
+const strangersJwk = JSON.stringify(stranger.publicKey.export({ format: 'jwk' }));
+
+const ofSignature: Record<string, Forge> = {
+  'no signature headers at all': onlyHeaders(['content-type', 'application/json']),
+  'no request id': header('request-id', null),
+  'no user id': header('user-id', null),
+  'no timestamp': header('timestamp', null),
+  'no signature': header('signature', null),
+  'an empty signature': header('signature', ''),
+  'a signature one digit short': signature((hex) => hex.slice(1)),
+  'a signature of half its length': signature((hex) => hex.slice(64)),
+  'a signature with more behind it': signature((hex) => `${hex}00`),
+  'a signature in base64': signature((hex) => Buffer.from(hex, 'hex').toString('base64')),
+  'a signature with a prefix': signature((hex) => `v1=${hex}`),
+  'a signature of zeros': signature(() => '00'.repeat(64)),
+  'the identity point for a signature': signature(() => `01${'00'.repeat(63)}`),
+  'one bit of R flipped': signature((hex) => flip(hex, 0)),
+  'one bit of S flipped': signature((hex) => flip(hex, 63)),
+  'R and S exchanged': signature((hex) => hex.slice(64) + hex.slice(0, 64)),
+  'S + L for S': signature(malleated),
+  'two signatures in one header': signature((hex) => `${hex},${hex}`),
+  "a stranger's key": () => deliver({ key: stranger.privateKey }),
+  "a stranger's key that comes along": () =>
+    withHeaders(['jwk', strangersJwk])(deliver({ key: stranger.privateKey })),
+  'an HMAC under the public key': signature(() => hmac(Buffer.from(jwk.x ?? '', 'base64url'))),
+  'an HMAC under an empty key': signature(() => hmac('')),
+  'a hash for a signature': signature(() => createHash('sha512').update('x').digest('hex')),
+  'the message hashed before it was signed': signed((lines) =>
+    createHash('sha256').update(lines.join('\n')).digest(),
+  ),
+  'signed without the user': signed((lines) => lines.toSpliced(1, 1).join('\n')),
+  'signed without separators': signed((lines) => lines.join('')),
+  'only the body signed': signed((_lines, text) => text),
+  'another request id': header('request-id', 'another-request'),
+  'another user id': header('user-id', 'another-user'),
+  'another timestamp': header('timestamp', (seconds) => String(Number(seconds) + 1)),
+  'more than 300 s old': timestamp((now) => now - 302),
+  'more than 300 s early': timestamp((now) => now + 302),
+  'a year old': timestamp((now) => now - 31_536_000),
+  'a timestamp in milliseconds': timestamp((now) => now * 1000),
+  'a timestamp with a sign': timestamp((now) => `+${now}`),
+  'a negative timestamp': timestamp((now) => -now),
+  'a timestamp with a fraction': timestamp((now) => `${now}.0`),
+  'a timestamp that is a word': timestamp(() => 'now'),
+  'another body': body(() => '{"request_id":"genuine-request"}'),
+  'the same JSON, spelled otherwise': body((bytes) =>
+    JSON.stringify(JSON.parse(bytes.toString()), null, 1),
+  ),
+  'a line break behind the body': body((bytes) => `${bytes.toString()}\n`),
+  'a byte-order mark before the body': body((bytes) => `\ufeff${bytes.toString()}`),
+  'no body': body(() => ''),
+  'a signed body that names another request': signedBody('{"request_id":"x"}'),
+  'a signed body that names none': signedBody('{}'),
+  'a signed body that is no JSON': signedBody('request_id=genuine-request'),
+  'a signed body that is an array': signedBody('["genuine-request"]'),
+  'a signed body with an object for an id': signedBody('{"request_id":{}}'),
+  'the signature header twice': (genuine) => withHeaders(...genuine.headers.slice(-1))(genuine),
+  'the request id twice': withHeaders(['x-fal-webhook-request-id', 'x']),
+  'headers of another scheme': onlyHeaders(
+    ['webhook-id', 'genuine-request'],
+    ['webhook-timestamp', String(nowSeconds())],
+    ['webhook-signature', `v1,${'a'.repeat(43)}=`],
+  ),
 };
-const macUnder = (secret: string, words: string): string =>
-  createHmac('sha256', secret).update(words).digest('base64url');
-const genuineMac = (parts: { provider: string; jobId: string; callIndex: number }): string =>
-  createNotificationUrls({
-    publicBaseUrl: gateway.url,
-    secret: gateway.config.WEBHOOK_SECRET,
-  })
-    .urlFor(parts)
+const ofMethod = Object.fromEntries(
+  ['GET', 'PUT', 'PATCH', 'DELETE'].map((name) => [name, method(name)]),
+);
+const compressed: Forge = (genuine) =>
+  withHeaders(['content-encoding', 'gzip'])(body((bytes) => gzipSync(bytes))(genuine));
+
+interface Address {
+  provider: string;
+  job: string;
+  call: string;
+  mac: string;
+}
+function addressOf(hook: string): Address {
+  const [, , provider = '', job = '', call = '', mac = ''] = hook.split('/');
+  return { provider, job, call, mac };
+}
+/** Changes parts of the URL. */
+const at =
+  (change: (parts: Address) => Partial<Address>): Forge =>
+  (genuine) => {
+    const parts = addressOf(path);
+    const { provider, job, call, mac } = { ...parts, ...change(parts) };
+    return { ...genuine, path: `/hooks/${provider}/${job}/${call}/${mac}` };
+  };
+const mac = (change: (genuine: string) => string): Forge =>
+  at((parts) => ({ mac: change(parts.mac) }));
+const call = (word: string): Forge => at(() => ({ call: word }));
+const provider = (word: string): Forge => at(() => ({ provider: word }));
+/** A MAC under a secret over these words. */
+const macUnder = (secret: () => string, separator = '\n'): Forge =>
+  at((parts) => ({
+    mac: createHmac('sha256', secret())
+      .update([parts.provider, parts.job, '0'].join(separator))
+      .digest('base64url'),
+  }));
+/** A genuine MAC, for another address of the same job. */
+function genuineMac(changes: { provider?: string; callIndex?: number }): string {
+  const { WEBHOOK_SECRET: secret } = gateway.config;
+  const urls = createNotificationUrls({ publicBaseUrl: gateway.url, secret });
+  return new URL(urls.urlFor({ provider: 'fal', jobId, callIndex: 0, ...changes })).pathname
     .split('/')
-    .at(-1) ?? '';
-const otherAddress = (): string[] => otherPath.split('/');
+    .slice(-1)
+    .join('');
+}
 /** Replaces the last base64 character by another one for the same bytes. */
 const aliased = (word: string): string => {
   const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-  const last = digits.indexOf(word.at(-1) ?? '');
-  return word.slice(0, -1) + (digits[last ^ 1] ?? '');
+  return word.slice(0, -1) + (digits[digits.indexOf(word.at(-1) ?? '') ^ 1] ?? '');
 };
+const target =
+  (change: (genuine: string) => string): Forge =>
+  (genuine) => ({ ...genuine, path: change(genuine.path) });
 
 /** Every delivery here is signed by the provider; only the address is not ours. */
-const ofAddress: [string, () => Delivery][] = [
-  ['another job', at(() => ({ job: otherAddress()[3] ?? '' }))],
-  ["another job's MAC", at(() => ({ mac: otherAddress()[5] ?? '' }))],
-  ['a job that does not exist', at(() => ({ job: `job_${'0'.repeat(32)}` }))],
-  ['another call', at(() => ({ call: '1' }))],
-  ['the call with zeros before it', at(() => ({ call: '0001' }))],
-  ['the call in another notation', at(() => ({ call: '0x0' }))],
-  ['a negative call', at(() => ({ call: '-0' }))],
-  ['the call as a fraction', at(() => ({ call: '0.0' }))],
-  ['the call in other digits', at(() => ({ call: encodeURIComponent('٠') }))],
-  ['a huge call', at(() => ({ call: '9'.repeat(400) }))],
-  ['another provider', at(() => ({ provider: 'elevenlabs' }))],
-  ['an unknown provider', at(() => ({ provider: 'other' }))],
-  ['a provider of the prototype', at(() => ({ provider: '__proto__' }))],
-  ['the provider in capitals', at(() => ({ provider: 'FAL' }))],
-  ['the provider and a NUL', at(() => ({ provider: 'fal%00' }))],
-  ['the job in capitals', at(({ job }) => ({ job: job.toUpperCase() }))],
-  ['the job and a line break', at(({ job }) => ({ job: `${job}%0a` }))],
-  ['no MAC', at(() => ({ mac: '' }))],
-  ['a short MAC', at((parts) => ({ mac: parts.mac.slice(0, -1) }))],
-  ['a long MAC', at((parts) => ({ mac: `${parts.mac}A` }))],
-  ['a padded MAC', at((parts) => ({ mac: `${parts.mac}=` }))],
-  [
-    'a MAC with its first character changed',
-    at((parts) => ({
-      mac: (parts.mac.startsWith('A') ? 'B' : 'A') + parts.mac.slice(1),
-    })),
-  ],
-  ['another spelling of the same MAC', at((parts) => ({ mac: aliased(parts.mac) }))],
-  [
-    'the MAC in hexadecimal',
-    at((parts) => ({
-      mac: Buffer.from(parts.mac, 'base64url').toString('hex'),
-    })),
-  ],
-  ['the MAC in the other case', at((parts) => ({ mac: parts.mac.toLowerCase() }))],
-  [
-    'the MAC encoded twice',
-    at((parts) => ({
-      mac: `%25${Buffer.from(parts.mac.slice(0, 1)).toString('hex')}${parts.mac.slice(1)}`,
-    })),
-  ],
-  [
-    'a MAC under an empty secret',
-    at(({ provider, job }) => ({
-      mac: macUnder('', `${provider}\n${job}\n0`),
-    })),
-  ],
-  [
-    'a MAC under the admin key',
-    at(({ provider, job }) => ({
-      mac: macUnder(gateway.config.ADMIN_API_KEY, `${provider}\n${job}\n0`),
-    })),
-  ],
-  [
-    'a MAC over the same words, joined otherwise',
-    at(({ provider, job }) => ({
-      mac: macUnder(gateway.config.WEBHOOK_SECRET, `${provider}${job}0`),
-    })),
-  ],
-  [
-    'a MAC for another provider',
-    at(({ job }) => ({
-      mac: genuineMac({ provider: 'elevenlabs', jobId: job, callIndex: 0 }),
-    })),
-  ],
-  [
-    'a genuine address of a provider without webhooks',
-    at(({ job }) => ({
-      provider: 'elevenlabs',
-      mac: genuineMac({ provider: 'elevenlabs', jobId: job, callIndex: 0 }),
-    })),
-  ],
-  [
-    'a MAC for another call',
-    at(({ provider, job }) => ({
-      mac: genuineMac({ provider, jobId: job, callIndex: 1 }),
-    })),
-  ],
-  [
-    'the MAC in the query',
-    () => ({ ...deliver(), path: `${path.replace(/\/[^/]+$/, '')}/?mac=${address().mac}` }),
-  ],
-  ['one more step', () => ({ ...deliver(), path: `${path}/x` })],
-  ['steps back', () => ({ ...deliver(), path: `/hooks/other/../${path.slice(7)}` })],
-  ['a doubled slash', () => ({ ...deliver(), path: path.replace('/hooks/', '/hooks//') })],
-];
-
-interface Standing {
-  /** Of the workflow, those that come from outside. */
-  signals: number;
-  rows: Record<string, unknown>[];
-}
+const ofAddress: Record<string, Forge> = {
+  'another job': at(() => ({ job: addressOf(otherPath).job })),
+  "another job's MAC": mac(() => addressOf(otherPath).mac),
+  'a job that does not exist': at(() => ({ job: `job_${'0'.repeat(32)}` })),
+  'another call': call('1'),
+  'the call with zeros before it': call('0001'),
+  'the call in another notation': call('0x0'),
+  'a negative call': call('-0'),
+  'the call as a fraction': call('0.0'),
+  'the call in other digits': call(encodeURIComponent('٠')),
+  'a huge call': call('9'.repeat(400)),
+  'another provider': provider('elevenlabs'),
+  'an unknown provider': provider('other'),
+  'a provider of the prototype': provider('__proto__'),
+  'the provider in capitals': provider('FAL'),
+  'the provider and a NUL': provider('fal%00'),
+  'the job in capitals': at(({ job }) => ({ job: job.toUpperCase() })),
+  'the job and a line break': at(({ job }) => ({ job: `${job}%0a` })),
+  'no MAC': mac(() => ''),
+  'a short MAC': mac((word) => word.slice(0, -1)),
+  'a long MAC': mac((word) => `${word}A`),
+  'a padded MAC': mac((word) => `${word}=`),
+  'a MAC with its first character changed': mac(
+    (word) => (word.startsWith('A') ? 'B' : 'A') + word.slice(1),
+  ),
+  'another spelling of the same MAC': mac(aliased),
+  'the MAC in hexadecimal': mac((word) => Buffer.from(word, 'base64url').toString('hex')),
+  'the MAC in the other case': mac((word) => word.toLowerCase()),
+  'the MAC encoded twice': mac(
+    (word) => `%25${Buffer.from(word.slice(0, 1)).toString('hex')}${word.slice(1)}`,
+  ),
+  'a MAC under an empty secret': macUnder(() => ''),
+  'a MAC under the admin key': macUnder(() => gateway.config.ADMIN_API_KEY),
+  'a MAC over the same words, joined otherwise': macUnder(() => gateway.config.WEBHOOK_SECRET, ''),
+  'a MAC for another provider': mac(() => genuineMac({ provider: 'elevenlabs' })),
+  'a genuine address of a provider without webhooks': at(() => ({
+    provider: 'elevenlabs',
+    mac: genuineMac({ provider: 'elevenlabs' }),
+  })),
+  'a MAC for another call': mac(() => genuineMac({ callIndex: 1 })),
+  'the MAC in the query': target((hook) => hook.replace(/\/([^/]+)$/, '/?mac=$1')),
+  'one more step': target((hook) => `${hook}/x`),
+  'steps back': target((hook) => `/hooks/other/../${hook.slice(7)}`),
+  'a doubled slash': target((hook) => hook.replace('/hooks/', '/hooks//')),
+};
 
 /** Reads every row and history event that a notification could change. */
-async function standing(): Promise<Standing> {
-  const { query } = gateway.database;
+async function standing() {
   const history = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
-  const rows = await query<Record<string, unknown>>(
-    `SELECT 'reservation' AS of, to_jsonb(r) AS row FROM reservation r
-     UNION ALL SELECT 'job', to_jsonb(j) FROM job j
-     UNION ALL SELECT 'call', to_jsonb(c) FROM provider_call c
-     UNION ALL SELECT 'entry', to_jsonb(e) FROM ledger_entry e
-     UNION ALL SELECT 'provider_notification', to_jsonb(n) FROM provider_notification n ORDER BY 1, 2`,
+  // Notifications of unknown jobs count; those of jobs of other files do not.
+  const rows = await gateway.database.query<{ of: string; row: object }>(
+    `WITH own AS (SELECT id FROM job WHERE organization_id = $1)
+     SELECT 'reservation' AS of, to_jsonb(r) AS row FROM reservation r WHERE organization_id = $1
+     UNION ALL SELECT 'job', to_jsonb(j) FROM job j WHERE organization_id = $1
+     UNION ALL SELECT 'call', to_jsonb(c) FROM provider_call c WHERE job_id IN (SELECT id FROM own)
+     UNION ALL SELECT 'entry', to_jsonb(e) FROM ledger_entry e WHERE organization_id = $1
+     UNION ALL SELECT 'provider_notification', to_jsonb(n) FROM provider_notification n
+       WHERE job_id NOT IN (SELECT id FROM job WHERE organization_id <> $1)
+     ORDER BY 1, 2`,
+    [gateway.caller.organizationId],
   );
   const signals = history.events?.filter((event) => event.workflowExecutionSignaledEventAttributes);
   return { signals: signals?.length ?? 0, rows };
 }
 
-/** Unchanged reads before the state counts as final: a signal follows its response shortly after. */
-const quietLooksMin = 3;
-
-/** Returns the state once it stops changing. */
-async function settledStanding(): Promise<Standing> {
+/** Returns the state once it has stopped changing: an accepted notification makes the workflow look. */
+async function settledStanding() {
   let last = await standing();
-  let quietLooks = 0;
   await expect
     .poll(
       async () => {
         const before = last;
         last = await standing();
-        quietLooks = last.signals === before.signals ? quietLooks + 1 : 0;
-        return quietLooks;
+        return JSON.stringify(last) === JSON.stringify(before);
       },
       { interval: 400 },
     )
-    .toBeGreaterThanOrEqual(quietLooksMin);
+    .toBe(true);
   return last;
 }
 
@@ -511,51 +406,52 @@ describe('the first provider notifications', () => {
 
 describe('a forged provider notification', () => {
   it('is tested in at least 24 ways for each check', () => {
-    expect(ofSignature.length).toBeGreaterThanOrEqual(24);
-    expect(ofAddress.length).toBeGreaterThanOrEqual(24);
+    expect(Object.keys(ofSignature).length).toBeGreaterThanOrEqual(24);
+    expect(Object.keys(ofAddress).length).toBeGreaterThanOrEqual(24);
   });
 
   it('is rejected and changes nothing, whichever part is forged', async () => {
     const before = await settledStanding();
-    const expected: Record<string, number> = {};
-    const statuses: Record<string, number> = {};
-    for (const [what, forge, status = 401] of ofSignature) {
-      expected[what] = status;
-      statuses[what] = await send(forge());
+    for (const [status, forged] of [
+      [401, ofSignature],
+      [405, ofMethod],
+      [415, { compressed }],
+      [404, ofAddress],
+    ] as const) {
+      const statuses: Record<string, number> = {};
+      for (const [name, forge] of Object.entries(forged)) {
+        statuses[name] = await send(forge(deliver()));
+      }
+      const expected = Object.fromEntries(Object.keys(forged).map((name) => [name, status]));
+      expect(statuses).toEqual(expected);
     }
-    for (const [what, forge] of ofAddress) {
-      expected[what] = 404;
-      statuses[what] = await send(forge());
-    }
-    expect(statuses).toEqual(expected);
     const large = { ...deliver(), body: Buffer.alloc(11_000_000, ' ') };
     expect(await send(large).catch(() => 'cut')).toBeOneOf([413, 'cut']);
     expect(await settledStanding()).toEqual(before);
     expect(jwksFetches).toBeLessThanOrEqual(fetchesAllowed());
   });
 
-  it('changes nothing in a flood of 1,000, and does not download the keys each time', async () => {
-    const before = await settledStanding();
-    const forged = Array.from({ length: 1000 }, (_, index) =>
+  it('changes nothing in a flood, and does not download the keys each time', async () => {
+    const before = await standing();
+    const statuses = await sendMany(300, (index) =>
       deliver({ key: stranger.privateKey, requestId: `forged-${index}` }),
     );
-    const statuses = await Promise.all(forged.map(send));
-    expect(new Set(statuses)).toEqual(new Set([401]));
+    expect(statuses).toEqual(new Set([401]));
     expect(await settledStanding()).toEqual(before);
     expect(jwksFetches).toBeLessThanOrEqual(fetchesAllowed());
   });
 });
 
 describe('a genuine provider notification', () => {
-  it('is accepted, so the forged parts caused the rejections above', async () => {
-    const before = await settledStanding();
-    expect(await send(deliver())).toBe(200);
+  it('is accepted within 300 seconds, so the forged parts caused the rejections above', async () => {
+    const before = await standing();
+    expect(await send(deliver({ timestamp: String(nowSeconds() - 285) }))).toBe(200);
     const after = await settledStanding();
     expect(after.signals).toBeGreaterThan(before.signals);
     expect(after.rows.length).toBe(before.rows.length + 1);
   });
 
-  it('sent a thousand more times is recorded as one notification, and sends its workflow nothing', async () => {
+  it('sent 200 more times is recorded as one notification, and sends its workflow nothing', async () => {
     const deliveries = async () => {
       const [row] = await gateway.database.query<{ deliveries: number }>(
         'SELECT deliveries FROM provider_notification WHERE job_id = $1',
@@ -563,56 +459,43 @@ describe('a genuine provider notification', () => {
       );
       return row?.deliveries ?? 0;
     };
-    const before = await settledStanding();
+    const before = await standing();
     const counted = await deliveries();
     const genuine = deliver();
-    const statuses = await Promise.all(Array.from({ length: 1000 }, () => send(genuine)));
-    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(await sendMany(200, () => genuine)).toEqual(new Set([200]));
     const after = await settledStanding();
     expect(after.signals).toBe(before.signals);
     expect(after.rows.length).toBe(before.rows.length);
-    expect((await deliveries()) - counted).toBe(1000);
-  });
-
-  it('that was captured is rejected after its time limit', async () => {
-    const captured = deliver({ timestamp: String(nowSeconds() - 297) });
-    expect(await send(captured)).toBe(200);
-    await expect.poll(() => send(captured), { interval: 300 }).toBe(401);
+    expect((await deliveries()) - counted).toBe(200);
   });
 
   it('that is repeated after the end of the job changes nothing', async () => {
-    for (const waiting of [jobId, otherPath.split('/')[3] ?? '']) {
+    for (const waiting of [jobId, addressOf(otherPath).job]) {
       await gateway.call(`/api/v1/studio/jobs/${waiting}/cancel`, { method: 'POST' });
       await gateway.untilDone(waiting);
     }
     await gateway.expectSettled();
     const before = await settledStanding();
-    const statuses = await Promise.all(Array.from({ length: 100 }, () => send(deliver())));
-    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(await sendMany(5, () => deliver())).toEqual(new Set([200]));
     const after = await settledStanding();
     expect(after.signals).toBe(before.signals);
-    expect(after.rows.filter(({ of }) => of !== 'provider_notification')).toEqual(
-      before.rows.filter(({ of }) => of !== 'provider_notification'),
-    );
+    const unchanged = ({ rows }: typeof before) =>
+      rows.filter(({ of }) => of !== 'provider_notification');
+    expect(unchanged(after)).toEqual(unchanged(before));
   });
 });
 
 describe('a notification URL', () => {
-  const publicBaseUrl = 'https://gateway.example';
-  const call = { provider: 'fal', jobId: `job_${'1'.repeat(32)}`, callIndex: 0 };
-  const macOf = (url: string): string => url.split('/').at(-1) ?? '';
-  const old = createNotificationUrls({ publicBaseUrl, secret: 'old' });
-
   it('signed with the previous secret is accepted until that secret is removed', () => {
+    const publicBaseUrl = 'https://gateway.example';
+    const hook = { provider: 'fal', jobId: `job_${'1'.repeat(32)}`, callIndex: 0 };
+    const old = createNotificationUrls({ publicBaseUrl, secret: 'old' });
     const during = createNotificationUrls({ publicBaseUrl, secret: 'new', previousSecret: 'old' });
     const after = createNotificationUrls({ publicBaseUrl, secret: 'new' });
-    const mac = macOf(old.urlFor(call));
-    expect([old, during, after].map(({ isValid }) => isValid(call, mac))).toEqual([
-      true,
-      true,
-      false,
-    ]);
-    expect(during.isValid({ ...call, callIndex: 1 }, mac)).toBe(false);
-    expect(during.urlFor(call)).toBe(after.urlFor(call));
+    const { mac: word } = addressOf(new URL(old.urlFor(hook)).pathname);
+    const valid = [old, during, after].map(({ isValid }) => isValid(hook, word));
+    expect(valid).toEqual([true, true, false]);
+    expect(during.isValid({ ...hook, callIndex: 1 }, word)).toBe(false);
+    expect(during.urlFor(hook)).toBe(after.urlFor(hook));
   });
 });

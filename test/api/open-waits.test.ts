@@ -4,57 +4,57 @@
  */
 import { request, type ClientRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import type { SpawnedProcess } from '../harness/running-gateway.ts';
-import { ofCallers, type Walked } from '../harness/endpoints.ts';
 import { createOpenWaits } from '../../api/studio/open-waits.ts';
+import { ofCallers, type Walked } from '../harness/endpoints.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-let api: SpawnedProcess;
+const gateway = useGateway({ settled: 'last' });
 let busy: TestCaller;
-let keys: string[];
-let jobId: string;
 let other: TestCaller;
+/** Open jobs of both organizations. */
+let jobId: string;
+let othersJobId: string;
 beforeAll(async () => {
-  // No picture is ready before the tests end.
-  gateway = await startGateway({
-    latencyMs: 60_000,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    env: { POLL_RATE_LIMIT_PER_MINUTE: '6000', RATE_LIMIT_PER_MINUTE: '6000' },
-  });
-  api = await gateway.spawn('api', { API_PORT: '0' });
   busy = await gateway.newCaller({ credits: 1000 });
   other = await gateway.newCaller({ credits: 1000 });
-  keys = [busy.key];
-  for (let count = 0; count < 9; count += 1) {
-    const made = await gateway.call<{ key: string }>('/api/v1/api-keys', {
-      key: busy.key,
-      body: { name: 'k' },
-    });
-    keys.push(made.body.key);
-  }
-  const started = await gateway.call('/api/v1/studio/image/generate', {
-    key: busy.key,
-    body: { prompt: 'a boat', async: true },
-  });
-  ({ jobId } = started.body.data);
+  [jobId, othersJobId] = [await startJob(busy), await startJob(other)];
 });
 afterAll(async () => {
-  await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key: busy.key });
-  await gateway.close();
+  for (const [id, { key }] of [
+    [jobId, busy],
+    [othersJobId, other],
+  ] as const) {
+    await gateway.call(`/api/v1/studio/jobs/${id}/cancel`, { method: 'POST', key });
+    await gateway.untilDone(id, key);
+  }
 });
+
+async function startJob({ key }: TestCaller): Promise<string> {
+  const prompt = '[[slow:900s]] [[no-webhook]] a boat';
+  const body = { prompt, async: true };
+  return (await gateway.call('/api/v1/studio/image/generate', { key, body })).body.data.jobId;
+}
+const newKey = async ({ key }: TestCaller) =>
+  (
+    await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
+      key,
+      body: { name: 'k' },
+    })
+  ).body;
 
 interface Opened {
   status: number;
   retryAfter: string | undefined;
   /** Text received so far. */
   text: () => string;
+  /** Resolves when the gateway has ended the response. */
+  ended: Promise<unknown>;
   close: () => void;
 }
 
 /** Sends a request; `opened` resolves with the response. */
 function send(path: string, key: string): { client: ClientRequest; opened: Promise<Opened> } {
-  const client = request(`http://127.0.0.1:${api.port}${path}`, {
+  const client = request(gateway.url + path, {
     agent: false,
     headers: { authorization: `Bearer ${key}` },
   });
@@ -68,6 +68,7 @@ function send(path: string, key: string): { client: ClientRequest; opened: Promi
         status: response.statusCode ?? 0,
         retryAfter: response.headers['retry-after'],
         text: () => text,
+        ended: new Promise((resolveEnd) => response.on('end', resolveEnd)),
         close: () => client.destroy(),
       });
     });
@@ -82,11 +83,7 @@ async function slowestUsage(): Promise<number> {
   let slowest = 0;
   for (let round = 0; round < 20; round += 1) {
     const startedAt = performance.now();
-    const answer = await fetch(`http://127.0.0.1:${api.port}/api/v1/usage`, {
-      headers: { authorization: `Bearer ${other.key}` },
-    });
-    await answer.text();
-    expect(answer.status).toBe(200);
+    expect((await gateway.call('/api/v1/usage', { key: other.key })).status).toBe(200);
     slowest = Math.max(slowest, performance.now() - startedAt);
   }
   return slowest;
@@ -128,15 +125,14 @@ describe('open waits', () => {
       ...waits.filter(isLongPoll).map((each) => `${pathOf(each)}?wait=60`),
     ];
     expect(paths.length).toBeGreaterThanOrEqual(3);
+    const keys = [busy.key];
+    for (let count = 0; count < 9; count += 1) keys.push((await newKey(busy)).key);
     const responses: Opened[] = [];
     const clients = keys.flatMap((key) =>
       Array.from({ length: 42 }, (_, at) => send(paths[at % paths.length] ?? '', key)),
     );
     for (const { opened } of clients) {
-      void opened.then(
-        (response) => responses.push(response),
-        () => {},
-      );
+      opened.then((response) => responses.push(response)).catch(() => {});
     }
     const withStatus = (status: number) =>
       responses.filter((response) => response.status === status);
@@ -150,29 +146,12 @@ describe('open waits', () => {
   });
 
   it('end when their key is revoked', async () => {
-    const made = await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
-      key: other.key,
-      body: { name: 'short' },
-    });
-    const job = await gateway.call('/api/v1/studio/image/generate', {
-      key: other.key,
-      body: { prompt: 'a boat', async: true },
-    });
-    const stream = await fetch(
-      `http://127.0.0.1:${api.port}/api/v1/studio/jobs/${job.body.data.jobId}/events`,
-      { headers: { authorization: `Bearer ${made.body.key}` } },
-    );
-    const text = stream.text();
-    const revoked = await gateway.call(`/api/v1/api-keys/${made.body.keyId}`, {
-      key: other.key,
-      method: 'DELETE',
-    });
-    expect(revoked.status).toBe(200);
-    expect(await text).toContain(job.body.data.jobId);
-    await gateway.call(`/api/v1/studio/jobs/${job.body.data.jobId}/cancel`, {
-      method: 'POST',
-      key: other.key,
-    });
+    const { key, keyId } = await newKey(other);
+    const stream = await open(`/api/v1/studio/jobs/${othersJobId}/events`, key);
+    const revoked = { key: other.key, method: 'DELETE' };
+    expect((await gateway.call(`/api/v1/api-keys/${keyId}`, revoked)).status).toBe(200);
+    await stream.ended;
+    expect(stream.text()).toContain(othersJobId);
   });
 
   it('of several organizations leave room for another one', () => {

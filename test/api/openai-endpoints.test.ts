@@ -3,17 +3,19 @@
  * a Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
  */
 import OpenAI, { APIError, toFile } from 'openai';
-import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { findCapability } from '../../studio/registry.ts';
+import { ownImageFields } from '../../api/endpoints/openai/image-requests.ts';
+import { imageModels } from '../../catalog/image-models.ts';
+import { findByAnyName } from '../../catalog/vendor-names.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture, filmFacts } from '../harness/media.ts';
+import { discPicture, download, filmFacts } from '../harness/media.ts';
+import { recordTone } from '../harness/recordings.ts';
 
 let caller: TestCaller;
 let client: OpenAI;
 let picture: Buffer;
-const gateway = useGateway({ media: 'full' });
+const gateway = useGateway();
 beforeAll(async () => {
   picture = await discPicture(200, 150);
 });
@@ -41,14 +43,11 @@ async function expectOneJob(type: string): Promise<JobRow> {
   const [job, ...more] = await jobs();
   if (!job || more.length > 0) throw new Error(`${more.length + 1} jobs, not one`);
   expect(job.type).toBe(type);
-  expect(findCapability(type)).toBeDefined();
   const { status, type: workflow } = await gateway.api.client.workflow
     .getHandle(workflowIdOf(job.id))
     .describe();
-  expect([workflow, ['RUNNING', 'COMPLETED']]).toEqual([
-    type,
-    expect.arrayContaining([status.name]),
-  ]);
+  expect(workflow).toBe(type);
+  expect(status.name).toBeOneOf(['RUNNING', 'COMPLETED']);
   const entries = await gateway.database.query<{ kind: string }>(
     `SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence`,
     [job.id],
@@ -57,20 +56,23 @@ async function expectOneJob(type: string): Promise<JobRow> {
   return job;
 }
 
-const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
-  asked.then(
-    () => {
-      throw new Error('it was not refused');
-    },
-    (error: unknown) => {
-      expect(error).toBeInstanceOf(APIError);
-      return error as InstanceType<typeof APIError>;
-    },
+type Failure = InstanceType<typeof APIError>;
+async function failureOf(asked: Promise<unknown>): Promise<Failure> {
+  const failure = await asked.then(
+    () => 'it was not refused',
+    (error: unknown) => error,
   );
+  expect(failure).toBeInstanceOf(APIError);
+  return failure as Failure;
+}
+const uploads = () =>
+  gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
+    caller.organizationId,
+  ]);
 
-describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {
-  it('returns pictures as bytes and by URL', async () => {
-    await newClient(base);
+describe('/images/generations', () => {
+  it('returns pictures as bytes and by URL, also below /api', async () => {
+    await newClient('/api/v1');
     const { data, created } = await client.images.generate({
       model: 'gpt-image-2',
       prompt: 'a lighthouse at dawn',
@@ -86,53 +88,45 @@ describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {
     expect(data).toHaveLength(2);
     for (const { b64_json: text, url } of data ?? []) {
       const bytes = Buffer.from(text ?? '', 'base64');
-      expect(await sharp(bytes).metadata()).toMatchObject({
-        format: 'webp',
-        width: 1024,
-        height: 1536,
-      });
-      const read = await fetch(url ?? '');
-      expect(Buffer.from(await read.arrayBuffer()).equals(bytes)).toBe(true);
+      expect(bytes.length).toBeGreaterThan(50);
+      expect((await download(url ?? '')).equals(bytes)).toBe(true);
     }
     const job = await expectOneJob('imageGenerate');
     expect(job).toMatchObject({
       model: 'alpha-image-2',
-      request: { quality: 'low', numImages: 2, imageSize: { width: 1024, height: 1536 } },
+      request: {
+        quality: 'low',
+        numImages: 2,
+        outputFormat: 'webp',
+        imageSize: { width: 1024, height: 1536 },
+      },
     });
-  });
-});
-
-describe('/images/generations', () => {
-  it.each(['url', 'b64_json'] as const)('returns only the requested %s', async (format) => {
-    await newClient();
-    const { data } = await client.images.generate({
-      prompt: 'a pier',
-      response_format: format,
-      quality: 'standard',
-      size: 'auto',
-    });
-    expect(Object.keys(data?.[0] ?? {})).toEqual([format]);
-    expect(await expectOneJob('imageGenerate')).toMatchObject({ model: 'nano-banana' });
   });
 
   it.each([
     ['gpt-image-1', '1536x1024', { aspectRatio: '3:2' }],
     ['nano-banana', '1024x1024', { aspectRatio: '1:1' }],
     ['seedream', '2048x1024', { width: 2048, height: 1024 }],
-  ])('translates the request for %s in size %s to its own fields', async (model, size, own) => {
-    await newClient();
-    await client.images.generate({ model, size, prompt: 'a pier', response_format: 'url' });
-    expect((await expectOneJob('imageGenerate')).request).toMatchObject(own);
+  ])('translates the size for %s from %s to its own fields', (name, size, own) => {
+    const model = findByAnyName(imageModels, name);
+    expect(ownImageFields({ prompt: 'a pier', size }, model, model.generate)).toMatchObject(own);
   });
 
-  it('returns the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
+  it('returns the requested format, and the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
     await newClient();
     const headers = { 'idempotency-key': 'k' };
     const asked = { model: 'nano-banana', prompt: 'a pier' };
-    await client.images.generate({ ...asked, response_format: 'url' }, { headers });
-    const again = await client.images
-      .generate({ ...asked, response_format: 'b64_json' }, { headers })
+    const openai = { ...asked, quality: 'standard', size: 'auto' } as const;
+    const first = await client.images
+      .generate({ ...openai, response_format: 'url' }, { headers })
       .withResponse();
+    expect(Object.keys(first.data.data?.[0] ?? {})).toEqual(['url']);
+    expect(Number(first.response.headers.get('x-credits-used'))).toBeGreaterThan(0);
+    expect(first.response.headers.get('x-credits-remaining')).toMatch(/^\d/);
+    const again = await client.images
+      .generate({ ...openai, response_format: 'b64_json' }, { headers })
+      .withResponse();
+    expect(Object.keys(again.data.data?.[0] ?? {})).toEqual(['b64_json']);
     expect(again.response.headers.get('idempotent-replayed')).toBe('true');
     const studio = await gateway.call('/api/v1/studio/image/generate', {
       key: caller.key,
@@ -141,15 +135,6 @@ describe('/images/generations', () => {
     });
     expect([studio.status, studio.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     await expectOneJob('imageGenerate');
-  });
-
-  it('returns the credits in headers', async () => {
-    await newClient();
-    const { response } = await client.images
-      .generate({ prompt: 'a pier', response_format: 'url' })
-      .withResponse();
-    expect(Number(response.headers.get('x-credits-used'))).toBeGreaterThan(0);
-    expect(response.headers.get('x-credits-remaining')).toMatch(/^\d/);
   });
 
   it('names the running job after the wait, and the client does not send the request again', async () => {
@@ -162,7 +147,7 @@ describe('/images/generations', () => {
         return fetch(url, init);
       },
     });
-    const asked = { prompt: '[[slow:2s]] a pier' };
+    const asked = { prompt: '[[slow:800ms]] a pier' };
     const failure = await failureOf(
       patient.images.generate(asked, { headers: { prefer: 'wait=0' } }),
     );
@@ -178,7 +163,7 @@ describe('/images/generations', () => {
     const headers = { 'idempotency-key': 'k', prefer: 'wait=1' };
     const { data } = await client
       .withOptions({ maxRetries: 5 })
-      .images.generate({ prompt: '[[slow:3s]] a pier', response_format: 'url' }, { headers });
+      .images.generate({ prompt: '[[slow:1500ms]] a pier', response_format: 'url' }, { headers });
     expect(data).toHaveLength(1);
     await expectOneJob('imageGenerate');
   });
@@ -188,13 +173,7 @@ describe('/images/generations', () => {
     ['a size that it does not draw', { size: '1792x1024' }, 'UNSUPPORTED_PARAMETER', 'size', '7:4'],
     ['a short prompt', { prompt: 'x' }, 'INVALID_REQUEST', 'prompt', 'prompt:'],
     ['too many', { n: 11 }, 'INVALID_REQUEST', 'n', 'n:'],
-    [
-      'a quality that it has not',
-      { quality: 'low' },
-      'UNSUPPORTED_PARAMETER',
-      'quality',
-      'quality',
-    ],
+    ['a quality', { quality: 'low' }, 'UNSUPPORTED_PARAMETER', 'quality', 'quality'],
     ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
   ])('rejects in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
@@ -209,21 +188,15 @@ describe('/images/generations', () => {
   it('requires a key, the scope and the credits, and fails when the job fails', async () => {
     await newClient('/v1', 0);
     const asked = { prompt: 'a pier' };
-    const noKey = client.withOptions({ apiKey: 'nobody' });
-    expect(await failureOf(noKey.images.generate(asked))).toMatchObject({
-      status: 401,
-      code: 'Unauthorized',
-    });
-    expect(await failureOf(client.images.generate(asked))).toMatchObject({
-      status: 402,
-      code: 'insufficient_quota',
-    });
     const { key } = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
-    const limited = client.withOptions({ apiKey: key });
-    expect(await failureOf(limited.images.generate(asked))).toMatchObject({
-      status: 403,
-      code: 'FORBIDDEN',
-    });
+    for (const [apiKey, status, code] of [
+      ['nobody', 401, 'Unauthorized'],
+      [caller.key, 402, 'insufficient_quota'],
+      [key, 403, 'FORBIDDEN'],
+    ] as const) {
+      const failure = await failureOf(client.withOptions({ apiKey }).images.generate(asked));
+      expect(failure).toMatchObject({ status, code });
+    }
     await newClient();
     expect(await failureOf(client.images.generate({ prompt: '[[policy]] a pier' }))).toMatchObject({
       status: 400,
@@ -244,8 +217,7 @@ describe('/images/edits', () => {
       prompt: 'add a red hat',
       quality: 'low',
     });
-    const bytes = Buffer.from(data?.[0]?.b64_json ?? '', 'base64');
-    expect((await sharp(bytes).metadata()).format).toBe('png');
+    expect(data?.[0]?.b64_json).toMatch(/^iVBORw0KGgo/);
     const job = await expectOneJob('imageEdit');
     expect(job.request).toMatchObject({
       imageUrls: [expect.stringMatching(/^file_/)],
@@ -270,13 +242,7 @@ describe('/images/edits', () => {
     expect(await failureOf(edit('another'))).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' });
     expect((await expectOneJob('imageEdit')).request['imageUrls']).toHaveLength(2);
     // What came with the repeat and the refusal is not kept.
-    await expect
-      .poll(() =>
-        gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
-          caller.organizationId,
-        ]),
-      )
-      .toHaveLength(2);
+    await expect.poll(uploads).toHaveLength(2);
   });
 
   it('rejects a missing picture, an invalid picture and an unknown model, and stores nothing', async () => {
@@ -293,24 +259,8 @@ describe('/images/edits', () => {
       message: expect.stringContaining('did you mean gpt-image-2'),
     });
     expect(await edit({ size: '1024x1024' })).toMatchObject({ param: 'size' });
-    const bare = new FormData();
-    bare.set('prompt', 'add a hat');
-    const answer = await fetch(`${gateway.url}/v1/images/edits`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${caller.key}` },
-      body: bare,
-    });
-    expect([answer.status, await answer.json()]).toMatchObject([
-      400,
-      { error: { param: 'image' } },
-    ]);
-    await expect
-      .poll(() =>
-        gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
-          caller.organizationId,
-        ]),
-      )
-      .toEqual([]);
+    expect(await edit({ image: undefined })).toMatchObject({ status: 400, param: 'image' });
+    await expect.poll(uploads).toEqual([]);
     expect(await jobs()).toEqual([]);
   });
 });
@@ -350,25 +300,17 @@ describe('/audio/speech', () => {
 });
 
 describe('/audio/transcriptions', () => {
-  async function recording(): Promise<File> {
-    const spoken = await client.audio.speech.create({
-      model: 'eleven_multilingual_v2',
-      voice: 'adam',
-      input: 'One two three. Four five six.',
-    });
-    return toFile(Buffer.from(await spoken.arrayBuffer()), 'talk.mp3', { type: 'audio/mpeg' });
-  }
+  const recording = async (): Promise<File> =>
+    toFile(await recordTone(4), 'talk.mp3', { type: 'audio/mpeg' });
 
   it('returns JSON, with words and segments on request', async () => {
     await newClient();
     const file = await recording();
-    await newClient();
     const plain = await client.audio.transcriptions.create({ model: 'scribe_v2', file });
     expect(Object.keys(plain)).toEqual(['text']);
     expect(plain.text.length).toBeGreaterThan(3);
     const job = await expectOneJob('audioTranscribe');
     expect(job.request).toMatchObject({ fileName: 'talk.mp3' });
-    await newClient();
     const verbose = await client.audio.transcriptions.create({
       model: 'scribe_v2',
       file,
@@ -387,20 +329,23 @@ describe('/audio/transcriptions', () => {
     expect(said.replaceAll(/\s+/g, '')).toBe(verbose.text.replaceAll(/\s+/g, ''));
   });
 
-  it('returns text and subtitles', async () => {
+  it('returns text and subtitles, of one job with one Idempotency-Key', async () => {
     await newClient();
     const file = await recording();
-    const ask = (format: 'text' | 'srt' | 'vtt') =>
-      client.audio.transcriptions.create({ model: 'scribe_v2', file, response_format: format });
+    const headers = { 'idempotency-key': 'k' };
+    const ask = (format: 'text' | 'srt' | 'vtt') => {
+      const body = { model: 'scribe_v2', file, response_format: format };
+      return client.audio.transcriptions.create(body, { headers });
+    };
     expect(await ask('text')).toMatch(/^\S[^]*\n$/);
     expect(await ask('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
     expect(await ask('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
+    await expectOneJob('audioTranscribe');
   });
 
   it("rejects another provider's model, a file without audio, and a form without a file", async () => {
     await newClient();
     const file = await recording();
-    await newClient();
     const ask = (extra: object) =>
       failureOf(client.audio.transcriptions.create({ model: 'scribe_v2', file, ...extra }));
     expect(await ask({ model: 'whisper-1' })).toMatchObject({
@@ -423,8 +368,9 @@ describe('/videos', () => {
     return client.videos.retrieve(id);
   }
 
-  it('are created, read, listed and downloaded', async () => {
+  it('are created, read and downloaded, and not found by other organizations', async () => {
     await newClient();
+    await gateway.sandbox.resizeMedia({ tiny: false });
     const made = await client.videos.create({
       model: 'veo',
       prompt: 'waves at night',
@@ -434,6 +380,7 @@ describe('/videos', () => {
     expect(made).toMatchObject({ object: 'video', model: 'veo', seconds: '4', progress: 0 });
     expect(['queued', 'in_progress']).toContain(made.status);
     const done = await untilDone(made.id);
+    await gateway.sandbox.resizeMedia({ tiny: true });
     expect(done).toMatchObject({
       id: made.id,
       status: 'completed',
@@ -448,14 +395,14 @@ describe('/videos', () => {
     expect(film.headers.get('content-type')).toBe('video/mp4');
     const bytes = Buffer.from(await film.arrayBuffer());
     expect((await filmFacts(bytes)).durationSeconds).toBeCloseTo(4, 0);
-    const second = await client.videos.create({ prompt: 'waves by day', seconds: '4' });
-    await untilDone(second.id);
-    const listed: string[] = [];
-    for await (const { id } of client.videos.list({ limit: 1 })) listed.push(id);
-    expect(listed).toEqual([second.id, made.id]);
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const stranger = client.withOptions({ apiKey: key });
+    const refused = { status: 404, code: 'JOB_NOT_FOUND' };
+    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject(refused);
+    expect((await gateway.call(`/v1/videos/${made.id}/content`, { key })).status).toBe(404);
   });
 
-  it('start from a picture in the form, or from its URL or id', async () => {
+  it('start from a picture in the form, or from its id, and are listed', async () => {
     await newClient();
     const made = await client.videos.create({
       model: 'kling-3.0-pro',
@@ -471,6 +418,9 @@ describe('/videos', () => {
       input_reference: { file_id: fileId },
     });
     expect((await untilDone(again.id)).status).toBe('completed');
+    const listed: string[] = [];
+    for await (const { id } of client.videos.list({ limit: 1 })) listed.push(id);
+    expect(listed).toEqual([again.id, made.id]);
   });
 
   it('that fail return the reason, and cost nothing', async () => {
@@ -485,27 +435,15 @@ describe('/videos', () => {
     });
   });
 
-  it("are rejected in OpenAI’s error format, and other organizations' videos are not found", async () => {
+  it('are rejected in OpenAI’s error format', async () => {
     await newClient();
-    const prompt = 'waves';
-    const ask = (extra: object) => failureOf(client.videos.create({ prompt, ...extra }));
+    const ask = (extra: object) => failureOf(client.videos.create({ prompt: 'waves', ...extra }));
     expect(await ask({ model: 'sora-2' })).toMatchObject({
       code: 'UNKNOWN_MODEL',
       message: expect.stringContaining('did you mean'),
     });
     expect(await ask({ seconds: '5' })).toMatchObject({ status: 400, param: 'seconds' });
     expect(await ask({ size: '1024x1792' })).toMatchObject({ status: 400, param: 'size' });
-    const made = await client.videos.create({ prompt });
-    const { key } = await gateway.newCaller({ credits: 1 });
-    const stranger = client.withOptions({ apiKey: key });
-    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject({
-      status: 404,
-      code: 'JOB_NOT_FOUND',
-    });
     expect(await failureOf(client.videos.retrieve('nothing'))).toMatchObject({ status: 404 });
-    for (const path of [`/v1/videos/${made.id}`, `/v1/videos/${made.id}/content`]) {
-      expect((await gateway.call(path, { key })).status).toBe(404);
-    }
-    await untilDone(made.id);
   });
 });

@@ -51,10 +51,10 @@ const generate = (body: object, headers: Record<string, string> = {}): Promise<R
 
 describe('a JSON response', () => {
   it('of a slow job starts with spaces, and contains the images', async () => {
-    const { data } = await client.images.generate({ prompt: '[[slow:2s]] a pier' });
+    const { data } = await client.images.generate({ prompt: '[[slow:1s]] a pier' });
     expect(data?.[0]?.b64_json?.length).toBeGreaterThan(100);
     expect([sent, await lastEntries()]).toEqual([1, ['charge']]);
-    const response = await generate({ prompt: '[[slow:2s]] a pier', response_format: 'url' });
+    const response = await generate({ prompt: '[[slow:1500ms]] a pier', response_format: 'url' });
     const text = await response.text();
     expect(text).toMatch(/^ {3,}\{"created":/);
     expect(response.headers.get('x-job-id')).toMatch(/^job_/);
@@ -77,7 +77,7 @@ describe('a JSON response', () => {
   });
 
   it('of a job that exceeds the wait names the job', async () => {
-    const late = await generate({ prompt: '[[slow:4s]] a pier' }, { prefer: 'wait=1' });
+    const late = await generate({ prompt: '[[slow:2s]] a pier' }, { prefer: 'wait=1' });
     const [line = '', body = '{}'] = (await late.text()).trim().split('\n');
     expect(line).toMatch(/^JOB_NOT_DONE: /);
     const { jobId }: { jobId: string } = JSON.parse(body);
@@ -91,7 +91,7 @@ describe('a speech response', () => {
     client.audio.speech.create({ model: 'eleven_multilingual_v2', voice: 'rachel', input });
 
   it('of a slow job is the audio file', async () => {
-    const response = await speak('[[slow:2s]] Welcome to the harbour.');
+    const response = await speak('[[slow:1s]] Welcome to the harbour.');
     const bytes = Buffer.from(await response.arrayBuffer());
     expect([bytes.length, sent]).toEqual([Number(response.headers.get('content-length')), 1]);
     expect(await lastEntries()).toEqual(['charge']);

@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 interface Line {
   jobId: string;

@@ -5,26 +5,12 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestGateway } from '../harness/gateway.ts';
 
-interface Finding {
-  callIndex: number;
-  verdict: string;
-}
 interface Data {
-  provider: string;
   paused: { actor: string; reason: string } | null;
-  waiting: number;
-  id: string;
   jobId: string;
-  kind: string;
-  state: string;
-  status: string;
-  billing: string;
   decision: string;
-  errorCode: string;
   reasons: string[];
-  findings: Finding[];
-  workflowSignaled: boolean;
-  calls: { lateNotificationAt: string | null }[];
+  findings: { verdict: string }[];
 }
 interface Body<Shape> {
   data: Shape;
@@ -54,6 +40,15 @@ function operatorsOf(gateway: TestGateway) {
       expect(answer.status).toBe(202);
       return answer.body.data.jobId;
     },
+    async whilePaused(run: () => Promise<void>) {
+      const { write } = operatorsOf(gateway);
+      await write('/providers/fal/pause');
+      try {
+        await run();
+      } finally {
+        await write('/providers/fal/resume');
+      }
+    },
     phaseOf: async (jobId: string) =>
       (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase,
     taken: (jobId: string) =>
@@ -66,20 +61,20 @@ function operatorsOf(gateway: TestGateway) {
           return looked.body.data.findings[0]?.verdict;
         })
         .toBe('succeeded'),
-    async entriesOf(jobId: string) {
-      const rows = await gateway.database.query<{ kind: string }>(
-        'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
-        [jobId],
-      );
-      return rows.map((row) => row.kind);
-    },
-    async actions(subject: string) {
-      const rows = await gateway.database.query<{ action: string }>(
-        'SELECT action FROM admin_action WHERE subject = $1 ORDER BY id',
-        [subject],
-      );
-      return rows.map((row) => row.action);
-    },
+    entriesOf: async (jobId: string) =>
+      (
+        await gateway.database.query<{ kind: string }>(
+          'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
+          [jobId],
+        )
+      ).map(({ kind }) => kind),
+    actions: async (subject: string) =>
+      (
+        await gateway.database.query<{ action: string }>(
+          'SELECT action FROM admin_action WHERE subject = $1 ORDER BY id',
+          [subject],
+        )
+      ).map(({ action }) => action),
   };
 }
 
@@ -88,6 +83,7 @@ describe('a paused provider', () => {
   const operators = operatorsOf(gateway);
 
   it('receives no new calls: jobs wait, show the pause, and continue after the resume', async () => {
+    const before = await operators.actions('fal');
     expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(by);
     await operators.write('/providers/fal/pause', { reason: 'again' });
     const jobs = [await operators.start('a patient heron'), await operators.start('another heron')];
@@ -120,23 +116,20 @@ describe('a paused provider', () => {
       expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
     }
     await operators.write('/providers/fal/resume');
-    expect(await operators.actions('fal')).toEqual(['provider.paused', 'provider.resumed']);
+    const recorded = ['provider.paused', 'provider.resumed'];
+    expect(await operators.actions('fal')).toEqual([...before, ...recorded]);
   });
 
   it('still delivers the calls that it has accepted', async () => {
     const jobId = await operators.start('[[slow:1500ms]] a heron in flight');
     await operators.taken(jobId);
-    await operators.write('/providers/fal/pause');
-    try {
+    await operators.whilePaused(async () => {
       expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    } finally {
-      await operators.write('/providers/fal/resume');
-    }
+    });
   });
 
   it('is replaced by a second provider where the model has one; a waiting job without one is canceled unsent', async () => {
-    await operators.write('/providers/fal/pause');
-    try {
+    await operators.whilePaused(async () => {
       const other = await gateway.call(path, {
         body: { prompt: 'a heron elsewhere', model: 'alpha-image-2' },
       });
@@ -149,9 +142,7 @@ describe('a paused provider', () => {
       const done = await gateway.untilDone(jobId);
       expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
       expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
-    } finally {
-      await operators.write('/providers/fal/resume');
-    }
+    });
   });
 });
 
@@ -168,12 +159,7 @@ describe('a job', () => {
   it('with a lost notification completes when an operator checks it at the provider', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] a forgotten owl');
     await operators.taken(jobId);
-    await expect
-      .poll(async () => {
-        const { body } = await operators.write(`/jobs/${jobId}/reverify`);
-        return body.data.findings.map(({ verdict }) => verdict);
-      })
-      .toEqual(['succeeded']);
+    await operators.untilSeenDone(jobId);
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
     expect(await operators.actions(jobId)).toContain('job.reverified');
@@ -226,8 +212,7 @@ describe('a job', () => {
   });
 
   it('that was never sent is released when its workflow is gone', async () => {
-    await operators.write('/providers/fal/pause');
-    try {
+    await operators.whilePaused(async () => {
       const jobId = await operators.start('an owl that stayed');
       await expect.poll(() => operators.phaseOf(jobId)).toBe('waiting_for_provider');
       await gateway.api.client.workflow.getHandle(jobId).terminate('test');
@@ -240,9 +225,7 @@ describe('a job', () => {
         findings: [{ verdict: 'not_sent' }],
       });
       expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
-    } finally {
-      await operators.write('/providers/fal/resume');
-    }
+    });
   });
 });
 

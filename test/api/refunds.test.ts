@@ -1,28 +1,17 @@
 /** Refunds of charged jobs by operators, and every place that shows them. */
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
-afterEach(async () => expect(await gateway.database.audit()).toEqual([]));
+const gateway = useGateway({ settled: 'last' });
 const by = { actor: 'olga', reason: 'ticket 7' };
 
 interface Refund {
-  success: boolean;
   repeated: boolean;
-  credits: number;
-  refunded: number;
-  available: number;
   error: string;
-  message: string;
-  details: { path: string }[];
 }
 interface Line {
   kind: string;
-  reservationId: string;
-  postedChange: number;
   action: string;
-  details: object;
-  actor: string;
 }
 interface Story {
   why: string;

@@ -3,35 +3,25 @@
  * although its input was deleted or the host of the input is gone. Only the database decides.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createFilms } from '../../dev/sandbox/media/film.ts';
-import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway, type Answer } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { discPicture, makeFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 
 type Body = Record<string, unknown>;
 
 const gateway = useGateway({ credits: 1_000_000, settled: 'last' });
-let picture: Buffer;
-let film: Buffer;
-let speech: Buffer;
+type Medium = 'image' | 'video' | 'audio';
+/** An input of each medium. */
+const inputs = {} as Record<Medium, { name: string; bytes: Buffer }>;
 beforeAll(async () => {
-  picture = await discPicture(600, 400);
-  const drawing = { width: 320, height: 180, durationSeconds: 2, prompt: 'x', seed: 0 };
-  const made = await createFilms(createTones({ tiny: true })).film({ ...drawing, hasAudio: false });
-  film = Buffer.from(made.bytes);
-  speech = Buffer.from(await recordTone(1));
+  inputs.image = { name: 'a.png', bytes: await discPicture(60, 40) };
+  inputs.video = { name: 'a.mp4', bytes: await makeFilm() };
+  inputs.audio = { name: 'a.mp3', bytes: Buffer.from(await recordTone(1)) };
 });
 
-const inputs = {
-  image: { name: 'a.png', bytes: () => picture },
-  video: { name: 'a.mp4', bytes: () => film },
-  audio: { name: 'a.mp3', bytes: () => speech },
-};
-
 /** Fields that take an input, with its medium. */
-const inputFields: Record<string, keyof typeof inputs> = {
+const inputFields: Record<string, Medium> = {
   imageUrl: 'image',
   imageUrls: 'image',
   maskUrl: 'image',
@@ -47,7 +37,7 @@ const furtherInputs: Record<string, Body> = {
   audioTranscribe: { audioUrl: '' },
 };
 
-async function replaced(body: Body, inputOf: (medium: keyof typeof inputs) => Promise<string>) {
+async function replaced(body: Body, inputOf: (medium: Medium) => Promise<string>) {
   const fields = Object.entries(body).map(async ([name, value]): Promise<[string, unknown]> => {
     const medium = inputFields[name];
     if (medium === undefined) return [name, value];
@@ -56,7 +46,7 @@ async function replaced(body: Body, inputOf: (medium: keyof typeof inputs) => Pr
   return Object.fromEntries(await Promise.all(fields));
 }
 
-async function uploadOf(medium: keyof typeof inputs): Promise<string> {
+async function uploadOf(medium: Medium): Promise<string> {
   const { name, bytes } = inputs[medium];
   const signed = await gateway.call<{
     fileId: string;
@@ -64,7 +54,7 @@ async function uploadOf(medium: keyof typeof inputs): Promise<string> {
     headers: Record<string, string>;
   }>('/api/v1/storage/upload-url', { body: { filename: name } });
   const { fileId, uploadUrl, headers } = signed.body;
-  const sent = await fetch(uploadUrl, { method: 'PUT', headers, body: new Uint8Array(bytes()) });
+  const sent = await fetch(uploadUrl, { method: 'PUT', headers, body: new Uint8Array(bytes) });
   expect(sent.ok).toBe(true);
   return fileId;
 }
@@ -72,8 +62,8 @@ async function uploadOf(medium: keyof typeof inputs): Promise<string> {
 const keyed = (path: string, key: string, body: Body): Promise<Answer> =>
   gateway.call(`/api/v1${path}`, { headers: { 'idempotency-key': key, prefer: 'wait=60' }, body });
 
-async function finished(answer: Answer): Promise<string> {
-  expect([answer.status, answer.body.error]).toEqual([expect.any(Number) as number, undefined]);
+/** Waits for the job of an answer, which is the newest. */
+async function finished(): Promise<string> {
   const [job] = await gateway.database.query<{ id: string }>(
     'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
   );
@@ -116,7 +106,9 @@ describe('a replay of a finished job', () => {
       // A recording is named by its id, all other inputs by URL or id.
       if ('audioUrl' in body) body['fileId'] = body['audioUrl'];
       delete body['audioUrl'];
-      const jobId = await finished(await keyed(path, `upload-${type}`, body));
+      const first = await keyed(path, `upload-${type}`, body);
+      expect(first.body.error).toBeUndefined();
+      const jobId = await finished();
       for (const fileId of fileIds) {
         const deleted = await gateway.call(`/api/v1/storage/files/${fileId}`, { method: 'DELETE' });
         expect(deleted.status).toBe(200);
@@ -139,15 +131,19 @@ describe('a replay of a finished job', () => {
     },
   );
 
-  it('returns each job although the host of its input URL is gone', async () => {
+  it('returns the job although the host of its input URL is gone, for each medium', async () => {
+    const ofEachMedium = withInputs.filter(({ type }) =>
+      ['imageUpscale', 'videoUpscale', 'audioTranscribe'].includes(type),
+    );
     const jobs = await Promise.all(
-      withInputs.map(async ({ type, path, example }) => {
-        const body = await replaced({ ...example, ...furtherInputs[type] }, (medium) => {
+      ofEachMedium.map(async ({ type, path, example }) => {
+        const given = await replaced({ ...example, ...furtherInputs[type] }, (medium) => {
           const { name, bytes } = inputs[medium];
-          return Promise.resolve(gateway.media.put(`/${type}-${name}`, bytes()));
+          return Promise.resolve(gateway.media.put(`/${type}-${name}`, bytes));
         });
-        const first = await keyed(path, `url-${type}`, { ...body, async: true });
-        return { type, path, body: { ...body, async: true }, jobId: first.body.data.jobId };
+        const body = { ...given, async: true };
+        const first = await keyed(path, `url-${type}`, body);
+        return { type, path, body, jobId: first.body.data.jobId };
       }),
     );
     for (const { jobId } of jobs) await gateway.untilDone(jobId);
@@ -169,66 +165,43 @@ const claimed = (key: string) =>
   gateway.database.query('SELECT state FROM idempotency_claim WHERE idempotency_key = $1', [key]);
 
 describe('a replay of a form', () => {
-  const doors: [string, string, () => FormData][] = [
-    [
-      'openai-edit',
-      '/api/v1/images/edits',
-      () => form({ prompt: 'a boat', image: [picture, 'a.png'] }),
-    ],
-    [
-      'openai-transcription',
-      '/api/v1/audio/transcriptions',
-      () => form({ model: 'scribe_v2', file: [speech, 'a.mp3'] }),
-    ],
-    ['transcription', '/api/v1/studio/audio/transcribe', () => form({ file: [speech, 'a.mp3'] })],
-    [
-      'openai-video',
-      '/api/v1/videos',
-      () => form({ prompt: 'a boat', model: 'veo', input_reference: [picture, 'a.png'] }),
-    ],
-  ];
+  const form = (fields: Record<string, string>, part: string, medium: Medium): FormData => {
+    const made = new FormData();
+    for (const [name, value] of Object.entries(fields)) made.append(name, value);
+    const { name, bytes } = inputs[medium];
+    made.append(part, new Blob([new Uint8Array(bytes)]), name);
+    return made;
+  };
+  const prompt = 'a boat';
 
-  it.each(doors)(
-    'stores no file again, and works when the quota is used up: %s',
-    async (name, path, made) => {
-      const send = (key: string) =>
-        fetch(`${gateway.url}${path}`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${gateway.caller.key}`, 'idempotency-key': key },
-          body: made(),
-        });
-      const first = await send(`form-${name}`);
-      expect([first.status, first.ok ? '' : await first.text()]).toEqual([
-        first.ok ? first.status : 200,
-        '',
-      ]);
-      const [job] = await gateway.database.query<{ id: string }>(
-        'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
-      );
-      await gateway.untilDone(job?.id ?? '');
-      const uploads = await gateway.database.query('SELECT id FROM upload ORDER BY id');
-      // From here on, storing a file of any size is rejected.
-      await gateway.database.query('UPDATE organization SET upload_bytes = 1e15');
-      try {
-        const replay = await send(`form-${name}`);
-        expect(replay.status).toBeLessThan(300);
-        expect(replay.headers.get('idempotent-replayed')).toBe('true');
-        const refused = await send(`new-${name}`);
-        expect(refused.status).toBe(403);
-        expect(await claimed(`new-${name}`)).toEqual([]);
-      } finally {
-        await gateway.database.query('UPDATE organization SET upload_bytes = 0');
-      }
-      expect(await gateway.database.query('SELECT id FROM upload ORDER BY id')).toEqual(uploads);
-    },
-  );
+  it.each([
+    ['/api/v1/images/edits', () => form({ prompt }, 'image', 'image')],
+    ['/api/v1/audio/transcriptions', () => form({ model: 'scribe_v2' }, 'file', 'audio')],
+    ['/api/v1/studio/audio/transcribe', () => form({}, 'file', 'audio')],
+    ['/api/v1/videos', () => form({ prompt, model: 'veo' }, 'input_reference', 'image')],
+  ])('stores no file again, and works when the quota is used up: %s', async (path, made) => {
+    const send = (key: string) =>
+      fetch(`${gateway.url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.caller.key}`, 'idempotency-key': key },
+        body: made(),
+      });
+    const first = await send(`form-${path}`);
+    expect(first.ok ? '' : await first.text()).toBe('');
+    await finished();
+    const uploads = await gateway.database.query('SELECT id FROM upload ORDER BY id');
+    // From here on, storing a file of any size is rejected.
+    await gateway.database.query('UPDATE organization SET upload_bytes = 1e15');
+    try {
+      const replay = await send(`form-${path}`);
+      expect(replay.status).toBeLessThan(300);
+      expect(replay.headers.get('idempotent-replayed')).toBe('true');
+      const refused = await send(`new-${path}`);
+      expect(refused.status).toBe(403);
+      expect(await claimed(`new-${path}`)).toEqual([]);
+    } finally {
+      await gateway.database.query('UPDATE organization SET upload_bytes = 0');
+    }
+    expect(await gateway.database.query('SELECT id FROM upload ORDER BY id')).toEqual(uploads);
+  });
 });
-
-function form(fields: Record<string, string | [Buffer, string]>): FormData {
-  const made = new FormData();
-  for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'string') made.append(name, value);
-    else made.append(name, new Blob([new Uint8Array(value[0])]), value[1]);
-  }
-  return made;
-}

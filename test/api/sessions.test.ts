@@ -2,9 +2,6 @@
  * Console sessions over HTTP: the routes that a cookie opens, the origins that may use it, and its
  * end.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { sql } from 'slonik';
-import { z } from 'zod';
 import { expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
@@ -36,13 +33,10 @@ it('a session represents its key, does not contain it, and is hidden from script
   const caller = await gateway.newCaller({ credits: 5 });
   const begun = await begin(caller);
   expect(begun.status).toBe(201);
-  const cookies = begun.headers.getSetCookie();
-  expect(cookies).toHaveLength(1);
-  for (const cookie of cookies) {
-    expect(cookie).toMatch(/; path=\/api\/v1;/);
-    expect(cookie).toMatch(/; samesite=strict; httponly$/);
-    expect(cookie).not.toContain(caller.key);
-  }
+  const [cookie, ...others] = begun.headers.getSetCookie();
+  expect(others).toEqual([]);
+  expect(cookie).toMatch(/; path=\/api\/v1;.*; samesite=strict; httponly$/);
+  expect(cookie).not.toContain(caller.key);
   const who = await as(cookieOf(begun), '/api/v1/key');
   expect(who.body).toMatchObject({ keyId: caller.keyId, organizationId: caller.organizationId });
   expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
@@ -57,13 +51,8 @@ it("a session allows changes only from the gateway's own pages", async () => {
       headers: origin === undefined ? {} : { origin },
     });
   const otherScheme = gateway.url.replace('http:', 'https:');
-  for (const origin of [
-    undefined,
-    'https://evil.example',
-    'null',
-    otherScheme,
-    `${gateway.url}.evil.example`,
-  ]) {
+  const evil = ['https://evil.example', `${gateway.url}.evil.example`];
+  for (const origin of [undefined, 'null', otherScheme, ...evil]) {
     const { status, body } = await change(origin);
     expect([status, body['error']]).toEqual([403, 'FORBIDDEN']);
   }
@@ -152,11 +141,17 @@ it('a session that has ended closes its event streams, and no others', async () 
   const ofKey = await open({ authorization: `Bearer ${caller.key}` });
   expect((await as(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
   expect(await ofSession.text()).toContain(': following');
-  const reader = ofKey.body?.getReader();
-  expect((await reader?.read())?.done).toBe(false);
-  const ended = reader?.read().then(({ done }) => done);
-  expect(await Promise.race([ended, sleep(6000, 'open')])).toBe('open');
-  await reader?.cancel();
+  // The same check looked at both streams; the open one still reports a new job.
+  const { key } = caller;
+  const body = { prompt: 'a tree', async: true };
+  const job = await gateway.call('/api/v1/studio/image/generate', { key, body });
+  let text = '';
+  for await (const chunk of ofKey.body ?? []) {
+    text += Buffer.from(chunk as Uint8Array).toString();
+    if (text.includes(job.body.data.jobId)) break;
+  }
+  expect(text).toContain(job.body.data.jobId);
+  await gateway.untilDone(job.body.data.jobId, key);
 });
 
 it('a session does not use the rate limit of its key', async () => {
@@ -206,9 +201,7 @@ it('a session starts once from a sign-in link, and not from an expired link', as
   expect((await as(begun ? cookieOf(begun) : '', '/api/v1/key')).body).toMatchObject({ keyId });
 
   const old = await link();
-  await gateway.api.services.pool.query(
-    sql.type(z.object({}))`UPDATE sign_in_link SET expires_at = clock_timestamp()`,
-  );
+  await gateway.database.query('UPDATE sign_in_link SET expires_at = clock_timestamp()');
   const { status, body } = await use(old);
   expect([status, body.error]).toEqual([404, 'NOT_FOUND']);
   expect((await use('nonsense')).status).toBe(404);

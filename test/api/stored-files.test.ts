@@ -2,11 +2,13 @@
  * Files that their organization lists and deletes: a deleted file is unreadable and uses no quota,
  * its billing record stays, and a repeated delete changes nothing. Also responses with gzip.
  */
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import sharp from 'sharp';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
 
 interface FileList {
   data: {
@@ -31,15 +33,8 @@ interface UploadUrl {
 
 const listPath = '/api/v1/storage/files';
 const imagePath = '/api/v1/studio/image/generate';
-let png: Buffer<ArrayBuffer>;
-const gateway = useGateway();
-beforeAll(async () => {
-  png = Buffer.from(
-    await sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
-      .png()
-      .toBuffer(),
-  );
-});
+const gateway = useGateway({ settled: 'last' });
+const png = Buffer.from(await discPicture(8, 8));
 
 const files = async ({ key }: TestCaller, query = '') =>
   (await gateway.call<FileList>(`${listPath}${query}`, { key })).body;
@@ -140,8 +135,8 @@ describe('a deleted upload', () => {
     expect(found && (await uploads.confirm(found))).toBeNull();
   });
 
-  it('accepts no file afterwards, and frees its reserved bytes', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+  it('before its file arrived accepts no file, and frees its reserved bytes', async () => {
+    const caller = await gateway.newCaller({ credits: 0 });
     const upload = await signUpload(caller);
     expect(await usedBytes(caller)).toBe(png.length);
     expect((await remove(`${listPath}/${upload.fileId}`, caller)).status).toBe(200);
@@ -209,9 +204,8 @@ describe('deleting the media of a job', () => {
   });
 
   it('is rejected for a running job and for a job of another organization', async () => {
-    const { jobId } = (
-      await gateway.call(imagePath, { body: { prompt: '[[slow:3s]] a tree', async: true } })
-    ).body.data;
+    const body = { prompt: '[[slow:1s]] a tree', async: true };
+    const { jobId } = (await gateway.call(imagePath, { body })).body.data;
     const path = `/api/v1/studio/jobs/${jobId}/media`;
     expect((await remove(path, gateway.caller)).body.error).toBe('JOB_NOT_DONE');
     await gateway.untilDone(jobId);
@@ -226,39 +220,25 @@ describe('deleting the media of a job', () => {
 });
 
 describe('a response', () => {
-  interface Raw {
-    status: number;
-    headers: Record<string, string | string[] | undefined>;
-    bytes: Buffer;
-  }
   /** Returns the response without decompression. */
-  const raw = (path: string, headers: Record<string, string>, body?: object) =>
-    new Promise<Raw>((resolve, reject) => {
-      const sending = request(
-        `${gateway.url}${path}`,
-        {
-          method: body ? 'POST' : 'GET',
-          headers: {
-            authorization: `Bearer ${gateway.caller.key}`,
-            ...(body && { 'content-type': 'application/json' }),
-            ...headers,
-          },
-        },
-        (response) => {
-          const chunks: Buffer[] = [];
-          response.on('data', (chunk: Buffer) => chunks.push(chunk));
-          response.on('end', () =>
-            resolve({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              bytes: Buffer.concat(chunks),
-            }),
-          );
-        },
-      );
-      sending.on('error', reject);
-      sending.end(body && JSON.stringify(body));
+  async function raw(path: string, headers: Record<string, string>, body?: object) {
+    const { key } = gateway.caller;
+    const sending = request(`${gateway.url}${path}`, {
+      method: body ? 'POST' : 'GET',
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body && { 'content-type': 'application/json' }),
+        ...headers,
+      },
     });
+    sending.end(body && JSON.stringify(body));
+    const [response] = (await once(sending, 'response')) as [IncomingMessage];
+    return {
+      status: response.statusCode,
+      headers: response.headers,
+      bytes: await buffer(response),
+    };
+  }
   const zipped = { 'accept-encoding': 'gzip, deflate, br' };
 
   it('in JSON is compressed only for a client that accepts gzip', async () => {

@@ -1,34 +1,25 @@
 /** A Temporal server that accepts connections and does not respond. */
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { afterAll, describe, expect, inject, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
+const [host = '', port] = inject('temporalAddress').split(':');
 const sockets: Socket[] = [];
 let isFrozen = false;
-let server: Server;
-let gateway: TestGateway;
-
-beforeAll(async () => {
-  const [host = '', port] = inject('temporalAddress').split(':');
-  server = createServer((client) => {
-    const upstream = connect(Number(port), host);
-    client.pipe(upstream).pipe(client);
-    for (const socket of [client, upstream]) {
-      sockets.push(socket);
-      socket.on('error', () => {});
-      if (isFrozen) socket.pause();
-    }
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port: ownPort } = server.address() as AddressInfo;
-  gateway = await startGateway({ env: { TEMPORAL_ADDRESS: `127.0.0.1:${ownPort}` } });
-});
-afterAll(async () => {
-  await gateway.close();
-  server.close();
-});
+const server = createServer((client) => {
+  const upstream = connect(Number(port), host);
+  client.pipe(upstream).pipe(client);
+  for (const socket of [client, upstream]) {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    if (isFrozen) socket.pause();
+  }
+}).listen(0, '127.0.0.1');
+await once(server, 'listening');
+const { port: ownPort } = server.address() as AddressInfo;
+const gateway = useGateway({ env: { TEMPORAL_ADDRESS: `127.0.0.1:${ownPort}` } });
+afterAll(() => server.close());
 
 /** Stops all traffic between the gateway and Temporal, or lets it flow again. */
 function setFrozen(frozen: boolean): void {

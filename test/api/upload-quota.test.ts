@@ -2,21 +2,22 @@
  * The storage quota of an organization: a limit on its bytes under simultaneous requests, one
  * sender per URL, and removal of files that no request uses and of files in rejected requests.
  */
-import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { request as httpRequest, type ClientRequest } from 'node:http';
 import { join } from 'node:path';
-import sharp from 'sharp';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 
 const limit = 1_000_000;
-const gateway = useGateway({ env: { UPLOAD_BYTES_MAX: String(limit) } });
+const gateway = useGateway({ env: { UPLOAD_BYTES_MAX: String(limit) }, settled: 'last' });
 let caller: TestCaller;
 let speech: Uint8Array<ArrayBuffer>;
+let picture: Buffer<ArrayBuffer>;
 beforeAll(async () => {
   speech = await recordTone(8);
+  picture = Buffer.from(await discPicture(64, 64));
 });
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 100 });
@@ -68,14 +69,9 @@ describe('the stored bytes of an organization', () => {
   });
 
   it('are the received bytes of a file, and 0 for a file that never arrived', async () => {
-    const picture = await sharp(randomBytes(64 * 64 * 3), {
-      raw: { width: 64, height: 64, channels: 3 },
-    })
-      .png()
-      .toBuffer();
     const file = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
     const never = (await uploadUrl({ filename: 'a.png', size: 500_000 })).body;
-    expect((await put(file, Buffer.from(picture))).status).toBe(200);
+    expect((await put(file, picture)).status).toBe(200);
     expect((await quota()).used).toBe(picture.length + 500_000);
     await gateway.database.query(
       `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE id = $1`,
@@ -86,14 +82,9 @@ describe('the stored bytes of an organization', () => {
   });
 
   it('are freed when no request used a file for long, and kept when one did', async () => {
-    const picture = await sharp({
-      create: { width: 64, height: 64, channels: 3, background: 'red' },
-    })
-      .png()
-      .toBuffer();
     const bring = async () => {
       const signed = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
-      expect((await put(signed, Buffer.from(picture))).status).toBe(200);
+      expect((await put(signed, picture)).status).toBe(200);
       return signed.fileId;
     };
     const [unused, used] = [await bring(), await bring()];
@@ -117,32 +108,27 @@ describe('the stored bytes of an organization', () => {
 
 describe('an upload URL', () => {
   /** A PUT that sends a byte and waits. */
-  async function begin(signed: UploadUrl, size: number): Promise<ClientRequest> {
-    const request = httpRequest(signed.uploadUrl, {
+  async function begin({ fileId, uploadUrl: url, headers }: UploadUrl): Promise<ClientRequest> {
+    const request = httpRequest(url, {
       method: 'PUT',
       agent: false,
-      headers: { ...signed.headers, 'content-length': size },
+      headers: { ...headers, 'content-length': picture.length },
     });
     request.on('error', () => {});
     request.write(Buffer.from([0x89]));
     const receiving = () =>
       gateway.database.query(
         'SELECT FROM upload WHERE id = $1 AND receiving_until > clock_timestamp()',
-        [signed.fileId],
+        [fileId],
       );
     await expect.poll(receiving).toHaveLength(1);
     return request;
   }
 
   it('accepts one sender at a time', async () => {
-    const picture = await sharp({
-      create: { width: 64, height: 64, channels: 3, background: 'blue' },
-    })
-      .png()
-      .toBuffer();
     const signed = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
-    const first = await begin(signed, picture.length);
-    const second = await put(signed, Buffer.from(picture));
+    const first = await begin(signed);
+    const second = await put(signed, picture);
     expect({ status: second.status, body: await second.json() }).toMatchObject({
       status: 409,
       body: { error: 'UPLOAD_IN_PROGRESS' },
@@ -150,7 +136,7 @@ describe('an upload URL', () => {
     expect(second.headers.get('retry-after')).toBe('5');
     // After a sender disconnects, the next sender can start at once.
     first.destroy();
-    await expect.poll(async () => (await put(signed, Buffer.from(picture))).status).toBe(200);
+    await expect.poll(async () => (await put(signed, picture)).status).toBe(200);
   });
 });
 

@@ -1,16 +1,22 @@
 /** Upload URLs (spec §4.5, design §7) on the embedded storage: accepted and rejected uploads. */
 import { createHash, randomBytes } from 'node:crypto';
-import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
+import {
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { crc32, deflateSync } from 'node:zlib';
+import { crc32 } from 'node:zlib';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 let png: Buffer;
 beforeAll(async () => {
   png = await sharp({ create: { width: 40, height: 30, channels: 3, background: '#3366cc' } })
@@ -28,7 +34,7 @@ interface UploadUrl {
   storagePath: string;
   maxBytes: number;
   expiresAt: string;
-  error: string;
+  publicUrlExpiresAt: string;
 }
 
 async function uploadUrl(body: object = {}, key?: string): Promise<UploadUrl> {
@@ -52,21 +58,10 @@ interface RawRequest {
 /** Sends a request without the normalization of a client library. */
 async function send(raw: RawRequest): Promise<{ status: number; body: Record<string, unknown> }> {
   const { hostname, port } = new URL(gateway.url);
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    const request = httpRequest(
-      {
-        hostname,
-        port,
-        agent: false,
-        method: raw.method ?? 'PUT',
-        path: raw.target,
-        headers: raw.headers ?? {},
-      },
-      resolve,
-    );
-    request.on('error', reject);
-    request.end(raw.body);
-  });
+  const { method = 'PUT', target: path, headers = {} } = raw;
+  const request = httpRequest({ hostname, port, agent: false, method, path, headers });
+  request.end(raw.body);
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
   const isJson = answer.headers['content-type']?.includes('json') ?? false;
   const body = isJson ? ((await json(answer)) as Record<string, unknown>) : {};
   answer.resume();
@@ -80,6 +75,12 @@ const put = (signed: UploadUrl, body: Buffer = png) =>
     headers: { ...signed.headers, 'content-length': body.length },
     body,
   });
+
+/** Begins a PUT whose body the test writes. */
+function openPut({ uploadUrl: url, headers }: UploadUrl, more: OutgoingHttpHeaders): ClientRequest {
+  const options = { method: 'PUT', agent: false, headers: { ...headers, ...more } };
+  return httpRequest(url, options).on('error', () => {});
+}
 
 /** Lists the stored files. */
 async function stored(): Promise<string[]> {
@@ -119,9 +120,8 @@ describe('POST /storage/upload-url', () => {
       expiresAt: expect.any(String),
       publicUrlExpiresAt: expect.any(String),
     });
-    const { publicUrlExpiresAt } = body as unknown as { publicUrlExpiresAt: string };
-    const expires = new URL(body.publicUrl).searchParams.get('expires');
-    expect(Math.abs(Date.parse(publicUrlExpiresAt) / 1000 - Number(expires))).toBeLessThan(2);
+    const expires = Number(fieldOf(body.publicUrl, 'expires'));
+    expect(Math.abs(Date.parse(body.publicUrlExpiresAt) / 1000 - expires)).toBeLessThan(2);
     // What is left of ten minutes: counted from before the request it could be more.
     const lifeMs = Date.parse(body.expiresAt) - Date.now();
     expect(lifeMs).toBeGreaterThan(590_000);
@@ -213,30 +213,28 @@ describe('an upload', () => {
   });
 
   it('is streamed without being held in memory', async () => {
-    // 150 MB of video: a process that kept it would grow by at least that.
+    // A process that kept this video would grow by at least its size.
     const signed = await uploadUrl({ contentType: 'video/mp4' });
     const head = Buffer.concat([Buffer.from([0, 0, 0, 24]), Buffer.from('ftypisom0000isomiso2')]);
     const block = randomBytes(1024 * 1024);
-    async function* film() {
-      yield head;
-      for (let megabyte = 0; megabyte < 150; megabyte += 1) yield block;
-    }
-    const before = process.memoryUsage();
+    const usedBytes = (): number => {
+      const { arrayBuffers, heapUsed } = process.memoryUsage();
+      return arrayBuffers + heapUsed;
+    };
+    const before = usedBytes();
     let peak = 0;
-    const watch = setInterval(() => {
-      const now = process.memoryUsage();
-      peak = Math.max(peak, now.arrayBuffers + now.heapUsed);
-    }, 20);
-    const answer = await fetch(signed.uploadUrl, {
-      method: 'PUT',
-      headers: signed.headers,
-      body: ReadableStream.from(film()),
-      duplex: 'half',
-    });
-    clearInterval(watch);
-    expect(answer.status).toBe(200);
+    const sending = openPut(signed, { 'transfer-encoding': 'chunked' });
+    sending.write(head);
+    for (let megabyte = 0; megabyte < 150; megabyte += 1) {
+      await new Promise((written) => sending.write(block, written));
+      peak = Math.max(peak, usedBytes());
+    }
+    sending.end();
+    const [answer] = (await once(sending, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect(answer.statusCode).toBe(200);
     // V8 lets what lies outside its heap grow by 64 MB before it looks for what is garbage there.
-    expect(peak - before.arrayBuffers - before.heapUsed).toBeLessThan(100 * 1024 * 1024);
+    expect(peak - before).toBeLessThan(100 * 1024 * 1024);
     expect(await rowOf(signed.fileId)).toMatchObject({
       size_bytes: String(head.length + 150 * block.length),
     });
@@ -244,7 +242,7 @@ describe('an upload', () => {
 
   it('is stored completely or not at all when two arrive at once', async () => {
     const other = await sharp(png).negate().png().toBuffer();
-    for (let round = 0; round < 10; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       const signed = await uploadUrl({ contentType: 'image/png' });
       const answers = await Promise.all([put(signed, png), put(signed, other)]);
       expect(answers.map((answer) => answer.status).toSorted()).toEqual([200, 409]);
@@ -259,148 +257,111 @@ describe('an upload', () => {
   it('leaves nothing when its sender disconnects', async () => {
     const before = await stored();
     const signed = await uploadUrl({ contentType: 'image/png', size: 5_000_000 });
-    const { hostname, port } = new URL(gateway.url);
-    const request = httpRequest({
-      hostname,
-      port,
-      method: 'PUT',
-      path: targetOf(signed.uploadUrl),
-      headers: { ...signed.headers, 'content-length': 5_000_000 },
-    });
-    request.on('error', () => {});
-    request.write(png);
+    const sending = openPut(signed, { 'content-length': 5_000_000 });
+    sending.write(png);
     await expect.poll(stored).not.toEqual(before);
-    request.destroy();
+    sending.destroy();
     await expect.poll(stored).toEqual(before);
     expect(await rowOf(signed.fileId)).toMatchObject({ completed: false });
   });
 });
 
-interface Tampering {
-  signed: UploadUrl;
-  target: string;
-  query: URLSearchParams;
-  /** Target with a changed query. */
-  withQuery: (change: (query: URLSearchParams) => void) => string;
-  /** Target with another key, raw. */
-  withKey: (key: string) => string;
-}
-type Tamper = (given: Tampering) => RawRequest | Promise<RawRequest>;
-
-const onTarget =
-  (change: (given: Tampering) => string): Tamper =>
-  (given) => ({
-    target: change(given),
-  });
-const onHeaders =
-  (headers: OutgoingHttpHeaders): Tamper =>
-  ({ target }) => ({ target, headers });
 const swapCase = (word: string): string =>
   word.replaceAll(/[a-z]/gi, (c) => (c === c.toLowerCase() ? c.toUpperCase() : c.toLowerCase()));
 const flipLast = (word: string): string => word.slice(0, -1) + (word.endsWith('A') ? 'B' : 'A');
 const dateIn = (seconds: number): string => String(Math.floor(Date.now() / 1000) + seconds);
+const fieldOf = (url: string, name: string): string => new URL(url).searchParams.get(name) ?? '';
 
-/** Changes to a signed request that make it invalid. */
-const tamperings: [string, Tamper][] = [
-  ['another file', onTarget((t) => t.withKey(t.signed.storagePath.replace(/file_./, 'file_f')))],
-  [
-    'another organization',
-    onTarget((t) => t.withKey(t.signed.storagePath.replace(/^org_\w+/, newId('organization')))),
-  ],
-  ['another extension', onTarget((t) => t.withKey(t.signed.storagePath.replace('.png', '.mp4')))],
-  ['../', onTarget((t) => t.withKey(`../${t.signed.storagePath}`))],
-  ['../ inside', onTarget((t) => t.withKey(t.signed.storagePath.replace('/', '/../')))],
-  ['%2e%2e%2f', onTarget((t) => t.withKey(`%2e%2e%2f${t.signed.storagePath}`))],
-  ['double-encoded', onTarget((t) => t.withKey(`%252e%252e%252f${t.signed.storagePath}`))],
-  ['a double slash', onTarget((t) => t.withKey(t.signed.storagePath.replace('/', '//')))],
-  ['a backslash', onTarget((t) => t.withKey(t.signed.storagePath.replace('/', '%5c')))],
-  ['a NUL', onTarget((t) => t.withKey(`${t.signed.storagePath}%00`))],
-  ['unicode dots', onTarget((t) => t.withKey(`%EF%BC%8E%EF%BC%8E/${t.signed.storagePath}`))],
-  ['an absolute key', onTarget((t) => t.withKey(`/etc/${t.signed.storagePath}`))],
-  ['bad percent-encoding', onTarget((t) => t.withKey(`%zz${t.signed.storagePath}`))],
-  ['GET', ({ target }) => ({ target, method: 'GET' })],
-  ['DELETE', ({ target }) => ({ target, method: 'DELETE' })],
-  ['POST', ({ target }) => ({ target, method: 'POST' })],
-  ['PUT to the reading URL', ({ signed }) => ({ target: targetOf(signed.publicUrl) })],
-  [
-    'the reading signature',
-    onTarget((t) => {
-      const reading = new URL(t.signed.publicUrl).searchParams;
-      return t.withQuery((query) => {
-        for (const name of ['expires', 'signature']) query.set(name, reading.get(name) ?? '');
-      });
+/** Returns changes of a signed request that each make it invalid. */
+function tamperings(signed: UploadUrl, other: UploadUrl): Record<string, Partial<RawRequest>> {
+  const { uploadUrl: url, publicUrl: reading, storagePath } = signed;
+  const key = (changed: string) => ({ target: targetOf(url).replace(storagePath, changed) });
+  const query = (changes: Record<string, string | null>) => {
+    const changed = new URL(url);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null) changed.searchParams.delete(name);
+      else changed.searchParams.set(name, value);
+    }
+    return { target: targetOf(changed.href) };
+  };
+  const [expires, signature] = [fieldOf(url, 'expires'), fieldOf(url, 'signature')];
+  const again = (field: string) => ({ target: `${targetOf(url)}&${field}` });
+  const headers = (changed: OutgoingHttpHeaders) => ({ headers: changed });
+  return {
+    'another file': key(storagePath.replace(/file_./, 'file_f')),
+    'another organization': key(storagePath.replace(/^org_\w+/, newId('organization'))),
+    'another extension': key(storagePath.replace('.png', '.mp4')),
+    '../': key(`../${storagePath}`),
+    '../ inside': key(storagePath.replace('/', '/../')),
+    '%2e%2e%2f': key(`%2e%2e%2f${storagePath}`),
+    'double-encoded': key(`%252e%252e%252f${storagePath}`),
+    'a double slash': key(storagePath.replace('/', '//')),
+    'a backslash': key(storagePath.replace('/', '%5c')),
+    'a NUL': key(`${storagePath}%00`),
+    'unicode dots': key(`%EF%BC%8E%EF%BC%8E/${storagePath}`),
+    'an absolute key': key(`/etc/${storagePath}`),
+    'bad percent-encoding': key(`%zz${storagePath}`),
+    GET: { method: 'GET' },
+    DELETE: { method: 'DELETE' },
+    POST: { method: 'POST' },
+    'PUT to the reading URL': { target: targetOf(reading) },
+    'the reading signature': query({
+      expires: fieldOf(reading, 'expires'),
+      signature: fieldOf(reading, 'signature'),
     }),
-  ],
-  ['another Content-Type', onHeaders({ 'content-type': 'image/jpeg' })],
-  ['no Content-Type', onHeaders({ 'content-type': undefined })],
-  ['HTML', onHeaders({ 'content-type': 'text/html' })],
-  ['SVG', onHeaders({ 'content-type': 'image/svg+xml' })],
-  ['a Content-Encoding', onHeaders({ 'content-encoding': 'gzip' })],
-  ['one byte more', ({ target }) => ({ target, body: Buffer.concat([png, Buffer.from('x')]) })],
-  ['one byte less', ({ target }) => ({ target, body: png.subarray(0, -1) })],
-  ['nothing', ({ target }) => ({ target, body: Buffer.alloc(0) })],
-  ['an untold length', onHeaders({ 'transfer-encoding': 'chunked', 'content-length': undefined })],
-  ['another size in the URL', onTarget((t) => t.withQuery((q) => q.set('size', '1')))],
-  ['no size in the URL', onTarget((t) => t.withQuery((q) => q.delete('size')))],
-  ['a raised expiry', onTarget((t) => t.withQuery((q) => q.set('expires', dateIn(3600))))],
-  ['no expiry', onTarget((t) => t.withQuery((q) => q.delete('expires')))],
-  ['two expiries', onTarget((t) => `${t.target}&expires=${t.query.get('expires')}`)],
-  ['an expiry in the past', onTarget((t) => t.withQuery((q) => q.set('expires', dateIn(-1))))],
-  ['a short signature', onTarget((t) => t.withQuery((q) => edit(q, (s) => s.slice(0, -1))))],
-  ['a long signature', onTarget((t) => t.withQuery((q) => edit(q, (s) => `${s}A`)))],
-  ['a swapped case', onTarget((t) => t.withQuery((q) => edit(q, swapCase)))],
-  ['another last character', onTarget((t) => t.withQuery((q) => edit(q, flipLast)))],
-  ['no signature', onTarget((t) => t.withQuery((q) => q.delete('signature')))],
-  ['two signatures', onTarget((t) => `${t.target}&signature=${t.query.get('signature')}`)],
-  ['an extra parameter', onTarget((t) => `${t.target}&acl=public`)],
-  [
-    "another upload's signature",
-    async (t) => {
-      const other = await uploadUrl({ contentType: 'image/png', size: png.length });
-      const signature = new URL(other.uploadUrl).searchParams.get('signature') ?? '';
-      return { target: t.withQuery((q) => q.set('signature', signature)) };
-    },
-  ],
-];
-
-function edit(query: URLSearchParams, change: (signature: string) => string): void {
-  query.set('signature', change(query.get('signature') ?? ''));
+    'another Content-Type': headers({ 'content-type': 'image/jpeg' }),
+    'no Content-Type': headers({ 'content-type': undefined }),
+    HTML: headers({ 'content-type': 'text/html' }),
+    SVG: headers({ 'content-type': 'image/svg+xml' }),
+    'a Content-Encoding': headers({ 'content-encoding': 'gzip' }),
+    'an untold length': headers({ 'transfer-encoding': 'chunked', 'content-length': undefined }),
+    'one byte more': { body: Buffer.concat([png, Buffer.from('x')]) },
+    'one byte less': { body: png.subarray(0, -1) },
+    nothing: { body: Buffer.alloc(0) },
+    'another size in the URL': query({ size: '1' }),
+    'no size in the URL': query({ size: null }),
+    'a raised expiry': query({ expires: dateIn(3600) }),
+    'an expiry in the past': query({ expires: dateIn(-1) }),
+    'no expiry': query({ expires: null }),
+    'two expiries': again(`expires=${expires}`),
+    'a short signature': query({ signature: signature.slice(0, -1) }),
+    'a long signature': query({ signature: `${signature}A` }),
+    'a swapped case': query({ signature: swapCase(signature) }),
+    'another last character': query({ signature: flipLast(signature) }),
+    'no signature': query({ signature: null }),
+    'two signatures': again(`signature=${signature}`),
+    'an extra parameter': again('acl=public'),
+    "another upload's signature": query({ signature: fieldOf(other.uploadUrl, 'signature') }),
+  };
 }
 
-describe('a tampered upload is rejected and writes nothing', () => {
-  it.each(tamperings)('%s', async (_name, tamper) => {
-    const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
-    const target = targetOf(signed.uploadUrl);
+describe('a tampered upload', () => {
+  it('is rejected and writes nothing, whichever part was changed', async () => {
+    const wanted = { contentType: 'image/png', size: png.length };
+    const [signed, other] = [await uploadUrl(wanted), await uploadUrl(wanted)];
     const before = await stored();
-    const raw = await tamper({
-      signed,
-      target,
-      query: new URL(signed.uploadUrl).searchParams,
-      withQuery(change) {
-        const url = new URL(signed.uploadUrl);
-        change(url.searchParams);
-        return targetOf(url.href);
-      },
-      withKey: (key) => target.replace(signed.storagePath, key),
-    });
-    const body = raw.body ?? png;
-    const headers = { ...signed.headers, 'content-length': body.length };
-    const lower = Object.fromEntries(
-      Object.entries({ ...headers, ...raw.headers }).map(([k, v]) => [k.toLowerCase(), v]),
-    );
-    const sent = Object.fromEntries(
-      Object.entries(lower).filter(([, value]) => value !== undefined),
-    );
-    const answer = await send({ ...raw, headers: sent, body });
-    expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.status).toBeLessThan(500);
+    const changes = Object.entries(tamperings(signed, other));
+    const accepted: string[] = [];
+    for (const [name, { body = png, headers, ...raw }] of changes) {
+      const lower = { 'content-type': 'image/png', 'content-length': body.length, ...headers };
+      const sent = Object.entries(lower).filter(([, value]) => value !== undefined);
+      const { status } = await send({
+        target: targetOf(signed.uploadUrl),
+        ...raw,
+        headers: Object.fromEntries(sent),
+        body,
+      });
+      // A conflict with an earlier request would also be 4xx.
+      if (status < 400 || status >= 500 || status === 409) accepted.push(`${name}: ${status}`);
+    }
+    expect(accepted).toEqual([]);
     expect(await stored()).toEqual(before);
     expect(await rowOf(signed.fileId)).toMatchObject({ completed: false });
-    // The original URL is valid, so the change caused the rejection.
+    // The original URL is valid, so the changes caused the rejections.
     expect((await put(signed)).status).toBe(200);
   });
 
-  it('after its expiry', async () => {
+  it('is rejected after its expiry', async () => {
     const { storagePath: key } = await uploadUrl({ contentType: 'image/png' });
     const sign = (ttlMs: number) =>
       gateway.api.services.storage.signUpload({ key, sizeBytes: png.length, ttlMs });
@@ -412,14 +373,13 @@ describe('a tampered upload is rejected and writes nothing', () => {
 });
 
 describe('content with a false or dangerous type', () => {
-  const bomb = pngHeader(50_000, 50_000);
   it.each<[string, string | undefined, () => Buffer, number]>([
     ['HTML as PNG', 'image/png', () => Buffer.from('<html><script>alert(1)</script>'), 415],
     ['JPEG as PNG', 'image/png', () => Buffer.from('ffd8ffe000104a464946', 'hex'), 415],
     ['SVG without a type', undefined, () => Buffer.from('<svg xmlns="http://w3.org"/>'), 415],
     ['an executable without a type', undefined, () => Buffer.from('7f454c46020101', 'hex'), 415],
-    ['a picture of 2.5 gigapixels', 'image/png', () => bomb, 413],
-    ['a picture of 2.5 gigapixels without a type', undefined, () => bomb, 413],
+    ['a picture of 2.5 gigapixels', 'image/png', () => claiming(50_000), 413],
+    ['a picture of 2.5 gigapixels without a type', undefined, () => claiming(50_000), 413],
     ['a picture without a header', 'image/png', () => png.subarray(0, 12), 415],
     ['an image of 26 MB', undefined, () => padded(26), 413],
   ])('%s is rejected', async (_name, contentType, bytes, status) => {
@@ -432,31 +392,20 @@ describe('content with a false or dangerous type', () => {
   });
 
   it('an endless body is cut off at the size limit', async () => {
-    const signed = await uploadUrl({ contentType: 'image/png' });
-    const { hostname, port } = new URL(gateway.url);
-    let sentBytes = 0;
-    const status = await new Promise<number>((resolve, reject) => {
-      const request = httpRequest({
-        hostname,
-        port,
-        method: 'PUT',
-        path: targetOf(signed.uploadUrl),
-        headers: { ...signed.headers, 'transfer-encoding': 'chunked' },
-      });
-      request.on('response', (answer) => {
-        resolve(answer.statusCode ?? 0);
-        request.destroy();
-      });
-      request.on('error', reject);
-      const block = padded(1);
-      const pump = (): void => {
-        if (request.destroyed) return;
-        sentBytes += block.length;
-        request.write(block, () => setImmediate(pump));
-      };
-      pump();
+    const sending = openPut(await uploadUrl({ contentType: 'image/png' }), {
+      'transfer-encoding': 'chunked',
     });
-    expect(status).toBe(413);
+    const block = padded(1);
+    let sentBytes = 0;
+    const pump = (): void => {
+      if (sending.destroyed) return;
+      sentBytes += block.length;
+      sending.write(block, () => setImmediate(pump));
+    };
+    pump();
+    const [answer] = (await once(sending, 'response')) as [IncomingMessage];
+    sending.destroy();
+    expect(answer.statusCode).toBe(413);
     expect(sentBytes).toBeLessThan(60 * 1024 * 1024);
   });
 
@@ -465,24 +414,13 @@ describe('content with a false or dangerous type', () => {
   }
 });
 
-/** A small PNG that claims this size. */
-function pngHeader(width: number, height: number): Buffer {
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(width, 0);
-  header.writeUInt32BE(height, 4);
-  header.writeUInt8(8, 8);
-  header.writeUInt8(2, 9);
-  const magic = Buffer.from('89504e470d0a1a0a', 'hex');
-  const pixels = deflateSync(Buffer.alloc(1000));
-  return Buffer.concat([magic, chunk('IHDR', header), chunk('IDAT', pixels), chunk('IEND')]);
-}
-
-function chunk(name: string, data = Buffer.alloc(0)): Buffer {
-  const content = Buffer.concat([Buffer.from(name), data]);
-  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
-  length.writeUInt32BE(data.length);
-  sum.writeUInt32BE(crc32(content));
-  return Buffer.concat([length, content, sum]);
+/** Returns the picture with a header that claims this width and height. */
+function claiming(pixels: number): Buffer {
+  const bytes = Buffer.from(png);
+  bytes.writeUInt32BE(pixels, 16);
+  bytes.writeUInt32BE(pixels, 20);
+  bytes.writeUInt32BE(crc32(bytes.subarray(12, 29)), 29);
+  return bytes;
 }
 
 describe('inputs of a job', () => {
@@ -498,7 +436,7 @@ describe('inputs of a job', () => {
     return signed;
   }
 
-  it('may be an upload of the same organization: the provider gets a readable URL, and the workflow gets none', async () => {
+  it('may be an upload of the same organization: the provider gets a readable URL of its own', async () => {
     const signed = await uploaded();
     const answer = await generate(signed.publicUrl);
     expect(answer.status).toBe(200);
@@ -507,37 +445,6 @@ describe('inputs of a job', () => {
     expect(given).toContain(`/files/${signed.storagePath}?`);
     expect(given).not.toBe(signed.publicUrl);
     expect((await fetch(given ?? '')).status).toBe(200);
-  });
-
-  it('may be the result of an earlier job', async () => {
-    const first = await gateway.call(path, { body: { prompt: 'a first picture' } });
-    const [image] = first.body.data.images;
-    expect((await generate(image?.url ?? '')).status).toBe(200);
-  });
-
-  it('get the same rejection when they are unknown and when they belong to another organization', async () => {
-    const mine = await uploaded();
-    const other = await gateway.newCaller({ credits: 100 });
-    const foreign = await generate(mine.fileId, other.key);
-    const unsigned = await generate(mine.publicUrl.replace(/\?.*/, ''), other.key);
-    const unknownUrl = mine.publicUrl.replace(/org_\w+\/file_\w+/, () =>
-      [newId('organization'), newId('upload')].join('/'),
-    );
-    const unknown = await generate(unknownUrl, other.key);
-    const strip = ({ status, body: { requestId: _id, ...body } }: typeof foreign) => ({
-      status,
-      body,
-    });
-    expect(strip(foreign)).toEqual({
-      status: 400,
-      body: {
-        error: 'INVALID_INPUT_URL',
-        message: 'imageUrls.0: is not a file of this organization',
-        details: [{ path: 'imageUrls.0', message: 'is not a file of this organization' }],
-      },
-    });
-    expect(strip(unknown)).toEqual(strip(foreign));
-    expect(strip(unsigned)).toEqual(strip(foreign));
   });
 
   it('of another organization are accepted by their signed URL, like every public URL', async () => {
@@ -563,10 +470,7 @@ describe('inputs of a job', () => {
     expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
     expect(answer.body.details).toEqual([
       { path: 'imageUrls.1', message: 'has not been uploaded yet' },
-      {
-        path: 'imageUrls.2',
-        message: 'cannot be read: the host does not have a public address',
-      },
+      { path: 'imageUrls.2', message: 'cannot be read: the host does not have a public address' },
       { path: 'imageUrls.3', message: 'is not a file of this organization' },
       { path: 'imageUrls.4', message: 'cannot be read: must be an https URL' },
     ]);

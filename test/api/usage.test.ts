@@ -4,25 +4,13 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 interface UsageBody {
   credits: number;
-  balance: { available: number; reserved: number; total: number };
-  window: {
-    limit: number | null;
-    used: number;
-    remaining: number | null;
-    startedAt: string | null;
-    resetAt: string | null;
-  };
+  window: { startedAt: string; resetAt: string };
   usage: {
-    id: string;
     type: string;
-    model: string | null;
     status: string;
     credits: number;
-    inputTokens?: number;
-    outputTokens?: number;
     jobId?: string;
     keyId: string;
-    requestId: string;
     createdAt: string;
   }[];
   hasMore: boolean;
@@ -32,20 +20,12 @@ interface UsageBody {
 }
 
 const path = '/api/v1/usage';
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 const usage = async (caller: TestCaller, query = '', key = caller.key) =>
   (await gateway.call<UsageBody>(`${path}${query}`, { key })).body;
 const paint = (key: string, body: object = {}) =>
   gateway.call('/api/v1/studio/image/generate', { key, body: { prompt: 'a lighthouse', ...body } });
-const keyOf = async (caller: TestCaller) =>
-  (
-    await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
-      key: caller.key,
-      body: { name: 'second' },
-    })
-  ).body;
-
 /** A chat as the chat routes leave it: a reservation of kind `chat`, settled, with its tokens. */
 async function chat(caller: TestCaller, id: string, chargedMicro: number): Promise<void> {
   const ledger = createChatLedger(gateway.api.services.pool);
@@ -79,7 +59,10 @@ async function chat(caller: TestCaller, id: string, chargedMicro: number): Promi
 describe('GET /usage', () => {
   it('shows the balance, the window and records that equal the ledger, in pages', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
-    const second = await keyOf(caller);
+    const { body: second } = await gateway.call<{ key: string; keyId: string }>(
+      '/api/v1/api-keys',
+      { key: caller.key, body: { name: 'second' } },
+    );
     await paint(caller.key);
     await paint(second.key, { numImages: 2 });
     await gateway.sandbox.inject({ match: 'a failure', faults: 'fail:422', times: 1 });
@@ -88,20 +71,17 @@ describe('GET /usage', () => {
     await paint(second.key);
 
     const all = await usage(caller);
+    const left = 100 - 4 * 3.9 - 0.123456;
     expect(all).toMatchObject({
-      credits: 100 - 4 * 3.9 - 0.123456,
-      balance: {
-        available: 100 - 4 * 3.9 - 0.123456,
-        reserved: 0,
-        total: 100 - 4 * 3.9 - 0.123456,
-      },
+      credits: left,
+      balance: { available: left, reserved: 0, total: left },
       // Chats and released credits do not count towards the window.
       window: { limit: 50, used: 15.6, remaining: 34.4 },
       hasMore: false,
       nextCursor: null,
     });
     const { startedAt, resetAt } = all.window;
-    expect(Date.parse(resetAt ?? '') - Date.parse(startedAt ?? '')).toBe(6 * 3_600_000);
+    expect(Date.parse(resetAt) - Date.parse(startedAt)).toBe(6 * 3_600_000);
     expect(
       all.usage.map(({ type, status, credits, keyId }) => [type, status, credits, keyId]),
     ).toEqual([
@@ -186,7 +166,7 @@ describe('GET /usage', () => {
   it('works without credits, and shows nothing of other organizations', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     const rich = await gateway.newCaller({ credits: 100 });
-    await paint(rich.key);
+    for (const id of ['chat_of_rich', 'chat_of_rich_too']) await chat(rich, id, 1000);
     const empty = {
       credits: 0,
       balance: { available: 0, reserved: 0, total: 0 },
@@ -199,10 +179,8 @@ describe('GET /usage', () => {
     expect(await usage(poor)).toEqual(empty);
     expect(await usage(poor, `?keyId=${rich.keyId}`)).toEqual(empty);
     // A cursor of another organization returns only the caller's own records.
-    const page = await usage(rich, '?limit=1');
-    await paint(rich.key);
     const { nextCursor } = await usage(rich, '?limit=1');
-    expect(page.usage).toHaveLength(1);
+    expect(nextCursor).toEqual(expect.any(String));
     expect(await usage(poor, `?cursor=${nextCursor}`)).toEqual(empty);
   });
 

@@ -2,12 +2,15 @@
  * The Temporal UI view of a job for operators: a row for each step, and descriptions that are
  * correct to the end.
  */
-import { describe, expect, it } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
-import { useGateway, useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
+import { startWorkers } from '../harness/running-gateway.ts';
 import { timelineOf, wordsOf } from '../harness/timeline.ts';
 
-const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' } });
+const env = { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' };
+const gateway = useGateway({ env, settled: 'last' });
 
 /** A job as operators read it. */
 interface Story {
@@ -101,32 +104,6 @@ describe('a job', () => {
     expect((await attributesOf(jobId)).requests).toHaveLength(3);
   });
 
-  it('with a hanging submit shows it as an activity within four seconds, and sends it once', async () => {
-    const jobId = await start('[[hang-submit]] [[slow:7s]] a slow swift');
-    await expect
-      .poll(
-        async () => {
-          const { raw } = await handleOf(jobId).describe();
-          return raw.pendingActivities?.map(({ activityType }) => activityType?.name);
-        },
-        { interval: 100 },
-      )
-      .toEqual(['adopt']);
-    const progress = await progressOf(jobId);
-    expect(progress).toMatchObject({
-      phase: '1 call(s), 3.9 credits reserved',
-      calls: [{ call: 1, phase: 'submitting to fal' }],
-    });
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data.status).toBe('completed');
-    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    expect(wordsOf(await rowsOf(jobId)).slice(0, 3)).toEqual([
-      'reserve',
-      'submit',
-      'activity adopt',
-    ]);
-  });
-
   it('with a paused provider has no submit, and one activity for the whole pause', async () => {
     const { ADMIN_API_KEY: key } = gateway.config;
     const act = (action: string) =>
@@ -215,20 +192,44 @@ describe('a job', () => {
 });
 
 describe('a provider with one free slot', () => {
-  // The setting of a worker.
-  const narrow = useOwnGateway({ env: { FAL_CONCURRENCY: '1' } });
-  const ask = (prompt: string) => start(prompt, {}, narrow);
+  // Workers of its own task queues, because the number of slots is a setting of workers.
+  const narrow = useGateway({
+    settled: 'last',
+    env: { ...env, FAL_CONCURRENCY: '1', TASK_QUEUE_PREFIX: `${randomUUID()}-` },
+  });
+  let stopWorkers: () => Promise<void>;
+  beforeAll(async () => {
+    stopWorkers = await startWorkers(narrow.config, narrow.api.services);
+  });
+  afterAll(() => stopWorkers());
 
-  it('is called directly by one job; the others use its queue, and all complete', async () => {
-    const first = await ask('[[hang-submit]] a goose in the door');
+  it('sends a hanging submit once, shown as an activity within four seconds, while other jobs use its queue', async () => {
+    const first = await start('[[hang-submit]] [[slow:5s]] a goose in the door', {}, narrow);
     await expect.poll(() => narrow.sandbox.submits({ jobId: first })).toHaveLength(1);
-    const others = [await ask('a second goose'), await ask('a third goose')];
-    for (const jobId of [...others, first]) {
+    const other = await start('a second goose', {}, narrow);
+    await expect
+      .poll(
+        async () => {
+          const { raw } = await handleOf(first).describe();
+          return raw.pendingActivities?.map(({ activityType }) => activityType?.name);
+        },
+        { interval: 100 },
+      )
+      .toEqual(['adopt']);
+    expect(await progressOf(first)).toMatchObject({
+      phase: '1 call(s), 3.9 credits reserved',
+      calls: [{ call: 1, phase: 'submitting to fal' }],
+    });
+    for (const jobId of [other, first]) {
       expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);
-      // The submit of the first job hangs; the others find no free slot in this process.
-      const row = jobId === first ? 'activity adopt' : 'activity submit';
-      expect(wordsOf(await timelineOf(narrow.api.client, jobId))).toContain(row);
     }
+    expect(wordsOf(await rowsOf(first)).slice(0, 3)).toEqual([
+      'reserve',
+      'submit',
+      'activity adopt',
+    ]);
+    // The submit of the first job hangs; the other job finds no free slot in this process.
+    expect(wordsOf(await rowsOf(other))).toContain('activity submit');
   });
 });

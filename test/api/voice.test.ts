@@ -4,7 +4,7 @@ import { searchAttributes } from '../../jobs/contract.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
-const gateway = useGateway({ media: 'full' });
+const gateway = useGateway({ media: 'full', settled: 'last' });
 
 interface Body {
   success: boolean;
@@ -20,7 +20,7 @@ const dialogue = (body: object) => gateway.call<Body>('/api/v1/studio/dialogue/g
 
 describe('POST /studio/voiceover/generate', () => {
   it('returns exactly the fields of the specification, with an MP3 as long as its text needs', async () => {
-    const text = 'The quick brown fox jumps over the lazy dog. '.repeat(4).trim();
+    const text = 'The quick brown fox jumps over the lazy dog. '.repeat(2).trim();
     const answer = await voiceover({ text, title: 'Fox', voice: 'george', stability: 0.2 });
     expect(answer.status).toBe(200);
     const cost = text.length * 0.01;
@@ -77,23 +77,23 @@ describe('POST /studio/voiceover/generate', () => {
 describe('POST /studio/dialogue/generate', () => {
   it('is split into requests of 2,000 characters and joined: as long as its parts together', async () => {
     const line = 'Words that are said aloud by somebody, one after the other. '.repeat(12).trim();
-    const inputs = Array.from({ length: 8 }, (_, index) => ({
-      voiceId: ['adam', 'aria', 'lily'][index % 3],
+    const inputs = ['adam', 'aria', 'lily'].map((voiceId, index) => ({
+      voiceId,
       text: `Line ${index}. ${line}`,
     }));
     const characters = inputs.reduce((sum, { text }) => sum + text.length, 0);
     const answer = await dialogue({ title: 'Long', inputs });
     expect(answer.status).toBe(200);
-    expect(answer.body.data.metadata.chunks).toBe(4);
+    expect(answer.body.data.metadata.chunks).toBe(2);
     expect(answer.body.credits.used).toBeCloseTo(characters / 100, 6);
     const submits = await gateway.sandbox.submits({ match: 'Words that are said' });
-    expect(submits).toHaveLength(4);
+    expect(submits).toHaveLength(2);
     const parts = await gateway.database.query<{ storage_key: string }>(
       `SELECT storage_key FROM artifact WHERE job_id =
         (SELECT job_id FROM artifact WHERE storage_key = $1) AND storage_key <> $1`,
       [answer.body.data.storagePath],
     );
-    expect(parts).toHaveLength(4);
+    expect(parts).toHaveLength(2);
     const whole = await hear(answer.body.data.url);
     const heard = await Promise.all(
       parts.map(async (part) =>
@@ -102,7 +102,7 @@ describe('POST /studio/dialogue/generate', () => {
     );
     const sum = heard.reduce((total, part) => total + part.packets, 0);
     // A part's file may count a frame that holds no sound; the joined file has none of these.
-    expect(whole.packets).toBeGreaterThan(sum - 9);
+    expect(whole.packets).toBeGreaterThan(sum - 5);
     expect(whole.packets).toBeLessThanOrEqual(sum);
     expect(whole.durationSeconds).toBeCloseTo(
       heard.reduce((total, part) => total + part.durationSeconds, 0),

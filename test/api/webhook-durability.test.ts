@@ -8,7 +8,7 @@ import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 let other: Client;
 let jobId: string;
 let requestId: string;
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   const answer = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt: '[[no-webhook]] [[slow:1500ms]] a remembered forest', async: true },
+    body: { prompt: '[[no-webhook]] [[slow:900ms]] a remembered forest', async: true },
   });
   ({ jobId } = answer.body.data);
   await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);

@@ -1,48 +1,30 @@
 /** Events of a job that its webhook reports: the start, and each end, as the request lists them. */
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { describe, expect, it } from 'vitest';
+import { createRelays } from '../../activities/services.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
-beforeAll(async () => {
-  receiver = await startWebhookReceiver();
-  gateway = await startGateway({
-    admittedOrigins: [receiver.origin],
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  receiver.close();
-});
-
+const gateway = useGateway({ settled: 'last' });
 const imagePath = '/api/v1/studio/image/generate';
 const accept = async (body: object): Promise<string> => {
   const answer = await gateway.call(imagePath, { body: { async: true, ...body } });
   expect(answer.status).toBe(202);
   return answer.body.data.jobId;
 };
-const rowsOf = (jobId: string) =>
-  gateway.database.query(`SELECT subject_id FROM webhook WHERE subject_id LIKE '%' || $1`, [
-    jobId.replace('job_', ''),
-  ]);
-
+const receivedAt = (path: string, count = 1) => gateway.receiver.untilReceived(path, count);
 describe('a webhook with the event started', () => {
   it('reports the start once, while the job runs, and then the end', async () => {
     const jobId = await accept({
-      prompt: '[[slow:1500ms]] an early heron',
-      webhookUrl: receiver.at('/both'),
+      prompt: '[[slow:600ms]] an early heron',
+      webhookUrl: gateway.receiver.at('/both'),
       webhookEvents: ['started', 'completed'],
     });
-    const [started] = await receiver.untilReceived('/both');
+    const [started] = await receivedAt('/both');
     expect(started?.body).toMatchObject({
       type: 'studio.job.started',
       data: { jobId, status: 'in_progress', done: false, startedAt: started?.body.timestamp },
     });
-    const [, completed, ...others] = await receiver.untilReceived('/both', 2);
+    const [, completed, ...others] = await receivedAt('/both', 2);
     expect(completed?.body).toMatchObject({ type: 'studio.job.completed', data: { jobId } });
     expect(others).toEqual([]);
     const secret = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
@@ -57,19 +39,19 @@ describe('a webhook with the event started', () => {
       prompt: 'a flock of herons',
       numImages: 4,
       model: 'nano-banana',
-      webhookUrl: receiver.at('/calls'),
+      webhookUrl: gateway.receiver.at('/calls'),
       webhookEvents: ['started', 'completed'],
     });
-    const types = (await receiver.untilReceived('/calls', 2)).map(({ body }) => body.type);
+    const types = (await receivedAt('/calls', 2)).map(({ body }) => body.type);
     expect(types.toSorted()).toEqual(['studio.job.completed', 'studio.job.started']);
   });
 
   it('is sent again until the receiver accepts it', async () => {
-    const webhookUrl = receiver.at('/flaky', (response, count) => {
+    const webhookUrl = gateway.receiver.at('/flaky', (response, count) => {
       response.writeHead(count < 3 ? 500 : 204).end();
     });
     await accept({ prompt: 'a patient heron', webhookUrl, webhookEvents: ['started'] });
-    const hooks = await receiver.untilReceived('/flaky', 3);
+    const hooks = await receivedAt('/flaky', 3);
     expect(new Set(hooks.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(new Set(hooks.map(({ body }) => body.type))).toEqual(new Set(['studio.job.started']));
   });
@@ -77,11 +59,11 @@ describe('a webhook with the event started', () => {
   it('reports no start of a job that no provider accepted', async () => {
     const jobId = await accept({
       prompt: '[[submit:422]] a heron without a pond',
-      webhookUrl: receiver.at('/refused'),
+      webhookUrl: gateway.receiver.at('/refused'),
       webhookEvents: ['started', 'failed'],
     });
     await gateway.untilDone(jobId);
-    const hooks = await receiver.untilReceived('/refused');
+    const hooks = await receivedAt('/refused');
     expect(hooks.map(({ body }) => body.type)).toEqual(['studio.job.failed']);
   });
 });
@@ -90,14 +72,17 @@ describe('an end that the request does not list', () => {
   it('is not sent, and the job then has no webhook', async () => {
     const jobId = await accept({
       prompt: 'a silent heron',
-      webhookUrl: receiver.at('/failed-only'),
+      webhookUrl: gateway.receiver.at('/failed-only'),
       webhookEvents: ['failed', 'canceled'],
     });
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     await gateway.api.client.workflow.getHandle(jobId).result();
-    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '300' });
-    await untilHolds(async () => expect(await rowsOf(jobId)).toEqual([]));
-    expect(receiver.received('/failed-only')).toEqual([]);
+    const { services, client } = gateway.api;
+    const { webhookRelay } = createRelays(services, client, gateway.config);
+    await webhookRelay.resume();
+    const rows = `SELECT 1 FROM webhook WHERE subject_id LIKE '%' || $1`;
+    expect(await gateway.database.query(rows, [jobId.replace('job_', '')])).toEqual([]);
+    expect(gateway.receiver.received('/failed-only')).toEqual([]);
   });
 });
 
@@ -122,7 +107,7 @@ describe('webhookEvents', () => {
 
   it('identify the request of an Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'with-events' };
-    const body = { prompt: 'a heron', webhookUrl: receiver.at('/keyed') };
+    const body = { prompt: 'a heron', webhookUrl: gateway.receiver.at('/keyed') };
     const send = (fields: object) =>
       gateway.call(imagePath, { body: { ...body, ...fields }, headers });
     expect((await send({ webhookEvents: ['started'] })).status).toBe(200);

@@ -1,6 +1,8 @@
 /** Decodes media with independent programs. */
 import { BufferSource, Input, ALL_FORMATS } from 'mediabunny';
 import sharp from 'sharp';
+import { createFilms, type Film } from '../../dev/sandbox/media/film.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
 
 /** Returns the bytes at a URL. @throws if the status is not 200 */
 export async function download(url: string): Promise<Buffer> {
@@ -61,4 +63,11 @@ export async function discPicture(width: number, height: number): Promise<Buffer
       `<circle cx="${width / 2}" cy="${height / 2}" r="${radius}" fill="#c02020"/></svg>`,
   );
   return sharp(disc).png().toBuffer();
+}
+
+/** Returns a film, as MP4; without sound unless asked for. */
+export async function makeFilm(film: Partial<Film> = {}): Promise<Buffer> {
+  const tiny = { width: 64, height: 64, durationSeconds: 2, hasAudio: false, prompt: 'x', seed: 0 };
+  const { bytes } = await createFilms(createTones({ tiny: true })).film({ ...tiny, ...film });
+  return Buffer.from(bytes);
 }

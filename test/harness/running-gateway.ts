@@ -221,7 +221,10 @@ function spawner(
 }
 
 /** Starts workers with the services of the API; returns a function that stops them. */
-async function startWorkers(config: Config, services: Services): Promise<() => Promise<void>> {
+export async function startWorkers(
+  config: Config,
+  services: Services,
+): Promise<() => Promise<void>> {
   const connection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection, services });
   return async () => {

@@ -101,6 +101,7 @@ const loopbackUrls = [
   'https://0x7f.1:PORT/',
   'https://0177.0.0.1:PORT/',
   'https://017700000001:PORT/',
+  'https://0177.0x0.0.1:PORT/',
   'https://127.0.0.1.:PORT/',
   'https://①②⑦.0.0.1:PORT/',
   'https://127。0。0。1:PORT/',
@@ -115,6 +116,8 @@ const loopbackUrls = [
   'https://[::ffff:7f00:1]:PORT/',
   'https://[0:0:0:0:0:ffff:127.0.0.1]:PORT/',
   'https://[::127.0.0.1]:PORT/',
+  'https://[::1%25lo]:PORT/',
+  'https://[::ffff:0:127.0.0.1]:PORT/',
   'https://[64:ff9b::127.0.0.1]:PORT/',
   'https://[2002:7f00:1::]:PORT/',
   'https://localhost:PORT/',
@@ -133,6 +136,7 @@ const loopbackUrls = [
   'https:\\\\127.0.0.1:PORT\\',
   'https:/127.0.0.1:PORT/',
   'https:127.0.0.1:PORT/',
+  'https:///127.0.0.1:PORT/',
   'https://127.0.0.1:PORT/#@public.example',
   'https://127.0.0.1:PORT/?x=https://public.example',
   'ht\ttps://127.0.\n0.1:PORT/',
@@ -152,7 +156,7 @@ const hostsElsewhere = `
   [fe80::1] [fe80::1%25eth0] [fc00::1] [fd00:ec2::254] [fec0::1] [ff02::1] [::ffff:10.0.0.1]
   [::ffff:a9fe:a9fe] [::ffff:0:10.0.0.1] [::a00:1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::a00:1]
   [2002:a9fe:a9fe::] [2001:0:a00:1::] [2001:db8::1] [3fff::1] [100::1] [5f00::1] [2001:2::1]
-  [2001:10::1] private.example linklocal.example mixed.example metadata.google.internal metadata
+  [2001:10::1] [2002:a9fe:a9fe::1] [2001:0:0:0:0:0:80ff:fffe] ip6-localhost private.example linklocal.example mixed.example metadata.google.internal metadata
   router.local db.internal. nas.lan x.home.arpa x.test x.invalid x.onion`;
 const neverFetched = hostsElsewhere
   .trim()
@@ -170,6 +174,9 @@ const neverUrls = [
   'file:///etc/passwd',
   'gopher://public.example/',
   'ftp://public.example/x',
+  'dict://public.example/x',
+  'jar:https://public.example!/',
+  'storage:org_x/job_y/0-0.png',
   'data:image/png;base64,AAAA',
   'javascript:alert(1)',
   'blob:https://public.example/1',
