@@ -1,6 +1,6 @@
 /** Commands that send one request and show its response. */
 import type { Command } from 'commander';
-import { fields, oneAnswer, type Fields } from './output.ts';
+import { fields, objectResponse, type Fields } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
 /** Command, the request that it sends, and how to print the response. */
@@ -23,7 +23,7 @@ export interface Action<Options> {
 /** Makes a command send its request and print the response. */
 export function addAction<Options extends object>(action: Action<Options>): void {
   const { command, as = 'caller', method, path, body, bare, text } = action;
-  const schema = bare ? fields.transform((data) => ({ data })) : oneAnswer;
+  const schema = bare ? fields.transform((data) => ({ data })) : objectResponse;
   command.action(async () => {
     const session = openSession(command);
     const { args } = command;

@@ -19,7 +19,7 @@ interface RequestOptions {
 }
 
 /** Response: its parsed body, and its body as received (`raw`). */
-export interface Answer<Body> {
+export interface ApiResponse<Body> {
   status: number;
   body: Body;
   raw: unknown;
@@ -32,7 +32,7 @@ export interface ApiClient {
     path: string,
     schema: z.ZodType<Body>,
     options?: RequestOptions,
-  ) => Promise<Answer<Body>>;
+  ) => Promise<ApiResponse<Body>>;
   /** Sends a request and returns the response without reading its body. @throws StudioError */
   open: (path: string, options?: RequestOptions) => Promise<Response>;
 }

@@ -1,5 +1,5 @@
 /** Price estimates of requests. */
-import { toCells, list, readList, oneAnswer, table } from './output.ts';
+import { toCells, list, readList, objectResponse, table } from './output.ts';
 import type { Session } from './session.ts';
 
 /**
@@ -13,7 +13,7 @@ export async function showEstimate(
 ): Promise<void> {
   const { body, raw } = await session
     .client('caller')
-    .send(`/api/v1${path}/estimate`, oneAnswer, request);
+    .send(`/api/v1${path}/estimate`, objectResponse, request);
   session.output.show(raw, () => {
     const items = readList(body.data, 'items').map((item) =>
       toCells(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),

@@ -9,7 +9,7 @@ const unitMs: Record<string, number> = {
 };
 
 /** Converts `90s`, `45m`, `12h` or `30d` to milliseconds. */
-export function durationMs(text: string): number {
+export function parseDurationMs(text: string): number {
   const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const factor = unitMs[unit];
   if (count === undefined || factor === undefined) {
@@ -21,7 +21,7 @@ export function durationMs(text: string): number {
 }
 
 /** Parses a number; rejects infinity. */
-export function numeric(text: string): number {
+export function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) {
     throw new InvalidArgumentError('Must be a number.');
@@ -30,7 +30,7 @@ export function numeric(text: string): number {
 }
 
 /** Parses the limit of a key, for example `500/month`. */
-export function keyLimit(text: string): { credits: number; per: string } {
+export function parseKeyLimit(text: string): { credits: number; per: string } {
   const [, credits, per] = /^(\d+(?:\.\d+)?)\/(day|week|month|total)$/.exec(text) ?? [];
   if (per === undefined) {
     throw new InvalidArgumentError(
@@ -41,7 +41,7 @@ export function keyLimit(text: string): { credits: number; per: string } {
 }
 
 /** Collects the values of an option that may be repeated. */
-export function several(text: string, before: string[] = []): string[] {
+export function collect(text: string, before: string[] = []): string[] {
   return [...before, text];
 }
 
@@ -52,11 +52,14 @@ export function assignment(
 ): Record<string, unknown> {
   const [, field, value = ''] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
   if (field === undefined) throw new InvalidArgumentError('Must be field=value.');
-  return { ...before, [field]: jsonOrText(value) };
+  return { ...before, [field]: parseJsonOrText(value) };
 }
 
 /** Collects `name=value` pairs; every value is kept as text. */
-export function tagged(text: string, before: Record<string, string> = {}): Record<string, string> {
+export function collectPair(
+  text: string,
+  before: Record<string, string> = {},
+): Record<string, string> {
   const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError('Must be name=value.');
   return { ...before, [name]: value };
@@ -75,7 +78,7 @@ export function filterQuery({ org, key, tag = {}, ...query }: FilterOptions) {
   return { ...query, organizationId: org, keyId: key, ...Object.fromEntries(pairs) };
 }
 
-function jsonOrText(text: string): unknown {
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -89,6 +92,6 @@ export function omitUndefined(fields: Record<string, unknown>): Record<string, u
 }
 
 /** Formats an ISO 8601 time or Unix ms as UTC date and time without milliseconds. */
-export function shortTime(time: string | number | null): string | null {
+export function formatTime(time: string | number | null): string | null {
   return time === null ? null : new Date(time).toISOString().slice(0, 19).replace('T', ' ');
 }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ApiClient } from './api-client.ts';
-import { mediaUrls, saveMedia } from './media.ts';
+import { findMediaUrls, saveMedia } from './media.ts';
 import { list, type Output } from './output.ts';
 import type { Session } from './session.ts';
 
@@ -21,8 +21,8 @@ export const jobResource = z.looseObject({
   error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
   billing: z.looseObject({ state: z.string(), reserved: z.number(), charged: z.number() }),
 });
-const jobAnswer = z.looseObject({ data: jobResource });
-const studioAnswer = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
+const jobResponse = z.looseObject({ data: jobResource });
+const studioResponse = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
 const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
 /** Job, and the response body that contained it. */
@@ -46,13 +46,13 @@ export async function watchJob(
   for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
     const { body, raw } = await api.send(
       `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
-      jobAnswer,
+      jobResponse,
       {
         query: { wait: waitSeconds },
       },
     );
     const seconds = Math.round((performance.now() - startedAt) / 1000);
-    output.progress(progressLine(body.data, process.stderr.isTTY ? seconds : null));
+    output.progress(formatProgress(body.data, process.stderr.isTTY ? seconds : null));
     if (body.data.done) {
       output.progressDone();
       return { job: body.data, raw };
@@ -62,7 +62,7 @@ export async function watchJob(
   }
 }
 
-function progressLine(job: JobResponse['job'], seconds: number | null): string {
+function formatProgress(job: JobResponse['job'], seconds: number | null): string {
   const state = job.done ? job.status : job.phase;
   return `${job.jobId}  ${state}${seconds === null ? '' : `  ${seconds} s`}`;
 }
@@ -93,7 +93,7 @@ export async function showJob(
 
 /** Saves the media of a result if `out` is set, and returns the lines to print about the result. */
 async function saveResult(result: unknown, out: string | undefined) {
-  const urls = mediaUrls(result);
+  const urls = findMediaUrls(result);
   const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
   const files = saved.length > 0 ? saved : urls;
   const label = saved.length > 0 ? 'saved' : 'url';
@@ -123,7 +123,7 @@ interface Submission {
 export async function submitJob(session: Session, submission: Submission): Promise<boolean> {
   const api = session.client('caller');
   const { output } = session;
-  const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioAnswer, {
+  const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioResponse, {
     ...(submission.body && { body: submission.body }),
     ...(submission.form && { form: submission.form }),
     // The server responds immediately; this process then polls the job to print its progress.

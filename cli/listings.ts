@@ -1,7 +1,7 @@
 /** Commands that show a page of a list as a table. */
 import type { Command } from 'commander';
-import { filterQuery, numeric, type FilterOptions } from './fields.ts';
-import { toCells, listAnswer, table, type Columns } from './output.ts';
+import { filterQuery, parseNumber, type FilterOptions } from './fields.ts';
+import { toCells, listResponse, table, type Columns } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
 /** List command. `path` returns the path below `apiRoots[as]`. */
@@ -11,21 +11,21 @@ export interface Listing {
   path: (...args: string[]) => string;
   columns: Columns;
   /** True if the API returns the whole list in one response, without pages. */
-  isWhole?: true;
+  isUnpaged?: true;
 }
 
 /** Makes a command request one page of a list and print it as a table. */
-export function addListing({ command, as, path, columns, isWhole }: Listing): void {
-  if (!isWhole) {
+export function addListing({ command, as, path, columns, isUnpaged }: Listing): void {
+  if (!isUnpaged) {
     command
-      .option('--limit <n>', 'maximum number of rows, 1–100', numeric)
+      .option('--limit <n>', 'maximum number of rows, 1–100', parseNumber)
       .option('--cursor <cursor>', 'start of the next page, as printed below the previous page');
   }
   command.action(async () => {
     const session = openSession(command);
     const url = apiRoots[as] + path(...command.args.map(encodeURIComponent));
     const query = filterQuery(command.opts<FilterOptions>());
-    const { body, raw } = await session.client(as).send(url, listAnswer, { query });
+    const { body, raw } = await session.client(as).send(url, listResponse, { query });
     session.output.show(raw, () => table(body.data.map((row) => toCells(row, columns))));
     session.output.noteNextPage(body.nextCursor);
   });

@@ -10,7 +10,7 @@ import { CliError } from './api-client.ts';
 const urlFields = new Set(['url', 'coverUrl']);
 
 /** Returns the file URLs in a result, in order and without duplicates. */
-export function mediaUrls(result: unknown): string[] {
+export function findMediaUrls(result: unknown): string[] {
   const found: string[] = [];
   const visit = (value: unknown, field: string): void => {
     if (Array.isArray(value)) for (const item of value) visit(item, field);
@@ -40,14 +40,14 @@ export async function saveMedia(urls: readonly string[], out: string): Promise<s
     const name = basename(new URL(url).pathname).replaceAll(/[^\w.-]/g, '_') || 'file';
     const path = isDirectory
       ? join(out, name)
-      : numberedPath(out, urls.length > 1 ? index + 1 : null);
+      : buildNumberedPath(out, urls.length > 1 ? index + 1 : null);
     await download(url, path);
     saved.push(path);
   }
   return saved;
 }
 
-function numberedPath(path: string, number: number | null): string {
+function buildNumberedPath(path: string, number: number | null): string {
   if (number === null) return path;
   const extension = extname(path);
   return `${path.slice(0, path.length - extension.length)}-${number}${extension}`;

@@ -1,6 +1,6 @@
 /** Prints tables, lists and progress for people, or JSON for programs. */
 import { z } from 'zod';
-import { shortTime } from './fields.ts';
+import { formatTime } from './fields.ts';
 
 /** Value of a table cell; null and undefined are printed as `-`. */
 export type Cell = string | number | boolean | null | undefined;
@@ -20,14 +20,14 @@ export function table(rows: Record<string, Cell>[]): string {
   const widths = names.map((name, column) =>
     Math.max(name.length, ...cells.map((row) => row[column]?.length ?? 0)),
   );
-  const numeric = names.map((name) =>
+  const isNumeric = names.map((name) =>
     rows.every((row) => typeof row[name] === 'number' || row[name] === null),
   );
   const line = (row: string[]): string =>
     row
       .map((cell, column) => {
         const width = widths[column] ?? 0;
-        return numeric[column] ? cell.padStart(width) : cell.padEnd(width);
+        return isNumeric[column] ? cell.padStart(width) : cell.padEnd(width);
       })
       .join('  ')
       .trimEnd();
@@ -79,18 +79,18 @@ export type Output = ReturnType<typeof createOutput>;
 export const fields = z.looseObject({});
 export type Fields = z.infer<typeof fields>;
 /** Schema of a response that contains one page of a list. */
-export const listAnswer = z.looseObject({
+export const listResponse = z.looseObject({
   data: z.array(fields),
   nextCursor: z.string().nullish(),
 });
 /** Schema of a response that contains one object. */
-export const oneAnswer = z.looseObject({ data: fields });
+export const objectResponse = z.looseObject({ data: fields });
 
 /** Columns by header. A column is a field path, e.g. `window.used`, or a function of the row. */
 export type Columns = Record<string, string | ((row: Fields) => Cell)>;
 
 /** Returns a column that shows a zero-based index as a number from 1. */
-export function numberColumn(path: string): (row: Fields) => Cell {
+export function createNumberColumn(path: string): (row: Fields) => Cell {
   return (row) => {
     const index = toCell(row, path);
     return typeof index === 'number' ? index + 1 : null;
@@ -108,7 +108,7 @@ export function toCell(row: Fields, path: string): Cell {
   if (typeof value !== 'string' && typeof value !== 'number') {
     return typeof value === 'boolean' ? value : null;
   }
-  return /(?:At|since)$/.test(path) ? shortTime(value) : value;
+  return /(?:At|since)$/.test(path) ? formatTime(value) : value;
 }
 
 /** Returns a field that is a list of objects, or an empty list if the field is missing. */

@@ -1,7 +1,4 @@
-/**
- * `npm run dev -- console-build`: builds the console into console/dist, unless its sources are
- * unchanged.
- */
+/** `npm run dev -- console-build`: builds the console into console/dist, unless its sources are unchanged. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';

@@ -1,10 +1,10 @@
-/** `npm run dev -- <command> [arguments]`: commands for work on the project itself. */
+/** `npm run dev -- <command> [arguments]`: runs commands for developing the project. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 interface DevCommand {
   about: string;
-  /** Script of the project for Node, with its first arguments. */
+  /** Arguments for Node: a script of the project and its first arguments. */
   script: readonly string[];
   env?: Readonly<Record<string, string>>;
 }
@@ -27,11 +27,11 @@ const commands: Readonly<Record<string, DevCommand>> = {
   },
   'check-chart': { about: 'checks the Helm chart', script: ['dev/chart/main.ts'] },
   'check-compose': {
-    about: 'checks with Docker Compose that every setting reaches every process',
+    about: 'checks that Docker Compose passes every setting to every process',
     script: ['dev/compose/main.ts'],
   },
   'check-cluster': {
-    about: 'runs the processes of docker-compose.yml and breaks them under load',
+    about: 'runs the services of docker-compose.yml and disturbs them under load (docs/faults.md)',
     script: ['dev/cluster/main.ts'],
   },
   clients: {
@@ -43,7 +43,7 @@ const commands: Readonly<Record<string, DevCommand>> = {
     script: ['dev/clients/pack.ts'],
   },
   console: {
-    about: 'serves the sources of console/ beside a gateway on port 4000',
+    about: 'serves the console with live reload; needs a gateway on port 4000',
     script: ['node_modules/vite/bin/vite.js', 'console'],
   },
   'console-build': { about: 'builds the console', script: ['console/build.ts'] },
@@ -51,14 +51,17 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'draws the import graph into docs/architecture.md',
     script: ['dev/docs/draw.ts'],
   },
-  faults: { about: 'the crash matrix (docs/faults.md)', script: ['test/faults/matrix.ts'] },
+  faults: {
+    about: 'kills each process at each step of a job (docs/faults.md)',
+    script: ['test/faults/matrix.ts'],
+  },
   'record-histories': {
     about: 'records the workflow histories that tests replay',
     script: [vitest, 'run', 'test/workflows/record.test.ts'],
     env: { RECORD_HISTORIES: '1' },
   },
   mutations: {
-    about: 'plants known faults and runs the tests that must find them',
+    about: 'plants known faults and runs the tests that should detect them',
     script: ['test/faults/mutations.ts'],
   },
   outages: {
@@ -74,9 +77,8 @@ const commands: Readonly<Record<string, DevCommand>> = {
     ],
     env: { FAULTS: 'all', TESTS: 'all' },
   },
-  sandbox: { about: 'the provider sandbox alone', script: ['dev/sandbox/main.ts'] },
   screenshots: {
-    about: 'takes the screenshots of docs/ on a running stack',
+    about: 'takes the screenshots in docs/ on a running stack',
     script: ['dev/docs/screenshots.ts'],
   },
   'trace-viewer': {
@@ -96,7 +98,7 @@ if (command) {
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      // A terminal sends Ctrl-C to the child as well.
+      // The terminal already sends Ctrl-C to the child.
       if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
     });
   }
@@ -104,7 +106,9 @@ if (command) {
     process.exitCode = code ?? 1;
   });
 } else {
-  const rows = Object.entries(commands).map(([each, { about }]) => `  ${each.padEnd(18)}${about}`);
+  const rows = Object.entries(commands).map(
+    ([commandName, { about }]) => `  ${commandName.padEnd(18)}${about}`,
+  );
   if (name !== '') console.error(`unknown command: ${name}\n`);
   console.error(`npm run dev -- <command> [arguments]\n\n${rows.join('\n')}`);
   process.exitCode = name === '' ? 0 : 2;

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { providerDefinitions } from '../providers/registry.ts';
-import { drawn } from '../dev/docs/draw.ts';
+import { updateArchitecture } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
 import { faults } from './faults/planted-faults.ts';
@@ -209,7 +209,7 @@ describe('links of the documents', () => {
 
 describe('docs/architecture.md', () => {
   it('has the drawing of the current code (npm run dev -- draw)', () => {
-    expect(read('docs/architecture.md')).toBe(drawn());
+    expect(read('docs/architecture.md')).toBe(updateArchitecture());
     expect(read('docs/architecture.md')).toMatch(/^ {2}api --> .*\bactivities$/m);
   });
 });

@@ -5,14 +5,14 @@ import {
   toCells,
   list,
   readList,
-  numberColumn,
+  createNumberColumn,
   table,
   type Cell,
   type Fields,
 } from '../output.ts';
 import { providerColumns } from './admin-lists.ts';
 import { addWrite } from './admin-writes.ts';
-import { webhookText } from './jobs.ts';
+import { formatWebhook } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addActionCommands(admin: Command): void {
@@ -22,7 +22,7 @@ export function addActionCommands(admin: Command): void {
 
 const jobColumns = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
 const findingColumns = {
-  call: numberColumn('callIndex'),
+  call: createNumberColumn('callIndex'),
   provider: 'provider',
   verdict: 'verdict',
   evidence: 'message',
@@ -62,7 +62,7 @@ function addJobCommands(admin: Command): void {
       .command('redeliver-webhook <jobId>')
       .description('redeliver the webhook of a job now'),
     path: (jobId) => `/jobs/${jobId}/webhook/redeliver`,
-    text: webhookText,
+    text: formatWebhook,
   });
   addWrite({
     command: admin.command('cancel <jobId>').description('cancel a job of any organization'),

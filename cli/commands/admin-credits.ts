@@ -1,12 +1,12 @@
 /** `studio admin grant|take-back|refund|window`: changes the credits of an organization. */
 import type { Command } from 'commander';
 import { CliError } from '../api-client.ts';
-import { numeric } from '../fields.ts';
+import { parseNumber } from '../fields.ts';
 import { toCell, list } from '../output.ts';
-import { organizationText } from './admin-organizations.ts';
+import { formatOrganization } from './admin-organizations.ts';
 import { addWrite } from './admin-writes.ts';
 
-const creditMoves = [
+const creditCommands = [
   { name: 'grant', path: 'grants', description: 'add credits', done: 'granted' },
   {
     name: 'take-back',
@@ -18,11 +18,11 @@ const creditMoves = [
 
 /** Adds the commands to `studio admin`. */
 export function addCreditCommands(admin: Command): void {
-  for (const { name, path, description, done } of creditMoves) {
+  for (const { name, path, description, done } of creditCommands) {
     addWrite<{ id: string }>({
       command: admin
         .command(`${name} <organizationId>`)
-        .argument('<credits>', '', numeric)
+        .argument('<credits>', '', parseNumber)
         .description(`${description}; a repeated --id has no effect`)
         .requiredOption(
           '--id <id>',
@@ -31,10 +31,10 @@ export function addCreditCommands(admin: Command): void {
       path: (id) => `/organizations/${id}/${path}`,
       body: ({ id }, [, credits]) => ({ id, credits: Number(credits) }),
       bare: true,
-      text: (moved, [, credits]) =>
+      text: (result, [, credits]) =>
         list({
-          [done]: moved['repeated'] === true ? 'already applied' : Number(credits),
-          available: toCell(moved, 'available'),
+          [done]: result['repeated'] === true ? 'already applied' : Number(credits),
+          available: toCell(result, 'available'),
         }),
     });
   }
@@ -43,7 +43,7 @@ export function addCreditCommands(admin: Command): void {
       .command('refund <jobId>')
       .description('refund credits charged for a job; a repeated --id has no effect')
       .requiredOption('--id <id>', 'your unique id for this refund, for example the ticket number')
-      .option('--credits <credits>', 'amount (default: everything not yet refunded)', numeric),
+      .option('--credits <credits>', 'amount (default: everything not yet refunded)', parseNumber),
     path: (jobId) => `/jobs/${jobId}/refunds`,
     body: ({ id, credits }) => ({ id, credits }),
     bare: true,
@@ -62,12 +62,12 @@ export function addCreditCommands(admin: Command): void {
       .description('set the six-hour allowance; `none` removes the limit'),
     method: 'PUT',
     path: (id) => `/organizations/${id}/window-allowance`,
-    body: (_, [, credits = '']) => ({ credits: creditsOrNone(credits) }),
-    text: organizationText,
+    body: (_, [, credits = '']) => ({ credits: parseCreditsOrNone(credits) }),
+    text: formatOrganization,
   });
 }
 
-function creditsOrNone(text: string): number | null {
+function parseCreditsOrNone(text: string): number | null {
   if (text === 'none') return null;
   if (!/^\d+(\.\d+)?$/.test(text)) {
     throw new CliError(`credits must be a number or none (received ${JSON.stringify(text)})`);

@@ -9,13 +9,13 @@ import {
   toCells,
   fields,
   readList,
-  numberColumn,
+  createNumberColumn,
   type Columns,
   type Fields,
   list,
   table,
 } from '../output.ts';
-import { stepColumns, webhookText } from './jobs.ts';
+import { stepColumns, formatWebhook } from './jobs.ts';
 
 /** Adds the commands to `studio admin`. */
 export function addJobExplanation(admin: Command): void {
@@ -23,7 +23,7 @@ export function addJobExplanation(admin: Command): void {
     [
       'job',
       'show everything recorded about a job of any organization, and what to do next',
-      storyText,
+      formatExplanation,
     ],
     [
       'why',
@@ -72,7 +72,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'calls',
     title: 'Provider calls',
     columns: {
-      call: numberColumn('index'),
+      call: createNumberColumn('index'),
       provider: 'provider',
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
@@ -85,7 +85,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'refusals',
     title: 'Attempts rejected by the provider',
     columns: {
-      call: numberColumn('callIndex'),
+      call: createNumberColumn('callIndex'),
       provider: 'provider',
       request: 'providerRequestId',
       at: 'refusedAt',
@@ -107,7 +107,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     name: 'notifications',
     title: 'Provider notifications',
     columns: {
-      call: numberColumn('callIndex'),
+      call: createNumberColumn('callIndex'),
       provider: 'provider',
       state: 'state',
       received: 'receivedAt',
@@ -120,7 +120,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
 ];
 
-function storyText(job: Fields): string {
+function formatExplanation(job: Fields): string {
   const tables = parts.flatMap(({ name, title, columns }) => {
     const rows = readList(job, name).map((row) => toCells(row, columns));
     return rows.length === 0 ? [] : [`${title}\n${table(rows)}`];
@@ -134,7 +134,7 @@ function storyText(job: Fields): string {
     `${toCell(job, 'why')}\n`,
     list(toCells(job, head)),
     ...tables,
-    ...(webhook ? [`Webhook\n${webhookText(webhook)}`] : []),
+    ...(webhook ? [`Webhook\n${formatWebhook(webhook)}`] : []),
     `Next\n${next.join('')}`,
   ].join('\n');
 }

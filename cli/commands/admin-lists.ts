@@ -1,8 +1,8 @@
 /** Commands of `studio admin` that list records of all organizations. */
 import type { Command } from 'commander';
-import { numeric } from '../fields.ts';
+import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { toCell, readList, numberColumn, type Columns } from '../output.ts';
+import { toCell, readList, createNumberColumn, type Columns } from '../output.ts';
 
 /** List command. `name` includes its arguments. */
 interface List {
@@ -29,7 +29,7 @@ export const providerColumns: Columns = {
 };
 
 /** Returns a column that shows seconds with two decimals. */
-function secondsColumn(path: string): Columns[string] {
+function createSecondsColumn(path: string): Columns[string] {
   return (row) => {
     const seconds = toCell(row, path);
     return typeof seconds === 'number' ? Number(seconds.toFixed(2)) : null;
@@ -133,7 +133,7 @@ const lists: readonly List[] = [
     path: () => '/notifications',
     columns: {
       job: 'jobId',
-      call: numberColumn('callIndex'),
+      call: createNumberColumn('callIndex'),
       provider: 'provider',
       state: 'state',
       deliveries: 'deliveries',
@@ -166,8 +166,8 @@ const lists: readonly List[] = [
       ...providerColumns,
       'calls (15 min)': 'recent.calls',
       failed: 'recent.failed',
-      'median (s)': secondsColumn('recent.medianSeconds'),
-      'p95 (s)': secondsColumn('recent.slowSeconds'),
+      'median (s)': createSecondsColumn('recent.medianSeconds'),
+      'p95 (s)': createSecondsColumn('recent.slowSeconds'),
     },
   },
   {
@@ -190,7 +190,7 @@ export function addLists(admin: Command): void {
   for (const { name, description, options = {}, path, columns } of lists) {
     const command = admin.command(name).description(description);
     for (const [flags, text] of Object.entries(options)) {
-      if (flags.endsWith('<n>')) command.option(flags, text, numeric);
+      if (flags.endsWith('<n>')) command.option(flags, text, parseNumber);
       else command.option(flags, text);
     }
     addListing({ as: 'operator', command, path, columns });

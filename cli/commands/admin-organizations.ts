@@ -1,15 +1,21 @@
 /** `studio admin org|user|key`: manages organizations, their users, and the users' keys. */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { numeric } from '../fields.ts';
+import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { toCell, toCells, list, type Fields } from '../output.ts';
 import { addWrite } from './admin-writes.ts';
-import { keyColumns, keyRequest, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
+import {
+  keyColumns,
+  buildKeyRequest,
+  formatNewKey,
+  addKeyOptions,
+  type KeyOptions,
+} from './keys.ts';
 import { accountFields } from './usage.ts';
 
 /** Formats an organization with its balance and six-hour window. */
-export function organizationText(data: Fields): string {
+export function formatOrganization(data: Fields): string {
   const columns = { organization: 'organizationId', name: 'name', status: 'status' };
   const owner = toCell(data, 'ownerId');
   return list({
@@ -25,23 +31,27 @@ export function addOrganizationCommands(org: Command): void {
     command: org
       .command('create <name>')
       .description('create an organization and its owner')
-      .option('--window <credits>', 'six-hour allowance in credits (default: no limit)', numeric),
+      .option(
+        '--window <credits>',
+        'six-hour allowance in credits (default: no limit)',
+        parseNumber,
+      ),
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
-    text: organizationText,
+    text: formatOrganization,
   });
   for (const verb of ['suspend', 'activate']) {
     addWrite({
       command: org.command(`${verb} <organizationId>`).description(`${verb} an organization`),
       path: (id) => `/organizations/${id}/${verb}`,
-      text: organizationText,
+      text: formatOrganization,
     });
   }
   addAction({
     command: org.command('get <organizationId>').description('show an organization'),
     as: 'operator',
     path: (id) => `/organizations/${id}`,
-    text: organizationText,
+    text: formatOrganization,
   });
   addListing({
     as: 'operator',
@@ -81,21 +91,21 @@ export function addUserCommands(users: Command): void {
     command: users.command('list <organizationId>').description('list users'),
     path: (id) => `/organizations/${id}/users`,
     columns: { ...userColumns, keys: 'keys' },
-    isWhole: true,
+    isUnpaged: true,
   });
 }
 
 /** Adds the commands of `studio admin key`. */
 export function addKeyCommands(keys: Command): void {
   addWrite<KeyOptions>({
-    command: withKeyOptions(
+    command: addKeyOptions(
       keys
         .command('create <userId> <name>')
         .description('create a key for a user; it is shown only once'),
     ),
     path: (userId) => `/users/${userId}/keys`,
-    body: (options, [, name = '']) => keyRequest(name, options),
-    text: newKeyText,
+    body: (options, [, name = '']) => buildKeyRequest(name, options),
+    text: formatNewKey,
   });
   addWrite({
     command: keys.command('revoke <keyId>').description('revoke a key'),
@@ -107,6 +117,6 @@ export function addKeyCommands(keys: Command): void {
     command: keys.command('list <userId>').description('list the keys of a user'),
     path: (userId) => `/users/${userId}/keys`,
     columns: keyColumns,
-    isWhole: true,
+    isUnpaged: true,
   });
 }

@@ -16,11 +16,11 @@ function addWriteOptions(command: Command): Command {
     .option(
       '--actor <name>',
       'your name, recorded with the action (ignored if the key belongs to a named operator)',
-      loginName(),
+      readLoginName(),
     );
 }
 
-function loginName(): string {
+function readLoginName(): string {
   try {
     return userInfo().username;
   } catch {

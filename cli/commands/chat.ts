@@ -3,9 +3,9 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
-import { toCell, toCells, fields, listAnswer, readList, type Columns, table } from '../output.ts';
+import { toCell, toCells, fields, listResponse, readList, type Columns, table } from '../output.ts';
 import { showEstimate } from '../estimates.ts';
-import { omitUndefined, numeric, several, tagged } from '../fields.ts';
+import { omitUndefined, parseNumber, collect, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
 
 const modelList = z.looseObject({
@@ -61,7 +61,7 @@ const studioColumns: Columns = {
 };
 
 async function showStudioModels(session: Session, terms: readonly string[]): Promise<void> {
-  const { body, raw } = await session.client('caller').send('/api/v1/studio/models', listAnswer);
+  const { body, raw } = await session.client('caller').send('/api/v1/studio/models', listResponse);
   session.output.show(raw, () =>
     table(
       body.data.flatMap((endpoint) =>
@@ -87,7 +87,7 @@ interface ChatOptions {
 }
 
 const usage = z.looseObject({ inputTokens: z.number(), outputTokens: z.number() });
-const chatAnswer = z.looseObject({
+const chatResponse = z.looseObject({
   content: z.string(),
   usage,
   creditsConsumed: z.number(),
@@ -106,21 +106,21 @@ export function chatCommand(): Command {
     .argument('<prompt...>')
     .requiredOption('-m, --model <id>', 'a model id from `studio models`')
     .option('-s, --system <text>', 'system prompt')
-    .option('--image <url>', 'URL of an input image (repeatable)', several)
-    .option('--max-tokens <n>', 'maximum number of tokens in the answer', numeric)
-    .option('--temperature <n>', 'sampling temperature', numeric)
-    .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
+    .option('--image <url>', 'URL of an input image (repeatable)', collect)
+    .option('--max-tokens <n>', 'maximum number of tokens in the answer', parseNumber)
+    .option('--temperature <n>', 'sampling temperature', parseNumber)
+    .option('--tag <name=value>', 'metadata pair (repeatable)', collectPair)
     .option('--no-stream', 'print the answer only once it is complete')
     .option('--estimate', 'show the price without calling a provider')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {
       const session = openSession(command);
       const body = buildRequest(prompt.join(' '), options);
       if (options.estimate) await showEstimate(session, '/chat', { body });
-      else if (options.stream && !session.output.json) await streamAnswer(session, body);
+      else if (options.stream && !session.output.json) await streamResponse(session, body);
       else {
         const { body: answer, raw } = await session
           .client('caller')
-          .send('/api/v1/chat', chatAnswer, { body });
+          .send('/api/v1/chat', chatResponse, { body });
         session.output.show(raw, () => `${answer.content}\n`);
         noteUsage(session, answer.usage, answer.creditsConsumed);
       }
@@ -142,7 +142,7 @@ function buildRequest(prompt: string, options: ChatOptions): Record<string, unkn
   });
 }
 
-async function streamAnswer(session: Session, body: object): Promise<void> {
+async function streamResponse(session: Session, body: object): Promise<void> {
   const response = await session.client('caller').open('/api/v1/chat', {
     body: { ...body, stream: true },
     headers: { accept: 'text/event-stream' },

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
 import {
-  numberColumn,
+  createNumberColumn,
   toCells,
   readList,
   toCell,
@@ -12,14 +12,14 @@ import {
   type Columns,
   type Fields,
 } from '../output.ts';
-import { tagged } from '../fields.ts';
+import { collectPair } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
 
 const oneJob = z.looseObject({ data: jobResource });
 
-function secondsBetween(from: unknown, to: unknown): number | null {
+function calculateSeconds(from: unknown, to: unknown): number | null {
   if (typeof from !== 'string' || typeof to !== 'string') return null;
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
@@ -27,12 +27,12 @@ function secondsBetween(from: unknown, to: unknown): number | null {
 /** Columns of a step of a job. */
 export const stepColumns: Columns = {
   step: 'name',
-  call: numberColumn('call'),
+  call: createNumberColumn('call'),
   state: 'state',
   attempts: 'attempts',
   started: 'startedAt',
   ended: 'endedAt',
-  'duration (s)': (step) => secondsBetween(step['startedAt'], step['endedAt']),
+  'duration (s)': (step) => calculateSeconds(step['startedAt'], step['endedAt']),
   provider: 'provider',
   request: 'providerRequestId',
 };
@@ -105,7 +105,7 @@ function addJobList(jobs: Command): void {
       )
       .option('--model <id>', 'only jobs that use this model')
       .option('--key <keyId>', 'only jobs created with this key')
-      .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', tagged)
+      .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', collectPair)
       .option('--after <time>', 'only jobs created after this ISO 8601 time')
       .option('--before <time>', 'only jobs created before this ISO 8601 time'),
     path: () => '/studio/jobs',
@@ -148,7 +148,7 @@ const deliveryColumns: Columns = {
 };
 
 /** Formats a webhook and its delivery attempts. */
-export function webhookText(data: Fields): string {
+export function formatWebhook(data: Fields): string {
   const webhook = list(toCells(data, webhookColumns));
   const rows = readList(data, 'deliveries').map((row) => toCells(row, deliveryColumns));
   return rows.length === 0 ? webhook : `${webhook}\n${table(rows)}`;
@@ -161,12 +161,12 @@ function addWebhookCommands(jobs: Command): void {
       .command('deliveries <jobId>')
       .description('show the webhook of a job and every delivery attempt'),
     path: (jobId) => `/studio/jobs/${jobId}/webhook`,
-    text: webhookText,
+    text: formatWebhook,
   });
   addAction({
     command: jobs.command('redeliver <jobId>').description('redeliver the webhook of a job now'),
     method: 'POST',
     path: (jobId) => `/studio/jobs/${jobId}/webhook/redeliver`,
-    text: webhookText,
+    text: formatWebhook,
   });
 }

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { toCell, toCells, readList, type Columns, type Fields, list, table } from '../output.ts';
-import { durationMs, omitUndefined, keyLimit, several } from '../fields.ts';
+import { parseDurationMs, omitUndefined, parseKeyLimit, collect } from '../fields.ts';
 
 /** Options that restrict a new key. */
 export interface KeyOptions {
@@ -13,28 +13,28 @@ export interface KeyOptions {
 }
 
 /** Adds the options that restrict a new key. */
-export function withKeyOptions(command: Command): Command {
+export function addKeyOptions(command: Command): Command {
   return command
     .option(
       '--expires-in <duration>',
       'how long until the key expires, for example 30d or 12h',
-      durationMs,
+      parseDurationMs,
     )
     .option(
       '--scope <scope>',
       'permission of the key (repeatable; default: all scopes of your key)',
-      several,
+      collect,
     )
     .option(
       '--model <id>',
       'model that the key may use (repeatable; default: all models of your key)',
-      several,
+      collect,
     )
-    .option('--limit <credits/period>', 'credit limit, for example 500/month', keyLimit);
+    .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit);
 }
 
 /** Builds the request body that creates a key. */
-export function keyRequest(name: string, options: KeyOptions): Record<string, unknown> {
+export function buildKeyRequest(name: string, options: KeyOptions): Record<string, unknown> {
   return omitUndefined({
     name,
     expiresAt: options.expiresIn === undefined ? undefined : Date.now() + options.expiresIn,
@@ -52,10 +52,10 @@ export const keyColumns: Columns = {
   created: 'createdAt',
   expires: 'expiresAt',
   'last used': 'lastUsedAt',
-  limit: limitText,
+  limit: formatLimit,
 };
 
-function limitText(key: Fields): string | null {
+function formatLimit(key: Fields): string | null {
   const credits = toCell(key, 'limit.credits');
   return credits === null ? null : `${String(credits)}/${String(toCell(key, 'limit.per'))}`;
 }
@@ -73,19 +73,21 @@ const currentKeyColumns: Columns = {
   resets: 'budget.resetsAt',
 };
 
-function keyTable(keys: readonly Fields[]): string {
+function formatKeys(keys: readonly Fields[]): string {
   return table(keys.map((key) => toCells(key, keyColumns)));
 }
 
 /** Formats a new key; its secret is never shown again. */
-export function newKeyText(created: Fields): string {
+export function formatNewKey(created: Fields): string {
   const shown = toCells(created, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
   return `${list(shown)}Save this key now: it will not be shown again.\n`;
 }
 
 const path = '/api-keys';
 
-const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
+const parseLimitOrNone = (text: string) => ({
+  limit: text === 'none' ? null : parseKeyLimit(text),
+});
 
 /** Creates the command `studio keys`. */
 export function keysCommand(): Command {
@@ -94,16 +96,16 @@ export function keysCommand(): Command {
     command: keys.command('list').description('list your keys'),
     path: () => path,
     bare: true,
-    text: (response) => keyTable(readList(response, 'keys')),
+    text: (response) => formatKeys(readList(response, 'keys')),
   });
   addAction<KeyOptions>({
-    command: withKeyOptions(
+    command: addKeyOptions(
       keys.command('create <name>').description('create a key; it is shown only once'),
     ),
     path: () => path,
-    body: (options, [name = '']) => keyRequest(name, options),
+    body: (options, [name = '']) => buildKeyRequest(name, options),
     bare: true,
-    text: newKeyText,
+    text: formatNewKey,
   });
   addAction({
     command: keys
@@ -116,13 +118,13 @@ export function keysCommand(): Command {
   addAction<{ to: object }>({
     command: keys
       .command('limit <keyId>')
-      .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
+      .requiredOption('--to <credits/period>', 'for example 500/month, or none', parseLimitOrNone)
       .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
     body: ({ to }) => to,
     bare: true,
-    text: (key) => keyTable([key]),
+    text: (key) => formatKeys([key]),
   });
   addAction<{ overlap?: number }>({
     command: keys
@@ -131,13 +133,13 @@ export function keysCommand(): Command {
       .option(
         '--overlap <duration>',
         'how long the old key keeps working (default 1d)',
-        durationMs,
+        parseDurationMs,
       ),
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
       overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },
     bare: true,
-    text: newKeyText,
+    text: formatNewKey,
   });
   addAction({
     command: keys.command('revoke <keyId>').description('revoke a key'),

@@ -1,7 +1,7 @@
 /** Commands `studio image|video|tts|music|sfx`, created from a table of endpoints. */
 import { Command } from 'commander';
 import { showEstimate } from '../estimates.ts';
-import { assignment, omitUndefined, numeric, several, tagged } from '../fields.ts';
+import { assignment, omitUndefined, parseNumber, collect, collectPair } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
 
@@ -168,15 +168,15 @@ function createCommand(endpoint: EndpointCommand): Command {
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .option('--tag <name=value>', 'metadata pair (repeatable)', tagged)
+    .option('--tag <name=value>', 'metadata pair (repeatable)', collectPair)
     .option('--set <field=value>', 'set any other request field (repeatable)', assignment)
     .option('--estimate', 'show the price without starting a job');
   if (endpoint.waits) command.option('--async', 'print the job id without waiting');
   else command.option('-w, --wait', 'wait until the job ends');
   const named = endpoint.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);
-    if (field.value === 'number') option.argParser(numeric);
-    if (field.value === 'list') option.argParser(several);
+    if (field.value === 'number') option.argParser(parseNumber);
+    if (field.value === 'list') option.argParser(collect);
     command.addOption(option);
     return { name: option.attributeName(), field: field.field };
   });

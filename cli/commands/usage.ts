@@ -11,7 +11,7 @@ import {
   table,
   type Cell,
 } from '../output.ts';
-import { type FilterOptions, numeric, filterQuery, tagged } from '../fields.ts';
+import { type FilterOptions, parseNumber, filterQuery, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
@@ -72,8 +72,8 @@ export function usageCommand(): Command {
     .option('--model <id>', 'only usage of this model')
     .option('--type <type>', 'chat or a job type, for example imageGenerate')
     .option('--status <status>', 'reserved, charged or released')
-    .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', tagged)
-    .option('--limit <n>', 'maximum number of records, 1–100', numeric)
+    .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', collectPair)
+    .option('--limit <n>', 'maximum number of records, 1–100', parseNumber)
     .option('--cursor <cursor>', 'start of the next page, as printed below the previous page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = openSession(command);
@@ -98,7 +98,7 @@ async function showRecords(
 }
 
 /** Returns the column for a group. The name of a metadata pair may contain dots. */
-function groupColumn(group: string): Columns[string] {
+function createGroupColumn(group: string): Columns[string] {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag === undefined) return group === 'key' ? 'keyId' : group;
   return (row) => tagValues.safeParse(row['metadata']).data?.[tag];
@@ -109,7 +109,9 @@ async function showSums(session: Session, filter: FilterOptions, by: string): Pr
   const { body, raw } = await session
     .client('caller')
     .send('/api/v1/usage/summary', usageSums, { query });
-  const columns = Object.fromEntries(by.split(',').map((group) => [group, groupColumn(group)]));
+  const columns = Object.fromEntries(
+    by.split(',').map((group) => [group, createGroupColumn(group)]),
+  );
   session.output.show(raw, () => {
     const rows = body.rows.map((row) => toCells(row, { ...columns, ...sumColumns }));
     return `${table(rows)}\n${list(toCells(body.total, sumColumns))}`;

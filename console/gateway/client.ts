@@ -17,8 +17,8 @@ export class ApiError extends StudioError {
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
-    const { code, message, ...facts } = makeError(body, status, null);
-    super(code, message, facts);
+    const { code, message, ...properties } = makeError(body, status, null);
+    super(code, message, properties);
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
   }
 

@@ -116,7 +116,9 @@ function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
   const isListed = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {
     const data = isListed
-      ? page.data.flatMap((each) => (each.jobId !== job.jobId ? [each] : isMatch ? [job] : []))
+      ? page.data.flatMap((listed) =>
+          listed.jobId !== job.jobId ? [listed] : isMatch ? [job] : [],
+        )
       : index === 0 && isInserted
         ? [job, ...page.data].toSorted((one, other) => (one.jobId < other.jobId ? 1 : -1))
         : page.data;

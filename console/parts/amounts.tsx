@@ -13,19 +13,19 @@ const cents = new Intl.NumberFormat(undefined, { ...usd, maximumSignificantDigit
 const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
 /** Formats an amount with up to six decimals. */
-export const exactText = (amount: number): string => exact.format(amount);
+export const formatExact = (amount: number): string => exact.format(amount);
 
 /** Formats credits with two decimals, or amounts below 0.01 with two significant digits. */
-export const amountText = (amount: number): string =>
+export const formatAmount = (amount: number): string =>
   (amount !== 0 && Math.abs(amount) < 0.01 ? twoDigits : twoDecimals).format(amount);
 
 /** Shows credits, with the exact amount and its price in US dollars as the tooltip. */
 export function Credits({ amount }: { amount: number }) {
   const toUsd = useUsdPrice();
-  const money = toUsd ? ` = ${moneyText(toUsd(amount))}` : '';
+  const money = toUsd ? ` = ${formatUsd(toUsd(amount))}` : '';
   return (
-    <span className="amount" title={`${exactText(amount)} credits${money}`}>
-      {amountText(amount)}
+    <span className="amount" title={`${formatExact(amount)} credits${money}`}>
+      {formatAmount(amount)}
     </span>
   );
 }
@@ -33,18 +33,18 @@ export function Credits({ amount }: { amount: number }) {
 /** Shows what an amount of credits costs in US dollars, in parentheses. */
 export function Money({ credits }: { credits: number }) {
   const toUsd = useUsdPrice();
-  return toUsd && <span className="amount dim">({moneyText(toUsd(credits))})</span>;
+  return toUsd && <span className="amount dim">({formatUsd(toUsd(credits))})</span>;
 }
 
 /** Formats US dollars with cents, or amounts below one dollar with two significant digits. */
-function moneyText(amount: number): string {
+function formatUsd(amount: number): string {
   return (Math.abs(amount) < 1 && amount !== 0 ? cents : dollars).format(amount);
 }
 
 const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
 /** Formats a file size: `0 bytes`, `4.2 MB`. */
-export function bytesText(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const power = Math.min(sizes.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${oneDecimal.format(bytes / 1000 ** power)} ${sizes[power]}`;
 }

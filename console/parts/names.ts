@@ -8,7 +8,7 @@ export function splitType(type: string): { kind: string; action: string } {
 }
 
 /** Formats a job type: `imageRemoveBackground` → `Image · remove background`. */
-export function typeText(type: string): string {
+export function formatType(type: string): string {
   const { kind, action } = splitType(type);
   return action === '' ? kind : `${kind} · ${action}`;
 }
@@ -17,7 +17,7 @@ export function typeText(type: string): string {
  * Converts a job type to the path of its endpoint below /studio: `imageRemoveBackground` →
  * `image/remove-background`.
  */
-export function typePath(type: string): string {
+export function toEndpointPath(type: string): string {
   const [first = '', ...rest] = splitWords(type);
   return `${first}/${rest.join('-')}`;
 }

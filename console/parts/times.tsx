@@ -40,7 +40,7 @@ export function useNow(intervalMs: number): number {
 }
 
 /** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`, `2 h 7 min`. */
-export function durationText(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   const minutes = Math.floor(ms / 60_000);

@@ -1,4 +1,4 @@
-/** A job's steps without anything in them, as Temporal's tutorials write them, with default options. */
+/** Workflow of the variant `bare`: the steps of a job as empty activities, with Temporal's default options. */
 import { condition, defineSignal, proxyActivities, setHandler } from '@temporalio/workflow';
 import type { Steps } from './bare.ts';
 
@@ -7,7 +7,7 @@ const { reserve, submit, store, charge } = proxyActivities<Steps>({
   startToCloseTimeout: '1 minute',
 });
 
-/** Two activities, the signal, two activities. */
+/** Runs two activities, waits for the provider's signal, and runs two more activities. */
 export async function bare(jobId: string, providerMs: number): Promise<void> {
   let isNotified = false;
   setHandler(providerNotification, () => {

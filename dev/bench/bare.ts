@@ -1,6 +1,6 @@
 /**
- * A bare Temporal worker and client in one process. It starts jobs over HTTP, as our API does, and records their ends. The
- * steps do nothing, so their cost is that of Temporal.
+ * Bare Temporal worker and client in one process. It starts a workflow for each HTTP request, as our API does, and records
+ * when the workflow ends. The activities do nothing, so the measured cost is that of Temporal alone.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -15,12 +15,11 @@ const taskQueue = 'bench-bare';
 const createdAtMs = new Map<string, number>();
 const ended: Record<string, { createdAtMs: number; endedAtMs: number }> = {};
 
-/** The steps of a job. */
 const steps = {
   async reserve(jobId: string): Promise<void> {
     createdAtMs.set(jobId, Date.now());
   },
-  /** Sends the signal of the provider after `providerMs`. */
+  /** Returns at once, and sends the provider's signal after `providerMs`. */
   async submit(jobId: string, providerMs: number): Promise<void> {
     const signal = () => workflow.getHandle(jobId).signal('providerNotification');
     setTimeout(() => void signal().catch((error: unknown) => console.error(error)), providerMs);
@@ -30,7 +29,7 @@ const steps = {
     ended[jobId] = { createdAtMs: createdAtMs.get(jobId) ?? 0, endedAtMs: Date.now() };
   },
 };
-/** Steps of the bare workflow. */
+/** Activities of the bare workflow. */
 export type Steps = typeof steps;
 
 installRuntime(createLogger('bare', 'warn'));

@@ -1,4 +1,4 @@
-/** Chat through our API, a bare pass-through and Portkey's gateway, beside the upstream alone, in a closed loop. */
+/** Chat benchmark: a closed loop of chats straight to the upstream, and through our API, a pass-through and Portkey's gateway. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -9,19 +9,19 @@ import { launch, untilReady, type Running } from '../stack/running.ts';
 import { installNpm } from '../stack/tools.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
 import { runClosedLoop, type ClosedLoad } from './load.ts';
-import type { Benchmark, OpenWay } from './measurement.ts';
+import type { Benchmark, OpenVariant } from './measurement.ts';
 import { logPathOf, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
-/** Names of the servers that are compared; `gateway@FOLDER` is the gateway of another checkout. */
-export const chatWays = ['direct', 'pass-through', 'gateway', 'portkey'];
+/** Names of the variants to compare; `gateway@FOLDER` is the gateway of another checkout. */
+export const chatVariants = ['direct', 'pass-through', 'gateway', 'portkey'];
 
-/** Options of the command. */
+/** Options of `bench chat`. */
 export interface ChatOptions {
   loads: string[];
   seconds: number;
-  ways: string[];
-  /** Whether gateways have the first core for themselves, and all else the others. */
+  variants: string[];
+  /** Whether to run each gateway on the first core, and everything else on the other cores. */
   pin: boolean;
   env: Record<string, string>;
 }
@@ -29,36 +29,36 @@ export interface ChatOptions {
 interface ChatLoad extends ClosedLoad {
   name: string;
   isStream: boolean;
-  /** Time until the upstream responds, in milliseconds. */
+  /** Response time of the upstream in milliseconds. */
   upstreamMs: number;
-  /** Organizations that the callers belong to. */
+  /** Number of organizations that the callers belong to. */
   organizations: number;
 }
 
-const once = { callers: 1, isStream: false, upstreamMs: 0, organizations: 1 };
-const crowd = { ...once, callers: 32, upstreamMs: 50 };
+const oneCaller = { callers: 1, isStream: false, upstreamMs: 0, organizations: 1 };
+const manyCallers = { ...oneCaller, callers: 32, upstreamMs: 50 };
 const loadTable = {
-  caller: once,
-  stream: { ...once, isStream: true },
-  callers: crowd,
-  streams: { ...crowd, isStream: true },
-  organizations: { ...crowd, organizations: 100 },
-  saturated: { ...once, callers: 64 },
-  'slow-streams': { ...once, callers: 200, isStream: true, upstreamMs: 4000 },
-} satisfies Record<string, Pick<ChatLoad, keyof typeof once>>;
+  caller: oneCaller,
+  stream: { ...oneCaller, isStream: true },
+  callers: manyCallers,
+  streams: { ...manyCallers, isStream: true },
+  organizations: { ...manyCallers, organizations: 100 },
+  saturated: { ...oneCaller, callers: 64 },
+  'slow-streams': { ...oneCaller, callers: 200, isStream: true, upstreamMs: 4000 },
+} satisfies Record<string, Pick<ChatLoad, keyof typeof oneCaller>>;
 /** Names of the loads. */
 export const chatLoads = Object.keys(loadTable);
-/** Shortest measurement, in durations of the upstream. */
-const upstreamTimes = 4;
+/** Minimum duration of a load, as a multiple of the upstream's response time. */
+const minResponseTimes = 4;
 
-/** URL and headers of a server; one header for each organization. */
+/** URL of a server, and request headers for each organization. */
 interface Target {
   url: string;
   path: string;
   headers: Record<string, string>[];
 }
 
-/** A server of chat; ours has Postgres beside it. */
+/** Running chat server. Its `pids` include Postgres if it is our gateway. */
 interface ChatServer {
   target: Target;
   process: Running | null;
@@ -66,12 +66,12 @@ interface ChatServer {
   stop: () => Promise<void>;
 }
 
-/** Model whose upstream the benchmark sets. */
+/** Model whose provider is replaced by the mock upstream. */
 const model = 'gpt-5-nano';
 const upstreamKey = 'bench-upstream-key';
 const upstreamPath = '/v1/chat/completions';
 
-/** Starts the servers and the upstream, and returns the benchmark. */
+/** Starts the shared servers and the mock upstream, and returns the benchmark. */
 export async function planChat(
   options: ChatOptions,
   { directory, started }: { directory: string; started: Stops },
@@ -79,9 +79,9 @@ export async function planChat(
   const { seconds, env } = options;
   const loads = Object.entries(loadTable)
     .filter(([name]) => options.loads.includes(name))
-    .map(([name, load]) => loadOf(name, load, seconds));
+    .map(([name, load]) => buildLoad(name, load, seconds));
   const isPinned = options.pin && process.platform === 'linux' && availableParallelism() > 1;
-  // Child processes inherit the cores.
+  // Child processes inherit the setting.
   if (isPinned) pin(process.pid, `1-${availableParallelism() - 1}`);
   const organizations = Math.max(1, ...loads.map((load) => load.organizations));
   const servers = await startServers(directory, started, organizations);
@@ -89,52 +89,52 @@ export async function planChat(
   started.push(upstream.stop);
   const { url: upstreamUrl } = upstream;
   const gateways = new Map<string, Gateway>();
-  for (const name of options.ways) {
+  for (const name of options.variants) {
     if (name.startsWith('gateway')) gateways.set(name, await findGateway(name, servers));
   }
   const start = async (name: string): Promise<ChatServer> => {
     const gateway = gateways.get(name);
-    if (gateway) return startOurs(servers, gateway, { upstreamUrl, env });
+    if (gateway) return startOurApi(servers, gateway, { upstreamUrl, env });
     if (name === 'portkey') return startPortkey(servers, upstreamUrl);
     if (name === 'pass-through') return startPassThrough(servers, upstreamUrl);
-    const target = targetOf(upstreamUrl);
+    const target = upstreamTarget(upstreamUrl);
     return { target, process: null, pids: {}, stop: () => Promise.resolve() };
   };
-  const open = async (name: string): Promise<OpenWay<ChatLoad>> => {
+  const open = async (name: string): Promise<OpenVariant<ChatLoad>> => {
     const server = await start(name);
     if (isPinned && server.process) pin(server.process.pid, '0');
-    return openChat(server);
+    return openLoadGenerator(server);
   };
   return {
-    ways: options.ways.map((name) => ({ name, open: () => open(name) })),
+    variants: options.variants.map((name) => ({ name, open: () => open(name) })),
     loads,
-    warmUp: loadOf('warm-up', { ...once, callers: 8 }, seconds),
+    warmUp: buildLoad('warm-up', { ...oneCaller, callers: 8 }, seconds),
     baseline: 'direct',
   };
 }
 
-/** Makes a load; callers who wait for a slow upstream start one after the other. */
-function loadOf(name: string, load: typeof once, seconds: number): ChatLoad {
+/** Builds a load. The starts of its callers are spread over the response time of the upstream. */
+function buildLoad(name: string, load: typeof oneCaller, seconds: number): ChatLoad {
   const spreadSeconds = load.upstreamMs / 1000;
   return {
     ...load,
     name,
-    seconds: Math.max(seconds, upstreamTimes * spreadSeconds),
+    seconds: Math.max(seconds, minResponseTimes * spreadSeconds),
     spreadSeconds,
   };
 }
 
-/** Pins a process, all its threads included. */
+/** Restricts all threads of a process to the cores. */
 function pin(pid: number, cores: string): void {
   execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
 }
 
-function targetOf(url: string, headers: Record<string, string> = {}): Target {
+function upstreamTarget(url: string, headers: Record<string, string> = {}): Target {
   const authorization = `Bearer ${upstreamKey}`;
   return { url, path: upstreamPath, headers: [{ authorization, ...headers }] };
 }
 
-/** Starts one of the small servers beside this file. */
+/** Starts upstream.ts or pass-through.ts. */
 async function startRelay(
   servers: Servers,
   name: 'upstream' | 'pass-through',
@@ -153,20 +153,20 @@ async function startRelay(
 async function startPassThrough(servers: Servers, upstreamUrl: string): Promise<ChatServer> {
   const relay = await startRelay(servers, 'pass-through', { UPSTREAM_URL: upstreamUrl });
   const { pid, stop } = relay;
-  return { target: targetOf(relay.url), process: relay, pids: { relay: pid }, stop };
+  return { target: upstreamTarget(relay.url), process: relay, pids: { relay: pid }, stop };
 }
 
-async function startOurs(
+async function startOurApi(
   servers: Servers,
   gateway: Gateway,
-  given: { upstreamUrl: string; env: Record<string, string> },
+  settings: { upstreamUrl: string; env: Record<string, string> },
 ): Promise<ChatServer> {
   const { url, api, pids, stop } = await startGateway(servers, gateway, {
     hasWorker: false,
     env: {
       OPENAI_API_KEY: upstreamKey,
-      OPENAI_BASE_URL: `${given.upstreamUrl}/v1`,
-      ...given.env,
+      OPENAI_BASE_URL: `${settings.upstreamUrl}/v1`,
+      ...settings.env,
     },
   });
   const headers = servers.apiKeys.map((key) => ({ authorization: `Bearer ${key}` }));
@@ -197,21 +197,30 @@ async function startPortkey(servers: Servers, upstreamUrl: string): Promise<Chat
     cwd: servers.directory,
   });
   await untilReady(running, () => fetch(url), { name: 'Portkey', logPath });
-  const to = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${upstreamUrl}/v1` };
+  const extraHeaders = {
+    'x-portkey-provider': 'openai',
+    'x-portkey-custom-host': `${upstreamUrl}/v1`,
+  };
   const { pid, stop } = running;
-  return { target: targetOf(url, to), process: running, pids: { portkey: pid }, stop };
+  return {
+    target: upstreamTarget(url, extraHeaders),
+    process: running,
+    pids: { portkey: pid },
+    stop,
+  };
 }
 
-/** Text of the first token in a stream. */
-const token = '"content":"word0';
-const ends = { whole: '"finish_reason":"stop"', stream: 'data: [DONE]' };
+/** Text by which the first token of a response is recognized. */
+const firstToken = '"content":"word0';
+/** Text that only a complete response contains. */
+const endMarkers = { whole: '"finish_reason":"stop"', stream: 'data: [DONE]' };
 
-/** Opens the load generator of a server. */
-function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
+/** Opens connections to a server, and returns a function that runs a load on it. */
+function openLoadGenerator({ target, pids, stop }: ChatServer): OpenVariant<ChatLoad> {
   const timeoutMs = 60_000;
   const timeouts = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
   const pool = new Pool(target.url, { connections: 512, keepAliveTimeout: 60_000, ...timeouts });
-  const requestOf = (load: ChatLoad, turn: number): Dispatcher.DispatchOptions => ({
+  const buildRequest = (load: ChatLoad, turn: number): Dispatcher.DispatchOptions => ({
     method: 'POST',
     path: target.path,
     headers: {
@@ -235,9 +244,9 @@ function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
   return {
     pids,
     async run(load) {
-      const send = (): Promise<number> => exchange(pool, requestOf(load, (turn += 1)), load);
+      const send = (): Promise<number> => sendAndTime(pool, buildRequest(load, (turn += 1)), load);
       const { latenciesMs, ...failed } = await runClosedLoop(send, load);
-      return { timesMs: { 'answer or first token': latenciesMs }, ...failed };
+      return { timesMs: { 'response or first token': latenciesMs }, ...failed };
     },
     async stop() {
       await pool.destroy();
@@ -247,10 +256,10 @@ function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
 }
 
 /**
- * Sends a request. Resolves to the time until the answer, or the first token of a stream, in milliseconds; rejects unless the
- * response is whole.
+ * Sends a request. Returns the milliseconds until the complete response, or until the first token of a stream.
+ * @throws Error if the status is not 200 or the response is incomplete
  */
-function exchange(
+function sendAndTime(
   pool: Pool,
   options: Dispatcher.DispatchOptions,
   { isStream }: ChatLoad,
@@ -261,18 +270,18 @@ function exchange(
     let status = 0;
     let text = '';
     pool.dispatch(options, {
-      // Without this method, undici uses its former handler interface.
+      // Without this method, undici assumes its old handler interface.
       onRequestStart() {},
       onResponseStart(_controller, statusCode) {
         status = statusCode;
       },
       onResponseData(_controller, bytes) {
         text += bytes.toString('latin1');
-        if (firstMs === null && text.includes(token)) firstMs = performance.now() - startedAt;
+        if (firstMs === null && text.includes(firstToken)) firstMs = performance.now() - startedAt;
       },
       onResponseEnd() {
-        const isWhole = text.includes(isStream ? ends.stream : ends.whole);
-        if (status !== 200 || firstMs === null || !isWhole) {
+        const isComplete = text.includes(isStream ? endMarkers.stream : endMarkers.whole);
+        if (status !== 200 || firstMs === null || !isComplete) {
           reject(new Error(`${status} ${text.slice(0, 200)}`));
         } else resolve(isStream ? firstMs : performance.now() - startedAt);
       },

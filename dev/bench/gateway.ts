@@ -1,4 +1,4 @@
-/** Gateways that are measured: processes of this checkout or of another. */
+/** Starts the gateways to measure, from this checkout or from another. */
 import { join, resolve } from 'node:path';
 import { Client } from 'pg';
 import type * as Migrations from '../../platform/migrations.ts';
@@ -10,9 +10,9 @@ import { demoCredits, logPathOf, type Servers } from './servers.ts';
 
 /** Checkout and database of a gateway. */
 export interface Gateway {
-  /** Part of the names of its task queues and logs. */
+  /** Prefix of its task queues and log files. */
   name: string;
-  /** Null: this checkout. */
+  /** Folder of the checkout; null for this one. */
   checkout: string | null;
   databaseUrl: string;
 }
@@ -25,9 +25,9 @@ export interface RunningGateway {
   stop: () => Promise<void>;
 }
 
-/** Finds the gateway of `gateway` or `gateway@FOLDER`. Another checkout may have other tables, so it gets a database of its own. */
-export async function findGateway(way: string, servers: Servers): Promise<Gateway> {
-  const [, folder] = way.split('@');
+/** Returns the gateway for `gateway` or `gateway@FOLDER`. The latter gets its own database, because its tables may differ. */
+export async function findGateway(variant: string, servers: Servers): Promise<Gateway> {
+  const [, folder] = variant.split('@');
   if (folder === undefined) {
     return { name: 'gateway', checkout: null, databaseUrl: servers.plan.databaseUrl };
   }
@@ -80,7 +80,7 @@ export async function startGateway(
       },
     }).start();
   };
-  // One after the other, because parallel starts are slower.
+  // Started one after the other, because parallel starts are slower.
   const api = await start('api');
   if (!hasWorker) return { url, api, pids: { api: api.pid }, stop: api.stop };
   const worker = await start('worker').catch(async (error: unknown) => {

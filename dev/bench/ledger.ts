@@ -1,4 +1,4 @@
-/** Moves of the ledger, each in a statement of its own and in shared statements, for one and for a hundred organizations. */
+/** Ledger benchmark: transactions in separate and in shared SQL statements, for one organization and for a hundred. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createLedger } from '../../ledger/ledger.ts';
@@ -10,10 +10,10 @@ import { migrate } from '../../platform/migrations.ts';
 import { freePort } from '../stack/free-port.ts';
 import { startPostgres } from '../stack/postgres.ts';
 import { runClosedLoop, type ClosedLoad } from './load.ts';
-import type { Benchmark, Way } from './measurement.ts';
+import type { Benchmark, Variant } from './measurement.ts';
 import type { Stops } from './stops.ts';
 
-/** Options of the command. */
+/** Options of `bench ledger`. */
 export interface LedgerOptions {
   callers: number[];
   seconds: number;
@@ -24,15 +24,15 @@ interface LedgerLoad extends ClosedLoad {
   organizations: string[];
 }
 
-/** Makes the two moves of a job: a reservation and its charge. */
-type Pair = (organizationId: string) => Promise<unknown>;
+/** Runs the two ledger transactions of a job: reserves credits, then charges them. */
+type JobTransactions = (organizationId: string) => Promise<unknown>;
 
-/** Connections of a process of the gateway (DATABASE_POOL_MAX). */
+/** Number of database connections, as in one process of the gateway (DATABASE_POOL_MAX). */
 const poolMax = 12;
 const startMicro = 1_000_000_000_000;
 const finding = z.object({ finding: z.string(), subject: z.string() });
 
-/** Starts Postgres, and returns the benchmark; the ledger is audited at its end. */
+/** Starts Postgres, and returns the benchmark. Audits the ledger when the benchmark ends. */
 export async function planLedger(
   { callers, seconds }: LedgerOptions,
   { directory, started }: { directory: string; started: Stops },
@@ -49,44 +49,50 @@ export async function planLedger(
     if (findings.length > 0) process.exitCode = 1;
     console.log(findings.length > 0 ? `audit: ${JSON.stringify(findings)}` : 'audit: clean');
   });
-  const crowds = [await makeOrganizations(pool, 1), await makeOrganizations(pool, 100)];
-  const way = (name: string, pair: Pair): Way<LedgerLoad> => ({
+  const organizationSets = [
+    await createOrganizations(pool, 1),
+    await createOrganizations(pool, 100),
+  ];
+  const variant = (name: string, runTransactions: JobTransactions): Variant<LedgerLoad> => ({
     name,
     open: async () => ({
       pids: { postgres: postgres.pid },
-      run: (load) => runPairs(pair, load),
+      run: (load) => runJobs(runTransactions, load),
       stop: async () => {},
     }),
   });
-  const loads = crowds.flatMap((organizations) =>
+  const loads = organizationSets.flatMap((organizations) =>
     callers.map((count) => {
       const name = `${count} callers, ${organizations.length} organizations`;
       return { name, organizations, callers: count, seconds, spreadSeconds: 0 };
     }),
   );
-  const warmUp = { name: 'warm-up', organizations: crowds[1] ?? [], callers: 8 };
+  const warmUp = { name: 'warm-up', organizations: organizationSets[1] ?? [], callers: 8 };
   return {
-    ways: [way('alone', oneByOne(pool)), way('shared commits', grouped(pool))],
+    variants: [
+      variant('alone', separateStatements(pool)),
+      variant('shared commits', sharedStatements(pool)),
+    ],
     loads,
     warmUp: { ...warmUp, seconds: 1, spreadSeconds: 0 },
     baseline: 'alone',
   };
 }
 
-async function runPairs(pair: Pair, load: LedgerLoad) {
+async function runJobs(runTransactions: JobTransactions, load: LedgerLoad) {
   let turn = 0;
   const job = async (): Promise<number> => {
     const startedAt = performance.now();
     turn += 1;
-    await pair(load.organizations[turn % load.organizations.length] ?? '');
+    await runTransactions(load.organizations[turn % load.organizations.length] ?? '');
     return performance.now() - startedAt;
   };
   const { latenciesMs, ...failed } = await runClosedLoop(job, load);
-  return { timesMs: { 'two moves': latenciesMs }, ...failed };
+  return { timesMs: { 'reserve and charge': latenciesMs }, ...failed };
 }
 
-/** Calls the function of the ledger for each move. */
-function oneByOne(pool: DatabasePool): Pair {
+/** Returns transactions that each run their own statement. */
+function separateStatements(pool: DatabasePool): JobTransactions {
   const apply = async (move: Record<string, string | number>): Promise<void> => {
     await pool.query(
       sql.type(z.object({ answers: z.unknown() }))`
@@ -94,25 +100,25 @@ function oneByOne(pool: DatabasePool): Pair {
     );
   };
   return async (organizationId) => {
-    const named = { organizationId, id: newId('job') };
-    await apply({ ...named, verb: 'reserve', kind: 'studio', amount: 2, ttlMs: 60_000 });
-    await apply({ ...named, verb: 'settle', to: 'charged', amount: 1, reason: 'bench' });
+    const reference = { organizationId, id: newId('job') };
+    await apply({ ...reference, verb: 'reserve', kind: 'studio', amount: 2, ttlMs: 60_000 });
+    await apply({ ...reference, verb: 'settle', to: 'charged', amount: 1, reason: 'bench' });
   };
 }
 
-/** Shares statements, as the gateway does. */
-function grouped(pool: DatabasePool): Pair {
+/** Returns transactions that share statements with concurrent ones, as in the gateway. */
+function sharedStatements(pool: DatabasePool): JobTransactions {
   const ledger = createLedger(pool);
   return async (organizationId) => {
-    const named = { organizationId, id: newId('job') };
-    await ledger.reserve({ ...named, kind: 'studio', amountMicro: 2, ttlMs: 60_000 });
-    await ledger.settle({ ...named, to: 'charged', amountMicro: 1, reason: 'bench' });
+    const reference = { organizationId, id: newId('job') };
+    await ledger.reserve({ ...reference, kind: 'studio', amountMicro: 2, ttlMs: 60_000 });
+    await ledger.settle({ ...reference, to: 'charged', amountMicro: 1, reason: 'bench' });
   };
 }
 
-async function makeOrganizations(pool: DatabasePool, count: number): Promise<string[]> {
+async function createOrganizations(pool: DatabasePool, count: number): Promise<string[]> {
   const ledger = createLedger(pool);
-  const make = async (): Promise<string> => {
+  const createOne = async (): Promise<string> => {
     const { organizationId } = await createOrganization(pool, {
       name: 'bench',
       windowLimitMicro: null,
@@ -121,5 +127,5 @@ async function makeOrganizations(pool: DatabasePool, count: number): Promise<str
     await ledger.grant({ organizationId, ...grant });
     return organizationId;
   };
-  return Promise.all(Array.from({ length: count }, make));
+  return Promise.all(Array.from({ length: count }, createOne));
 }

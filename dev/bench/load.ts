@@ -1,84 +1,84 @@
-/** Loads: an open loop, which starts jobs at a rate, and a closed loop of callers, each with one request at a time. */
+/** Load generators: an open loop starts jobs at a fixed rate; in a closed loop each caller has one request at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** An open loop. */
+/** Settings of an open loop. */
 export interface OpenLoad {
   /** Jobs per second, evenly spaced. */
   rate: number;
   seconds: number;
-  /** Time for which the provider works on each job. */
+  /** Time that the provider takes for a job. */
   providerSeconds: number;
 }
 
-/** Jobs of an open loop. */
-interface Started {
-  /** Due times of the accepted jobs by their ids, in milliseconds since 1970. */
+/** Result of an open loop. */
+interface OpenLoopResult {
+  /** Time at which each accepted job was due, by job id, in milliseconds since 1970. */
   accepted: Map<string, number>;
   refused: number;
   /** Message of the first refusal. */
   firstFailure: string | null;
 }
 
-/** Time after the end of its provider at which a job counts as lost. */
+/** How long after the provider should have finished a job counts as lost. */
 const lostAfterMs = 120_000;
-const lookIntervalMs = 1000;
+const pollIntervalMs = 1000;
 
-/** Starts jobs at the rate of the load; `start` resolves to the id of an accepted job. Returns after the last response. */
+/** Starts jobs at the rate of the load. Calls `start`, which returns the id of the accepted job; returns after the last response. */
 export async function runOpenLoop(
   load: OpenLoad,
   start: (turn: number) => Promise<string>,
-): Promise<Started> {
-  const started: Started = { accepted: new Map(), refused: 0, firstFailure: null };
+): Promise<OpenLoopResult> {
+  const result: OpenLoopResult = { accepted: new Map(), refused: 0, firstFailure: null };
   const beganAt = Date.now();
-  const one = async (turn: number, dueAtMs: number): Promise<void> => {
+  const startJob = async (turn: number, dueAtMs: number): Promise<void> => {
     try {
-      started.accepted.set(await start(turn), dueAtMs);
+      result.accepted.set(await start(turn), dueAtMs);
     } catch (error) {
-      started.refused += 1;
-      started.firstFailure ??= error instanceof Error ? error.message : String(error);
+      result.refused += 1;
+      result.firstFailure ??= error instanceof Error ? error.message : String(error);
     }
   };
-  const answers: Promise<void>[] = [];
+  const starts: Promise<void>[] = [];
   for (let turn = 0; turn < Math.round(load.rate * load.seconds); turn += 1) {
-    // A load generator that is late counts against the answer.
+    // Times count from when the job was due, so they include delays of the load generator.
     const dueAt = beganAt + (turn * 1000) / load.rate;
     if (dueAt > Date.now()) await sleep(dueAt - Date.now());
-    answers.push(one(turn, dueAt));
+    starts.push(startJob(turn, dueAt));
   }
-  await Promise.all(answers);
-  return started;
+  await Promise.all(starts);
+  return result;
 }
 
-/** Waits until no job is open, or the last one is lost. */
+/** Waits until no job is open, or until the open jobs count as lost. */
 export async function untilEnded(load: OpenLoad, countOpen: () => Promise<number>): Promise<void> {
   const lostAt = Date.now() + load.providerSeconds * 1000 + lostAfterMs;
-  // Rarely, because the count reads the database that is measured.
-  while ((await countOpen()) > 0 && Date.now() < lostAt) await sleep(lookIntervalMs);
+  // The interval is long because the query loads the database that is measured.
+  while ((await countOpen()) > 0 && Date.now() < lostAt) await sleep(pollIntervalMs);
 }
 
-/** A closed loop. */
+/** Settings of a closed loop. */
 export interface ClosedLoad {
   callers: number;
   seconds: number;
-  /** Time over which the callers start one after the other. */
+  /** Time over which the starts of the callers are spread. */
   spreadSeconds: number;
 }
 
 /** Result of a closed loop. */
-interface Answered {
-  /** Durations of all jobs that succeeded, also of those that ended after the time of the load. */
+interface ClosedLoopResult {
+  /** Durations of all jobs that succeeded, including those that ended after the load. */
   latenciesMs: number[];
   failures: number;
   /** Message of the first failure. */
   firstFailure: string | null;
 }
 
-/** Runs `job` repeatedly for each caller, and waits for the last ones; `job` resolves to its duration in milliseconds. */
+/** Runs `job` repeatedly for each caller, and waits for the last jobs. `job` returns its duration in milliseconds. */
 export async function runClosedLoop(
   job: () => Promise<number>,
   load: ClosedLoad,
-): Promise<Answered> {
-  const result: Answered = { latenciesMs: [], failures: 0, firstFailure: null };
+): Promise<ClosedLoopResult> {
+  const result: ClosedLoopResult = { latenciesMs: [], failures: 0, firstFailure: null };
   const endsAt = performance.now() + load.seconds * 1000;
   const caller = async (_: unknown, place: number): Promise<void> => {
     await sleep((1000 * load.spreadSeconds * place) / load.callers);
@@ -98,4 +98,9 @@ export async function runClosedLoop(
 /** Returns the nearest-rank quantile of sorted numbers; 0 if there are none. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+}
+
+/** Returns the sum of numbers. */
+export function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -1,5 +1,5 @@
 /**
- * `npm run dev -- bench studio|chat|ledger`: compares the gateway with other ways, on servers of its own, which it stops
+ * `npm run dev -- bench studio|chat|ledger`: compares the gateway with other variants. Starts separate servers and stops them
  * at the end (docs/performance.md).
  */
 import { writeFileSync } from 'node:fs';
@@ -7,28 +7,28 @@ import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { Command } from 'commander';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { chatLoads, chatWays, planChat } from './chat.ts';
+import { chatLoads, chatVariants, planChat } from './chat.ts';
 import { planLedger } from './ledger.ts';
 import { measure, type Benchmark } from './measurement.ts';
-import { assignment, number, numbers, waysOf } from './options.ts';
+import { assignment, number, numbers, parseNames } from './options.ts';
 import { runAndStop, type Stops } from './stops.ts';
-import { planStudio, studioWays } from './studio.ts';
-import { renderCells } from './table.ts';
+import { planStudio, studioVariants } from './studio.ts';
+import { formatResults } from './table.ts';
 
-interface Shared {
+interface CommonOptions {
   rounds: number;
   json?: string;
 }
 
 const report = (line: string): void => console.error(line);
 
-/** Makes the action of a command. */
-function runner<Options, Load extends { name: string }>(
+/** Returns the action of a command, which runs a benchmark and prints its results. */
+function createAction<Options, Load extends { name: string }>(
   plan: (
     options: Options,
     place: { directory: string; started: Stops },
   ) => Promise<Benchmark<Load>>,
-): (options: Options & Shared) => Promise<void> {
+): (options: Options & CommonOptions) => Promise<void> {
   return (options) =>
     runAndStop(async (started) => {
       const directory = makeTemporaryDirectory('bench');
@@ -37,7 +37,7 @@ function runner<Options, Load extends { name: string }>(
       const benchmark = await plan(options, { directory, started });
       const loadBefore = loadavg();
       const cells = await measure(benchmark, { rounds: options.rounds, started, report });
-      console.log(renderCells(cells, benchmark.baseline));
+      console.log(formatResults(cells, benchmark.baseline));
       if (options.json !== undefined) {
         const cpu = cpus()[0]?.model ?? 'unknown';
         const machine = { loadBefore, cores: availableParallelism(), cpu };
@@ -50,35 +50,51 @@ function runner<Options, Load extends { name: string }>(
 
 const program = new Command('bench');
 
-/** Makes a command with the options that all benchmarks have. */
-function command(name: string, description: string, seconds: number): Command {
+/** Adds a command with the options that all benchmarks have. */
+function addCommand(name: string, description: string, seconds: number): Command {
   return program
     .command(name)
     .description(description)
     .option('--seconds <n>', 'duration of each load in each round', number, seconds)
-    .option('--rounds <n>', 'alternating rounds of the ways', number, 3)
-    .option('--json <file>', 'also write the figures as JSON');
+    .option('--rounds <n>', 'how often to measure each variant', number, 3)
+    .option('--json <file>', 'also write the results as JSON to this file');
 }
 
-const others = 'gateway@FOLDER is another checkout’s, on a database of its own';
-command('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
+const describeVariants = (names: readonly string[]): string =>
+  `comma-separated: ${names.join()}; gateway@FOLDER is the gateway of another checkout`;
+addCommand('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
   .option(
     '--provider-seconds <n>',
-    'duration of a job at the provider; videos from 60 s',
+    'time that the provider takes for a job; from 60 seconds, jobs make videos',
     number,
     4,
   )
-  .option('--rate <list>', 'jobs per second, one load after the other', numbers, [8])
-  .option('--ways <list>', `of ${studioWays.join()}; ${others}`, waysOf(studioWays), studioWays)
-  .option('--env <NAME=value>', 'more environment for the gateway, repeatable', assignment, {})
-  .action(runner(planStudio));
-command('chat', 'Chats in closed loops: each caller has one request at a time.', 3)
-  .option('--loads <list>', `of ${chatLoads.join()}`, waysOf(chatLoads), chatLoads)
-  .option('--ways <list>', `of ${chatWays.join()}; ${others}`, waysOf(chatWays), chatWays)
-  .option('--env <NAME=value>', 'more environment for our API, repeatable', assignment, {})
-  .option('--no-pin', 'do not give the gateways a core of their own')
-  .action(runner(planChat));
-command('ledger', 'Moves of the ledger, two for each job, with and without shared commits.', 3)
-  .option('--callers <list>', 'at once', numbers, [64, 512])
-  .action(runner(planLedger));
+  .option('--rate <list>', 'jobs per second; each rate is a load', numbers, [8])
+  .option(
+    '--variants <list>',
+    describeVariants(studioVariants),
+    parseNames(studioVariants),
+    studioVariants,
+  )
+  .option('--env <NAME=value>', 'environment variable of the gateway; repeatable', assignment, {})
+  .action(createAction(planStudio));
+addCommand('chat', 'Chats in closed loops: each caller has one request at a time.', 3)
+  .option(
+    '--loads <list>',
+    `comma-separated: ${chatLoads.join()}`,
+    parseNames(chatLoads),
+    chatLoads,
+  )
+  .option(
+    '--variants <list>',
+    describeVariants(chatVariants),
+    parseNames(chatVariants),
+    chatVariants,
+  )
+  .option('--env <NAME=value>', 'environment variable of our API; repeatable', assignment, {})
+  .option('--no-pin', 'do not reserve a core for each gateway')
+  .action(createAction(planChat));
+addCommand('ledger', 'Ledger transactions, two for each job, with and without shared commits.', 3)
+  .option('--callers <list>', 'concurrent callers; each number is a load', numbers, [64, 512])
+  .action(createAction(planLedger));
 await program.parseAsync();

@@ -13,20 +13,20 @@ export function numbers(text: string): number[] {
   return text.split(',').map(number);
 }
 
-/** Parses known names separated by commas, and `gateway@FOLDER`. */
-export function waysOf(known: readonly string[]): (text: string) => string[] {
+/** Returns a parser of comma-separated names, which must be known or have the form `gateway@FOLDER`. */
+export function parseNames(known: readonly string[]): (text: string) => string[] {
   return (text) =>
-    text.split(',').map((way) => {
-      if (known.includes(way) || way.startsWith('gateway@')) return way;
-      throw new InvalidArgumentError(`${way} is none of ${known.join(', ')}.`);
+    text.split(',').map((variant) => {
+      if (known.includes(variant) || variant.startsWith('gateway@')) return variant;
+      throw new InvalidArgumentError(`${variant} must be one of ${known.join(', ')}.`);
     });
 }
 
-/** Adds `NAME=value` to the values before. */
-export function assignment(text: string, before: Record<string, string>): Record<string, string> {
+/** Parses `NAME=value`, and adds it to the values of the earlier options. */
+export function assignment(text: string, earlier: Record<string, string>): Record<string, string> {
   const [, name, value] = /^([A-Z_]+)=(.*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined) {
     throw new InvalidArgumentError('must be NAME=value.');
   }
-  return { ...before, [name]: value };
+  return { ...earlier, [name]: value };
 }

@@ -1,4 +1,4 @@
-/** The smallest gateway in Node: receives a request, sends it to the upstream, and returns the bytes of the response. */
+/** Minimal gateway in Node: forwards each request to the upstream, and returns the response unchanged. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Pool } from 'undici';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';

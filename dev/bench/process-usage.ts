@@ -1,14 +1,16 @@
 /** CPU time and memory of processes, from /proc (Linux). */
 import { readdirSync, readFileSync } from 'node:fs';
 
+import { sum } from './load.ts';
+
 /** CPU time and current memory of a process and its descendants. */
 export interface Usage {
   cpuMs: number;
-  /** Resident bytes; pages that the processes share (files, shared memory) count once. */
+  /** Resident memory in bytes; pages that processes share (files, shared memory) are counted once. */
   residentBytes: number;
 }
 
-/** Unit of CPU times in /proc (USER_HZ). */
+/** Milliseconds in the time unit of /proc (USER_HZ). */
 const tickMs = 10;
 
 interface Stat {
@@ -17,11 +19,14 @@ interface Stat {
   ticks: number;
 }
 
-/** Reads the usage of process trees by their names; a process that has ended counts as zero. */
+/** Reads the usage of each process and its descendants; zero if it has ended. */
 export function readUsage(roots: Record<string, number>): Record<string, Usage> {
   const stats = readStats();
   return Object.fromEntries(
-    Object.entries(roots).map(([name, pid]) => [name, usageOf(treeOf(pid, stats), stats)]),
+    Object.entries(roots).map(([name, pid]) => [
+      name,
+      readTreeUsage(findDescendants(pid, stats), stats),
+    ]),
   );
 }
 
@@ -39,7 +44,7 @@ function readStats(): Map<number, Stat> {
   return stats;
 }
 
-function treeOf(root: number, stats: Map<number, Stat>): number[] {
+function findDescendants(root: number, stats: Map<number, Stat>): number[] {
   const tree = [root];
   for (const pid of tree) {
     for (const [child, stat] of stats) if (stat.parent === pid) tree.push(child);
@@ -47,7 +52,7 @@ function treeOf(root: number, stats: Map<number, Stat>): number[] {
   return tree;
 }
 
-function usageOf(tree: number[], stats: Map<number, Stat>): Usage {
+function readTreeUsage(tree: number[], stats: Map<number, Stat>): Usage {
   const memory = tree.map((pid) => readOrEmpty(`/proc/${pid}/status`));
   const kilobytes = (field: string): number[] =>
     memory.map((text) => Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0));
@@ -67,8 +72,4 @@ function readOrEmpty(path: string): string {
   } catch {
     return '';
   }
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

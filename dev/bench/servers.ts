@@ -1,4 +1,4 @@
-/** Servers that all measured ways share: Postgres, Temporal and the provider sandbox. */
+/** Servers that all variants share: Postgres, Temporal and the provider sandbox. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
 import { ensureDemoOrganization } from '../stack/demo.ts';
@@ -13,17 +13,17 @@ import type { Stops } from './stops.ts';
 
 /** Running servers. */
 export interface Servers {
-  /** Plan of `npm start` for these servers. */
+  /** Addresses and environment of the servers, in the form that `npm start` uses. */
   plan: StackPlan;
   secrets: Secrets;
-  /** A key of each organization; none of them runs out of credits. */
+  /** One API key per organization. */
   apiKeys: string[];
   pids: { postgres: number; temporal: number };
-  /** Directory of all data and logs; its creator removes it. */
+  /** Directory of all data and logs; the caller of `startServers` deletes it. */
   directory: string;
 }
 
-/** Credits of each organization; no benchmark spends all of them. */
+/** Credits of each organization, more than a benchmark can spend. */
 export const demoCredits = 1_000_000_000;
 
 /** Starts the servers as `npm start` does: fsync is on, and Temporal stores its data in a file. */
@@ -39,7 +39,7 @@ export async function startServers(
   const executable = await findTemporalCli();
   const temporal = await startTemporal({ ...plan.temporal, uiPort: null, executable });
   started.push(temporal.stop);
-  // The sandbox is not measured, so it does as little as possible.
+  // The sandbox is not measured, so it should use little CPU and disk.
   const cheap = { SANDBOX_TINY_MEDIA: '1', SANDBOX_FSYNC: '0' };
   const env = { ...plan.sandbox.env, ...cheap };
   const sandbox = await nodeService({ ...plan.sandbox, env }).start();
@@ -49,28 +49,28 @@ export async function startServers(
   const { keyPepper } = secrets;
   const apiKeys: string[] = [];
   while (apiKeys.length < organizations) {
-    const made = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
-    apiKeys.push(made.apiKey);
+    const { apiKey } = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
+    apiKeys.push(apiKey);
   }
   const pids = { postgres: postgres.pid, temporal: temporal.pid };
   return { plan, secrets, apiKeys, pids, directory };
 }
 
-/** Makes the plan of `npm start` for a separate directory, on free ports, without the environment of the user. */
+/** Plans a local stack in a separate directory, on free ports; ignores the user's environment variables. */
 export async function planPrivately(
   directory: string,
-  given: NodeJS.ProcessEnv = {},
+  overrides: NodeJS.ProcessEnv = {},
 ): Promise<{ plan: StackPlan; secrets: Secrets }> {
   const anyPort = { API_PORT: '0', POSTGRES_PORT: '0', TEMPORAL_PORT: '0', SANDBOX_PORT: '0' };
-  const any = { ...anyPort, TEMPORAL_UI_PORT: '0', DATA_DIR: directory };
-  const settings = readSettings({ ...any, ...given });
+  const defaults = { ...anyPort, TEMPORAL_UI_PORT: '0', DATA_DIR: directory };
+  const settings = readSettings({ ...defaults, ...overrides });
   const secrets = loadSecrets(directory);
   const ports = await claimPorts(settings);
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
   return { plan: planStack({ settings, secrets, ports, env }), secrets };
 }
 
-/** Returns the path of the log of a process. */
+/** Returns the path of a process's log file. */
 export function logPathOf({ directory }: Pick<Servers, 'directory'>, name: string): string {
   return join(directory, 'logs', `${name}.log`);
 }

@@ -1,11 +1,11 @@
-/** Ends a benchmark with everything that it started. */
+/** Stops everything that a benchmark started. */
 
-/** Functions that stop what was started, in the order of the starts. */
+/** Functions that stop the started processes, in the order in which they were started. */
 export type Stops = (() => Promise<unknown>)[];
 
 /**
- * Runs a benchmark, and stops everything that it started, in reverse order. A signal ends the process with status 130.
- * @throws errors of the benchmark
+ * Runs a benchmark, and stops everything that it started, last started first. A signal ends the process with status 130.
+ * @throws the errors that `run` throws
  */
 export async function runAndStop(run: (started: Stops) => Promise<void>): Promise<void> {
   const started: Stops = [];

@@ -1,4 +1,4 @@
-/** Asynchronous Studio jobs through the gateway, beside a bare Temporal workflow, in an open loop. */
+/** Studio benchmark: asynchronous jobs at a fixed rate, through the gateway and as a bare Temporal workflow. */
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
@@ -6,21 +6,21 @@ import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
 import { runOpenLoop, untilEnded, type OpenLoad } from './load.ts';
-import type { Benchmark, LoadResult, OpenWay, Way } from './measurement.ts';
+import type { Benchmark, LoadResult, OpenVariant, Variant } from './measurement.ts';
 import { logPathOf, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
-/** Names of the ways that are compared; `gateway@FOLDER` is the gateway of another checkout. */
-export const studioWays = ['gateway', 'bare'];
+/** Names of the variants to compare; `gateway@FOLDER` is the gateway of another checkout. */
+export const studioVariants = ['gateway', 'bare'];
 
-/** Options of the command. */
+/** Options of `bench studio`. */
 export interface StudioOptions {
   providerSeconds: number;
   /** Jobs per second. */
   rate: number[];
-  /** Duration of each load. */
+  /** Duration of each load, in seconds. */
   seconds: number;
-  ways: string[];
+  variants: string[];
   env: Record<string, string>;
 }
 
@@ -29,26 +29,26 @@ interface StudioLoad extends OpenLoad {
 }
 
 const warmUpSecondsMax = 10;
-/** Duration from which a job makes a video. */
-const filmSeconds = 60;
+/** Provider time in seconds from which a job makes a video instead of an image. */
+const minVideoSeconds = 60;
 
-/** Starts the servers, and returns the benchmark. */
+/** Starts the shared servers, and returns the benchmark. */
 export async function planStudio(
   options: StudioOptions,
   place: { directory: string; started: Stops },
 ): Promise<Benchmark<StudioLoad>> {
   const servers = await startServers(place.directory, place.started);
   const { providerSeconds, seconds, rate: rates, env } = options;
-  const ways: Way<StudioLoad>[] = [];
-  for (const name of options.ways) {
-    if (name === 'bare') ways.push({ name, open: () => openBare(servers) });
+  const variants: Variant<StudioLoad>[] = [];
+  for (const name of options.variants) {
+    if (name === 'bare') variants.push({ name, open: () => openBare(servers) });
     else {
       const gateway = await findGateway(name, servers);
-      ways.push({ name, open: () => openGateway(servers, gateway, env) });
+      variants.push({ name, open: () => openGateway(servers, gateway, env) });
     }
   }
   return {
-    ways,
+    variants,
     loads: rates.map((rate) => ({ name: `${rate}/s`, rate, seconds, providerSeconds })),
     warmUp: {
       name: 'warm-up',
@@ -60,25 +60,25 @@ export async function planStudio(
   };
 }
 
-/** Times of a job that succeeded, in milliseconds since 1970. */
+/** When a successful job began and ended, in milliseconds since 1970. */
 interface JobTimes {
-  /** Time of its first step: the reservation of a gateway. */
+  /** Time of the first step; in the gateway, the reservation. */
   createdAtMs: number;
-  /** Time of its last step: the charge of a gateway. */
+  /** Time of the last step; in the gateway, the charge. */
   endedAtMs: number;
 }
 
-/** Engine that runs jobs. */
+/** Interface to the variant that runs the jobs. */
 interface Engine {
   /** Starts a job, and returns its id once it is accepted. */
-  begin: (load: OpenLoad) => Promise<string>;
-  /** Returns the jobs that have ended, by id: their times, or a message if they failed. */
+  startJob: (load: OpenLoad) => Promise<string>;
+  /** Returns the jobs that have ended, by id: their times if they succeeded, otherwise an error message. */
   findEnded: (ids: string[]) => Promise<Map<string, JobTimes | string>>;
 }
 
-/** Runs a load. Jobs are not polled, like those of a caller with a webhook. */
-async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
-  const { accepted, refused, firstFailure } = await runOpenLoop(load, () => begin(load));
+/** Runs a load. The API is not polled, as if the caller used a webhook. */
+async function runLoad({ startJob, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
+  const { accepted, refused, firstFailure } = await runOpenLoop(load, () => startJob(load));
   const ids = [...accepted.keys()];
   let ended = new Map<string, JobTimes | string>();
   await untilEnded(load, async () => {
@@ -90,7 +90,8 @@ async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<Lo
     return typeof times === 'object' ? [{ dueAtMs, ...times }] : [];
   });
   const lost = accepted.size - jobs.length;
-  const message = [...ended.values()].find((one) => typeof one === 'string') ?? 'it did not end';
+  const message =
+    [...ended.values()].find((outcome) => typeof outcome === 'string') ?? 'the job did not end';
   return {
     timesMs: {
       'to creation': jobs.map((job) => job.createdAtMs - job.dueAtMs),
@@ -103,13 +104,13 @@ async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<Lo
   };
 }
 
-const begun = z.object({ data: z.object({ jobId: z.string() }) });
+const acceptedJob = z.object({ data: z.object({ jobId: z.string() }) });
 
 async function openGateway(
   servers: Servers,
   gateway: Gateway,
   env: Record<string, string>,
-): Promise<OpenWay<StudioLoad>> {
+): Promise<OpenVariant<StudioLoad>> {
   const { url, pids, stop } = await startGateway(servers, gateway, { env, hasWorker: true });
   const { postgres, temporal } = servers.pids;
   const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
@@ -119,9 +120,9 @@ async function openGateway(
   };
   let turn = 0;
   const engine: Engine = {
-    async begin({ providerSeconds }) {
+    async startJob({ providerSeconds }) {
       turn += 1;
-      const medium = providerSeconds < filmSeconds ? 'image' : 'video';
+      const medium = providerSeconds < minVideoSeconds ? 'image' : 'video';
       const prompt = `a lighthouse at dawn, number ${turn} [[slow:${providerSeconds}s]]`;
       const answer = await request(`${url}/api/v1/studio/${medium}/generate`, {
         dispatcher: agent,
@@ -131,7 +132,7 @@ async function openGateway(
       });
       const text = await answer.body.text();
       if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
-      return begun.parse(JSON.parse(text)).data.jobId;
+      return acceptedJob.parse(JSON.parse(text)).data.jobId;
     },
     findEnded: (ids) => readJobs(gateway.databaseUrl, ids),
   };
@@ -181,7 +182,7 @@ const bareTimes = z.record(
   z.object({ createdAtMs: z.number(), endedAtMs: z.number() }),
 );
 
-async function openBare(servers: Servers): Promise<OpenWay<StudioLoad>> {
+async function openBare(servers: Servers): Promise<OpenVariant<StudioLoad>> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const worker = await nodeService({
@@ -191,7 +192,7 @@ async function openBare(servers: Servers): Promise<OpenWay<StudioLoad>> {
     env: { ...process.env, PORT: String(port), TEMPORAL_ADDRESS: servers.plan.temporalAddress },
   }).start();
   const engine: Engine = {
-    async begin({ providerSeconds }) {
+    async startJob({ providerSeconds }) {
       const query = `?providerMs=${providerSeconds * 1000}`;
       const answer = await fetch(url + query, { method: 'POST' });
       if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);

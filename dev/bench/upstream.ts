@@ -1,6 +1,6 @@
 /**
- * A chat provider that costs next to nothing: the same answer to every request, whole or as an event stream, after the time
- * that the request names ("after 50 ms").
+ * Mock chat provider that uses very little CPU. It returns the same response to every request, complete or as an event
+ * stream, after the delay given in the prompt ("after 50 ms").
  */
 import { createServer, type ServerResponse } from 'node:http';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';
@@ -46,7 +46,7 @@ function answer(response: ServerResponse, streamed: boolean): void {
   }
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.write(first);
-  // The first token is a packet of its own, as in the streams of real models.
+  // The first token is sent in a separate packet, as in the streams of real models.
   setImmediate(() => response.end(rest));
 }
 

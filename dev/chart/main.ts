@@ -1,8 +1,9 @@
 /**
- * `npm run dev -- check-chart`: lints and renders deploy/helm with its own values, with everything switched on, and with
- * its values files; validates the manifests against the schemas of Kubernetes, KEDA, the Gateway API and the Prometheus
- * operator; loads the configuration as a process does; and compares the ConfigMap with the documented settings. Helm is
- * built from the Go module proxy, once; the schemas come from PyPI and the module proxy.
+ * `npm run dev -- check-chart`: checks the Helm chart in deploy/helm with its default values, with everything enabled, and
+ * with each of its values files. It lints and renders the chart, validates the manifests against the schemas of Kubernetes,
+ * KEDA, the Gateway API and the Prometheus operator, loads the configuration as a process does, and checks that every
+ * documented setting is in the ConfigMap. Helm is built once from the Go module proxy; the schemas come from PyPI and the
+ * module proxy.
  */
 import { execFile } from 'node:child_process';
 import { globSync, writeFileSync } from 'node:fs';
@@ -23,7 +24,7 @@ const project = join(import.meta.dirname, '..', '..');
 const chart = join(project, 'deploy', 'helm');
 const helm = { path: 'helm.sh/helm/v4/cmd/helm', version: 'v4.3.1', program: 'helm' };
 const validators = ['kubernetes-validate==1.37.0', 'jsonschema==4.25.1', 'pyyaml==6.0.3'];
-/** Go modules with the definitions of resources that Kubernetes itself does not define. */
+/** Go modules with the schemas of custom resources. */
 const definitions = [
   {
     module: 'github.com/kedacore/keda/v2@v2.18.1',
@@ -40,7 +41,7 @@ const definitions = [
   },
 ];
 
-const everything = [
+const allFeatures = [
   'ingress.enabled=true',
   'ingress.className=nginx',
   'ingress.tlsSecretName=gateway-tls',
@@ -72,8 +73,8 @@ const everything = [
   'backup.claimName=backups',
   'monitoring.dashboard=true',
 ];
-/** Values that the chart must reject, each with a part of the error message. */
-const refused: readonly [string, string][] = [
+/** Values that the chart must reject, each with a part of the expected error message. */
+const invalidValues: readonly [string, string][] = [
   ['publicBaseUrl=gateway.example.com', 'publicBaseUrl'],
   ['worker.replicas=0', 'replicas'],
   ['secretNames=null', 'secretNames'],
@@ -83,8 +84,8 @@ const refused: readonly [string, string][] = [
 ];
 
 const report = (line: string): void => void process.stdout.write(`${line}\n`);
-const sets = (values: readonly string[]): string[] => values.flatMap((one) => ['--set', one]);
-/** Values files of the chart for particular clouds. */
+const toSetFlags = (values: readonly string[]): string[] => values.flatMap((one) => ['--set', one]);
+/** Values files for particular clouds. */
 const valuesFiles = ['values-temporal-cloud.yaml', 'values-aws-storage.yaml'];
 
 async function render(executable: string, flags: readonly string[]): Promise<string> {
@@ -96,7 +97,7 @@ async function findDefinitions(): Promise<string[]> {
   const go = await findGo(report);
   const found: string[] = [];
   for (const { module, files } of definitions) {
-    // One after the other, because Go locks its cache.
+    // Downloaded one after the other, because Go locks its cache.
     const { stdout } = await run(go, ['mod', 'download', '-json', module]);
     const { Dir: directory } = z.object({ Dir: z.string() }).parse(JSON.parse(stdout));
     found.push(...globSync(join(directory, files)));
@@ -110,10 +111,7 @@ const configMap = z.object({
   data: z.record(z.string(), z.string()),
 });
 
-/**
- * Checks that a process starts with the chart's configuration and the Secret that values.yaml
- * requires.
- */
+/** Checks that a process can load the chart's configuration and the Secret that values.yaml requires. */
 function checkConfiguration(manifests: string, directory: string): void {
   const secrets = loadSecrets(directory);
   const secret = {
@@ -146,7 +144,7 @@ const deployment = z.object({
   }),
 });
 
-/** Checks that every documented setting in `config` reaches the ConfigMap, which all processes read. */
+/** Checks that every documented setting that is set in `config` is in the ConfigMap, and that all processes read it. */
 async function checkSettings(executable: string, directory: string): Promise<void> {
   const settings = Object.fromEntries(documentedSettings().map((name) => [name, `set-${name}`]));
   const file = join(directory, 'settings.yaml');
@@ -175,7 +173,7 @@ async function check(directory: string): Promise<void> {
   const validate = join(import.meta.dirname, 'validate.py');
   for (const [name, flags] of [
     ['its own values', []],
-    ['everything on', sets(everything)],
+    ['everything enabled', toSetFlags(allFeatures)],
     ...valuesFiles.map((file) => [file, ['--values', join(chart, file)]] as const),
   ] as const) {
     report(`${name}: lint, render, validate, load`);
@@ -187,14 +185,14 @@ async function check(directory: string): Promise<void> {
     process.stdout.write(stdout);
     checkConfiguration(manifests, directory);
   }
-  for (const [values, word] of refused) {
-    const message = await render(executable, sets([values])).then(
+  for (const [values, word] of invalidValues) {
+    const message = await render(executable, toSetFlags([values])).then(
       () => '',
       ({ stderr }: { stderr: string }) => stderr,
     );
-    if (!message.includes(word)) throw new Error(`--set ${values} is not refused: ${message}`);
+    if (!message.includes(word)) throw new Error(`--set ${values} is not rejected: ${message}`);
   }
-  report(`${refused.length} wrong values are rejected`);
+  report(`${invalidValues.length} invalid values are rejected`);
   await checkSettings(executable, directory);
 }
 

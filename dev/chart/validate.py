@@ -1,6 +1,6 @@
-"""Validates rendered manifests: those of Kubernetes against its own schemas, others against their definitions.
+"""Validates rendered manifests against the schemas of Kubernetes, and custom resources against their definitions.
 
-validate.py <manifests.yaml> <definition.yaml>...; prints what is wrong and exits with 1.
+Usage: validate.py <manifests.yaml> <definition.yaml>... Prints each error; exits with 1 if there are any.
 """
 import sys
 
@@ -11,54 +11,54 @@ import yaml
 kubernetes = "1.34"
 
 
-def closed(schema):
-    """A definition's schema, refusing fields that it does not name."""
+def reject_unknown_fields(schema):
+    """Returns a copy of the schema that rejects unknown fields."""
     if not isinstance(schema, dict):
         return schema
-    made = {
-        name: {key: closed(one) for key, one in value.items()} if name == "properties" else closed(value)
+    strict = {
+        name: {key: reject_unknown_fields(one) for key, one in value.items()} if name == "properties" else reject_unknown_fields(value)
         for name, value in schema.items()
     }
-    if isinstance(made.get("pattern"), str) and "(?i)" in made["pattern"]:
-        # Go's way to ignore case in the middle of a pattern.
-        made["pattern"] = "(?i)" + made["pattern"].replace("(?i)", "")
+    if isinstance(strict.get("pattern"), str) and "(?i)" in strict["pattern"]:
+        # Go allows this flag in the middle of a pattern; Python requires it at the start.
+        strict["pattern"] = "(?i)" + strict["pattern"].replace("(?i)", "")
     open_fields = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
     if "properties" in schema and not open_fields:
-        made["additionalProperties"] = False
-    return made
+        strict["additionalProperties"] = False
+    return strict
 
 
-def schemas_of(files):
-    """(apiVersion, kind) → schema."""
+def read_schemas(files):
+    """Reads the schemas of custom resources, keyed by (apiVersion, kind)."""
     found = {}
     for file in files:
         with open(file, encoding="utf8") as text:
             spec = yaml.safe_load(text)["spec"]
         for version in spec["versions"]:
-            schema = closed(version["schema"]["openAPIV3Schema"])
+            schema = reject_unknown_fields(version["schema"]["openAPIV3Schema"])
             schema["properties"]["metadata"] = {"type": "object"}
             found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
     return found
 
 
 def main(manifests, *definitions):
-    schemas = schemas_of(definitions)
-    wrong = 0
+    schemas = read_schemas(definitions)
+    invalid = 0
     with open(manifests, encoding="utf8") as text:
         documents = [one for one in yaml.safe_load_all(text) if one]
-    for one in documents:
-        name = f"{one['kind']} {one['metadata']['name']}"
-        schema = schemas.get((one["apiVersion"], one["kind"]))
+    for document in documents:
+        name = f"{document['kind']} {document['metadata']['name']}"
+        schema = schemas.get((document["apiVersion"], document["kind"]))
         try:
             if schema:
-                jsonschema.validate(one, schema)
+                jsonschema.validate(document, schema)
             else:
-                kubernetes_validate.validate(one, kubernetes, strict=True)
+                kubernetes_validate.validate(document, kubernetes, strict=True)
         except (jsonschema.ValidationError, kubernetes_validate.ValidationError) as error:
-            wrong += 1
+            invalid += 1
             print(f"{name}: {error.message}")
-    print(f"  {len(documents)} manifests, {wrong} wrong")
-    return 1 if wrong or not documents else 0
+    print(f"  {len(documents)} manifests, {invalid} invalid")
+    return 1 if invalid or not documents else 0
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,6 @@
 /**
- * `npm run dev -- clients`: generates the parts of clients/ and the console that follow from the
- * API's description, without a server. They are committed; test/clients/generated.test.ts fails
- * when they are out of date.
+ * `npm run dev -- clients`: generates those parts of clients/ and the console that depend on the API's description. The files
+ * are committed; test/clients/generated.test.ts fails if they are outdated.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,11 +8,11 @@ import { dirname, join } from 'node:path';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
 import { asyncRuns, header, makeSynchronous } from './python.ts';
-import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
+import { installOpenapiTypescript, installPythonCommands, root, run } from './tools.ts';
 
 const python = 'clients/python/src/studio_gateway';
 
-/** Paths of the generated files, from the root of the project. */
+/** Paths of the generated files, relative to the root of the project. */
 export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
   operators: 'console/gateway/admin-schema.ts',
@@ -23,13 +22,13 @@ export const generatedFiles = {
   client: `${python}/_client.py`,
   transport: `${python}/_transport.py`,
 } as const;
-/** Asynchronous modules from which the synchronous ones are generated. */
+/** Asynchronous Python modules from which the synchronous ones are generated. */
 const asyncModules = {
   client: `${python}/_async_client.py`,
   transport: `${python}/_async_transport.py`,
 } as const;
 
-/** Writes the generated files (`generatedFiles`) below a folder. */
+/** Writes the files in `generatedFiles` below a folder. */
 export async function generateClients(into: string): Promise<void> {
   const { description, capabilities } = describeForClients();
   const directory = await mkdtemp(join(tmpdir(), 'clients-'));
@@ -59,14 +58,14 @@ export async function generateClients(into: string): Promise<void> {
 }
 
 async function generateTypescript(openapi: string, output: string): Promise<void> {
-  const command = await openapiTypescript();
-  // A request may omit a field with a default.
+  const command = await installOpenapiTypescript();
+  // A request may omit fields that have a default.
   const flags = ['--default-non-nullable=false', '--alphabetize=false'];
   await run(process.execPath, [command, openapi, '--output', output, ...flags]);
 }
 
 async function generatePython(openapi: string, output: string): Promise<void> {
-  const commands = await pythonCommands();
+  const commands = await installPythonCommands();
   const options = {
     input: openapi,
     'input-file-type': 'openapi',

@@ -1,12 +1,10 @@
-/**
- * `npm run dev -- clients-pack`: packs the clients into `.cache/clients`, and publishes nothing.
- */
+/** `npm run dev -- clients-pack`: builds the packages of the clients in `.cache/clients`, without publishing them. */
 import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pythonCommands, root, run } from './tools.ts';
+import { installPythonCommands, root, run } from './tools.ts';
 
-/** Builds the TypeScript client and packs it into a folder. Returns the path of the tarball. */
+/** Builds the TypeScript client, and packs it into a folder. Returns the path of the tarball. */
 export async function packTypescript(into: string): Promise<string> {
   const source = join(root, 'clients', 'typescript');
   const built = await mkdtemp(join(tmpdir(), 'client-'));
@@ -28,15 +26,11 @@ export async function packTypescript(into: string): Promise<string> {
   }
 }
 
-/**
- * Builds the Python client into a folder. Returns the paths of its wheel and its source
- * distribution.
- */
+/** Builds the Python client into a folder. Returns the paths of the wheel and the source distribution. */
 export async function packPython(into: string): Promise<{ wheel: string; sdist: string }> {
   const source = join(root, 'clients', 'python');
-  // Without isolation, the pinned build tool of tools.ts is used, not the latest one of the
-  // registry.
-  const python = join(await pythonCommands(), 'python');
+  // Without isolation, Python uses the pinned build tool of tools.ts instead of the registry's latest.
+  const python = join(await installPythonCommands(), 'python');
   await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
   const files = await readdir(into);
   const one = (end: string): string => join(into, files.find((name) => name.endsWith(end)) ?? '');

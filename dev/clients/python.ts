@@ -1,13 +1,11 @@
-/** Python that is generated here: the synchronous client, and the overloads for each capability. */
+/** Generates Python code: the synchronous client, and an overload of each method for each capability. */
 import type { Capability } from './description.ts';
 
-/** First line of generated Python modules. */
+/** First line of the generated Python modules. */
 export const header =
   '# Made by `npm run dev -- clients`: change dev/clients/ or the asynchronous client instead.\n';
 
-/**
- * Replacements that turn asynchronous code into synchronous code, in the order in which they apply.
- */
+/** Replacements that turn asynchronous code into synchronous code, in order. */
 const replacements: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
@@ -20,16 +18,14 @@ const replacements: readonly [RegExp, string][] = [
   [/^import asyncio$/gm, 'import time'],
 ];
 
-/** Makes a synchronous module from an asynchronous one. */
+/** Converts an asynchronous Python module to a synchronous one. */
 export function makeSynchronous(source: string): string {
   return (
     header + replacements.reduce((text, [found, other]) => text.replaceAll(found, other), source)
   );
 }
 
-/**
- * Makes the asynchronous methods that accept a capability, with a signature for each capability.
- */
+/** Generates the asynchronous methods that accept a capability, with an overload for each capability. */
 export function asyncRuns(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
   const imports = [...new Set([...names, 'StudioEstimate'])].toSorted();
@@ -59,10 +55,7 @@ class AsyncRuns:
 ${methods.map((method) => writeMethod(method, capabilities)).join('\n')}`;
 }
 
-/**
- * Method with its keyword arguments, its result, the call that implements it, and its
- * documentation.
- */
+/** Parts of a generated method: its keyword arguments, the type of its result, and its body. */
 interface Method {
   name: string;
   options: string;

@@ -1,29 +1,26 @@
-/** Third-party programs that generate, pack and check the clients. */
+/** Installs and runs third-party programs that generate, pack and check the clients. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { installNpm, installPython } from '../stack/tools.ts';
 
-/** Runs a program and waits for its end. */
+/** Runs a program, and waits until it ends. */
 export const run = promisify(execFile);
 
-/** Path of the project, ending with a slash. */
+/** Path of the project's root, ending with a slash. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Installs openapi-typescript, and returns the path of its script. */
-export async function openapiTypescript(): Promise<string> {
-  // It needs the TypeScript compiler that is written in JavaScript, which the project does not use.
+/** Installs openapi-typescript. Returns the path of its script. */
+export async function installOpenapiTypescript(): Promise<string> {
+  // It needs the old TypeScript compiler, written in JavaScript, which the project does not use.
   const dependencies = { 'openapi-typescript': '7.13.0', typescript: '5.9.3' };
   const modules = await installNpm('npm', { dependencies });
   return join(modules, 'openapi-typescript', 'bin', 'cli.js');
 }
 
-/**
- * Installs the Python programs that generate, pack and check the Python client; returns the folder
- * of their commands.
- */
-export function pythonCommands(): Promise<string> {
+/** Installs the Python programs that generate, pack and check the Python client. Returns the folder with their commands. */
+export function installPythonCommands(): Promise<string> {
   return installPython('python', [
     'datamodel-code-generator==0.89.0',
     'build==1.6.1',

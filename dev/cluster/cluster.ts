@@ -1,4 +1,4 @@
-/** Processes of docker-compose.yml, run on this machine; each can be stopped and started again. */
+/** Runs the services of docker-compose.yml as processes on this machine; each can be stopped and started again. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
 import { logPathOf, planPrivately } from '../bench/servers.ts';
@@ -15,41 +15,40 @@ import { gatewayEnvironment, project } from './compose.ts';
 import {
   createNamespace,
   freeLowPort,
-  planTemporal,
+  prepareTemporal,
   setCurrentVersion,
   setUpSchema,
-  type TemporalPlace,
+  type TemporalLocation,
   type TemporalPrograms,
 } from './temporal-server.ts';
 
-/** Version of the gateway. */
 export interface Build {
-  /** Build id of its workers. */
+  /** Build id of the workers. */
   id: string;
-  /** Checkout that it runs from; null: this one. */
+  /** Folder of the checkout to run; null for this one. */
   checkout: string | null;
 }
 
 /** Running cluster. */
 export interface Cluster {
-  /** URL of the proxy. */
+  /** URL of the load balancer. */
   url: string;
   databaseUrl: string;
   sandboxUrl: string;
   apiKey: string;
-  /** Environment of the APIs and workers. */
+  /** Environment variables of the APIs and workers. */
   env: NodeJS.ProcessEnv;
-  /** Starts `api-1`, `api-2` or a `worker-…` from a build. */
+  /** Starts the process `api-1`, `api-2` or `worker-<n>` from a build. */
   startGateway: (name: string, build: Build) => Promise<void>;
-  /** Starts a stopped server: `postgres` or `temporal`. */
+  /** Starts a stopped server. */
   startServer: (name: 'postgres' | 'temporal') => Promise<void>;
-  /** Stops a process with SIGTERM, and returns when it has exited. */
+  /** Stops a process with SIGTERM, and waits until it has exited. */
   stop: (name: string) => Promise<void>;
-  /** Kills a process with SIGKILL, and returns when it has exited. */
+  /** Kills a process with SIGKILL, and waits until it has exited. */
   kill: (name: string) => Promise<void>;
-  /** Process ids by name. */
+  /** Returns the process ids by name. */
   pids: () => Record<string, number>;
-  /** Routes new jobs to the workers of a build. */
+  /** Sets the build whose workers run new jobs. */
   setCurrent: (build: Build) => Promise<void>;
 }
 
@@ -58,7 +57,7 @@ interface Options {
   programs: TemporalPrograms;
   /** Time that the provider takes for a job, in milliseconds. */
   providerMs: number;
-  /** Receives the functions that stop the started processes. */
+  /** List to which functions are added that stop the started processes. */
   started: Stops;
 }
 
@@ -75,12 +74,12 @@ interface Layout {
 
 async function planLayout({ directory }: Options): Promise<Layout> {
   const temporalPort = await freeLowPort();
-  const elsewhere = { TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}` };
-  const { plan, secrets } = await planPrivately(directory, elsewhere);
+  const overrides = { TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}` };
+  const { plan, secrets } = await planPrivately(directory, overrides);
   return {
     plan,
     temporalPort,
-    // The plan has one API; its port is used by the proxy here.
+    // The plan has a single API; here, its port is used by the load balancer.
     url: plan.apiUrl,
     apiPorts: { 'api-1': await freePort(), 'api-2': await freePort() },
     keyPepper: secrets.keyPepper,
@@ -107,7 +106,7 @@ async function startProxy({ url, apiPorts }: Layout, directory: string): Promise
   });
 }
 
-function placeOf({ plan, temporalPort }: Layout, directory: string): TemporalPlace {
+function locateTemporal({ plan, temporalPort }: Layout, directory: string): TemporalLocation {
   return {
     postgresPort: plan.postgres.port,
     password: plan.postgres.password ?? '',
@@ -116,7 +115,7 @@ function placeOf({ plan, temporalPort }: Layout, directory: string): TemporalPla
   };
 }
 
-/** Starts all servers except the APIs and the workers. */
+/** Starts all services except the APIs and workers. */
 export async function startCluster(options: Options): Promise<Cluster> {
   const { directory, programs, started } = options;
   const layout = await planLayout(options);
@@ -129,14 +128,14 @@ export async function startCluster(options: Options): Promise<Cluster> {
     await one?.stop();
   };
   const close = async (): Promise<void> => {
-    // Clients of a server stop before the server.
+    // Stop APIs and workers before the servers that they use.
     await Promise.all([...running.keys()].filter((name) => /^(api|worker)-/.test(name)).map(stop));
     for (const name of [...running.keys()].toReversed()) await stop(name);
   };
-  const place = placeOf(layout, directory);
+  const location = locateTemporal(layout, directory);
   const starts = {
     postgres: () => startPostgres({ ...plan.postgres, settings: { max_connections: '300' } }),
-    temporal: await planTemporal(programs, place),
+    temporal: await prepareTemporal(programs, location),
   };
   const startServer = async (name: 'postgres' | 'temporal'): Promise<void> => {
     running.set(name, await starts[name]());
@@ -145,7 +144,7 @@ export async function startCluster(options: Options): Promise<Cluster> {
   const s3 = await startS3Server(await findS3Server());
   running.set('storage', { ...s3.process, stop: s3.stop });
   await startServer('postgres');
-  await setUpSchema(programs, place);
+  await setUpSchema(programs, location);
   await startServer('temporal');
   await createNamespace(programs, temporalPort);
   const sandbox = { ...plan.sandbox.env, SANDBOX_LATENCY_MS: String(options.providerMs) };
@@ -183,15 +182,15 @@ export async function startCluster(options: Options): Promise<Cluster> {
   };
 }
 
-/** Starts an API or a worker, and returns when it is ready. */
-async function startProcess(given: {
+/** Starts an API or a worker, and waits until it is ready. */
+async function startProcess(options: {
   layout: Layout;
   env: NodeJS.ProcessEnv;
   directory: string;
   name: string;
   build: Build;
 }): Promise<Running> {
-  const { layout, env, directory, name, build } = given;
+  const { layout, env, directory, name, build } = options;
   const port = layout.apiPorts[name];
   const script = join(build.checkout ?? project, port === undefined ? 'worker' : 'api', 'main.ts');
   return nodeService({

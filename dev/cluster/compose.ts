@@ -1,4 +1,4 @@
-/** Variables of docker-compose.yml, with which the processes run here as Compose would run them. */
+/** Reads the environment variables that docker-compose.yml sets, so that processes on this machine run with them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -8,7 +8,8 @@ import type { S3Server } from '../stack/s3-server.ts';
 /** Root of the project. */
 export const project = join(import.meta.dirname, '..', '..');
 
-const file = z.object({
+/** Schema of docker-compose.yml, with the parts that are read here. */
+export const composeFile = z.object({
   services: z.record(
     z.string(),
     z.looseObject({ environment: z.record(z.string(), z.string()).optional() }),
@@ -16,12 +17,12 @@ const file = z.object({
 });
 
 /**
- * Returns the variables of a service that do not depend on .env, and the plain defaults of those that do.
+ * Returns those environment variables of a service that do not need .env: constants, and defaults without other variables.
  * @throws Error if there is no such service
  */
-export function environmentOf(service: string): Record<string, string> {
+export function readServiceEnvironment(service: string): Record<string, string> {
   const text = readFileSync(join(project, 'docker-compose.yml'), 'utf8');
-  const { environment } = file.parse(parse(text, { merge: true })).services[service] ?? {};
+  const { environment } = composeFile.parse(parse(text, { merge: true })).services[service] ?? {};
   if (environment === undefined) throw new Error(`docker-compose.yml: ${service} has no variables`);
   return Object.fromEntries(
     Object.entries(environment)
@@ -30,13 +31,16 @@ export function environmentOf(service: string): Record<string, string> {
   );
 }
 
-/** Returns the variables of the gateway in docker-compose.yml, with the addresses of this machine; `env` has priority. */
+/**
+ * Returns the gateway's variables in docker-compose.yml, with the addresses of this machine. Variables in `env` take
+ * priority.
+ */
 export function gatewayEnvironment(
   env: NodeJS.ProcessEnv,
   { url, s3, sandboxUrl }: { url: string; s3: S3Server; sandboxUrl: string },
 ): NodeJS.ProcessEnv {
   return {
-    ...environmentOf('api-1'),
+    ...readServiceEnvironment('api-1'),
     API_HOST: '127.0.0.1',
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',

@@ -1,13 +1,13 @@
-/** Cost of a job in a cluster: CPU time by process, and bytes that Postgres keeps. */
+/** Measures what a job costs in a cluster: CPU time by process, and bytes that Postgres stores. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readUsage } from '../bench/process-usage.ts';
 import type { Cluster } from './cluster.ts';
 
-/** Totals at one moment. */
+/** Totals at a point in time. */
 interface Totals {
   atMs: number;
-  /** Values by name; each grows with time or with jobs. */
+  /** Totals by name. They only grow. */
   amounts: Record<string, number>;
   connections: number;
 }
@@ -18,11 +18,11 @@ const databases = `
     (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections
   FROM pg_database d WHERE d.datname IN ('gateway', 'temporal', 'temporal_visibility')`;
 
-/** The row of a workflow is written once in each step of its shard. */
+/** Counts the writes to workflow executions in Temporal's database, each of which updates the workflow's row once. */
 const shardWrites = `
   SELECT (n_tup_ins + n_tup_upd)::int AS writes FROM pg_stat_user_tables WHERE relname = 'executions'`;
 
-async function ask<Row extends object>(url: string, text: string): Promise<Row[]> {
+async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -39,9 +39,9 @@ async function readTotals({ pids, databaseUrl }: Cluster): Promise<Totals> {
     wal: number;
     connections: number;
   }
-  const rows = await ask<Row>(databaseUrl, databases);
+  const rows = await query<Row>(databaseUrl, databases);
   const temporalUrl = databaseUrl.replace(/[^/]*$/, 'temporal');
-  const [shards] = await ask<{ writes: number }>(temporalUrl, shardWrites);
+  const [shards] = await query<{ writes: number }>(temporalUrl, shardWrites);
   const amounts: Record<string, number> = { 'shard writes': shards?.writes ?? 0 };
   for (const [name, { cpuMs }] of Object.entries(readUsage(pids()))) {
     if (name !== 'sandbox') amounts[`${name}, CPU ms`] = cpuMs;
@@ -53,13 +53,13 @@ async function readTotals({ pids, databaseUrl }: Cluster): Promise<Totals> {
 
 const idleMs = 30_000;
 
-/** Costs between two moments, minus the costs of an idle cluster. */
+/** Meter that reports the costs of jobs, without the costs of an idle cluster. */
 export interface CostMeter {
-  /** @returns a line for each cost, per job and per idle second */
+  /** Returns a line for each cost, per job and per second of an idle cluster. */
   read: (jobs: number) => Promise<string[]>;
 }
 
-/** Measures an idle cluster for half a minute, then starts to count. */
+/** Measures the idle cluster for half a minute, then starts to measure the jobs. */
 export async function startMeter(cluster: Cluster): Promise<CostMeter> {
   const idle = await readTotals(cluster);
   await sleep(idleMs);
@@ -71,8 +71,8 @@ export async function startMeter(cluster: Cluster): Promise<CostMeter> {
       const after = await readTotals(cluster);
       const lines = Object.entries(after.amounts).map(([name, amount]) => {
         const idleCost = perIdleMs(name) * (after.atMs - before.atMs);
-        const each = (amount - (before.amounts[name] ?? 0) - idleCost) / jobs;
-        return `${name}: ${each.toFixed(1)} a job, ${(perIdleMs(name) * 1000).toFixed(1)} an idle second`;
+        const perJob = (amount - (before.amounts[name] ?? 0) - idleCost) / jobs;
+        return `${name}: ${perJob.toFixed(1)} a job, ${(perIdleMs(name) * 1000).toFixed(1)} an idle second`;
       });
       return [...lines, `connections to Postgres: ${after.connections}`];
     },

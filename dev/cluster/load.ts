@@ -1,55 +1,56 @@
-/** Callers of a cluster: their requests, the responses, and the resulting jobs. */
+/** Sends requests to a cluster as its callers would, and checks the resulting jobs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
 import { quantile, runOpenLoop, untilEnded, type OpenLoad } from '../bench/load.ts';
 
-/** Target of the requests. */
+/** Gateway to which the requests are sent, and its database. */
 export interface Target {
   url: string;
   apiKey: string;
   databaseUrl: string;
 }
 
-/** Time during which a caller retries, in milliseconds. */
+/** How long a caller retries a request, in milliseconds. */
 const retryMs = 120_000;
 /** Time limit of a request, longer than a synchronous response takes. */
 const answerTimeoutMs = 70_000;
-/** Statuses that are retried: those of docs/errors.md, and those of a proxy. */
-const passing = new Set([0, 409, 429, 502, 503, 504]);
-
 /**
- * Sends requests at the given rate, every second one synchronously; returns when all jobs have
- * ended.
+ * Statuses after which a caller retries: those in docs/errors.md, and those of a load balancer. 0 means that the connection
+ * failed.
  */
+const retryableStatuses = new Set([0, 409, 429, 502, 503, 504]);
+
+/** Sends requests at the given rate, alternately synchronous and asynchronous; returns when all jobs have ended. */
 export async function runLoad(target: Target, load: OpenLoad) {
   const agent = new Agent({ connections: 256 });
-  /** Number of retried responses by status; 0: the connection failed. */
+  /** Number of retries by the status that caused them. */
   const retried: Record<string, number> = {};
   try {
     const { accepted, ...rest } = await runOpenLoop(load, async (turn) => {
-      const givenUpAt = Date.now() + retryMs;
+      const retryUntil = Date.now() + retryMs;
       for (;;) {
-        const { status, text } = await ask(target, agent, turn);
-        if (status === 200 || status === 202) return tagOf(turn);
-        if (!passing.has(status) || Date.now() > givenUpAt) throw new Error(`${status} ${text}`);
+        const { status, text } = await sendRequest(target, agent, turn);
+        if (status === 200 || status === 202) return buildTag(turn);
+        if (!retryableStatuses.has(status) || Date.now() > retryUntil)
+          throw new Error(`${status} ${text}`);
         retried[status] = (retried[status] ?? 0) + 1;
         await sleep(500);
       }
     });
-    const outcome = await outcomeOf(target, load, accepted);
+    const outcome = await readOutcome(target, load, accepted);
     return { requested: Math.round(load.rate * load.seconds), ...outcome, retried, ...rest };
   } finally {
     await agent.close();
   }
 }
 
-/** Tag of a request, in its Idempotency-Key and in the job's row. */
-function tagOf(turn: number): string {
+/** Builds the tag of a request, used as its Idempotency-Key and request id. */
+function buildTag(turn: number): string {
   return `cluster-${turn}`;
 }
 
-async function ask(
+async function sendRequest(
   { url, apiKey }: Target,
   agent: Agent,
   turn: number,
@@ -61,8 +62,8 @@ async function ask(
       headers: {
         authorization: `Bearer ${apiKey}`,
         'content-type': 'application/json',
-        'idempotency-key': tagOf(turn),
-        'x-request-id': tagOf(turn),
+        'idempotency-key': buildTag(turn),
+        'x-request-id': buildTag(turn),
       },
       body: JSON.stringify({ prompt: `a ferry, number ${turn}`, async: turn % 2 === 0 }),
       signal: AbortSignal.timeout(answerTimeoutMs),
@@ -88,7 +89,7 @@ const jobs = `
   FROM job j JOIN ledger_entry e ON e.reservation_id = j.id
   WHERE j.request_id LIKE 'cluster-%' GROUP BY j.id`;
 
-async function outcomeOf(
+async function readOutcome(
   { databaseUrl }: Target,
   load: OpenLoad,
   accepted: ReadonlyMap<string, number>,
@@ -109,14 +110,14 @@ async function outcomeOf(
       .map(({ tag, ended_at: at }) => ((at?.getTime() ?? 0) - (accepted.get(tag) ?? 0)) / 1000)
       .toSorted((one, other) => one - other);
     return {
-      // Jobs that a response with 200 or 202 named.
+      // Number of requests that received 200 or 202.
       accepted: accepted.size,
       charged: rows.filter(({ status, charges: one }) => status === 'completed' && one > 0).length,
       released: rows.filter(({ status, charges: one }) => status === 'failed' && one === 0).length,
-      // Tags of accepted requests whose job is unknown or not settled.
+      // Tags of accepted requests without a charged or released job.
       lost: [...accepted.keys()].filter((tag) => !known.has(tag)),
       twice: [...charges].filter(([, times]) => times > 1).map(([tag]) => tag),
-      // Times from the moment at which a request was due to the end of its job.
+      // Times from when a request was due until its job ended.
       middleSeconds: quantile(seconds, 0.5),
       slowestSeconds: seconds.at(-1) ?? 0,
     };
@@ -125,5 +126,5 @@ async function outcomeOf(
   }
 }
 
-/** Compares the requests of a load, each with its own Idempotency-Key, with their jobs. */
+/** Requests of a load compared with their jobs. */
 export type LoadOutcome = Awaited<ReturnType<typeof runLoad>>;

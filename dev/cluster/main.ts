@@ -1,8 +1,7 @@
 /**
- * `npm run dev -- check-cluster`: starts natively what docker-compose.yml describes, and breaks it
- * under load: a rolling upgrade, an API and a worker killed, Temporal and Postgres restarted. Ends
- * with the audit and a table; the exit status is 1 if a job was lost or charged twice
- * (docs/faults.md).
+ * `npm run dev -- check-cluster`: runs the services of docker-compose.yml as processes on this machine, and disturbs them
+ * under load: a rolling upgrade, kills of an API and a worker, restarts of Temporal and Postgres. At the end it runs the
+ * audit and prints a table; the exit status is 1 if a job was lost or charged twice (docs/faults.md).
  */
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -25,7 +24,7 @@ interface Options extends OpenLoad {
   calm?: true;
   keep?: true;
 }
-const given = new Command('check:cluster')
+const options = new Command('check:cluster')
   .description('Runs the processes of docker-compose.yml natively, and breaks them under load.')
   .option('--rate <n>', 'jobs requested per second', number, 2)
   .option('--seconds <n>', 'duration, over which the faults are spread', number, 240)
@@ -38,10 +37,10 @@ const given = new Command('check:cluster')
   .option('--keep', 'keep the logs')
   .parse()
   .opts<Options>();
-const load: OpenLoad = given;
+const load: OpenLoad = options;
 const before: Build = {
   id: 'before',
-  checkout: given.before === undefined ? null : resolve(given.before),
+  checkout: options.before === undefined ? null : resolve(options.before),
 };
 const after: Build = { id: 'after', checkout: null };
 
@@ -52,8 +51,8 @@ const report = (line: string): void => {
 };
 
 /**
- * Upgrades as docs/deploys.md describes: starts the new workers, routes new jobs to them, replaces
- * the APIs, stops the old workers.
+ * Upgrades as docs/deploys.md describes: starts the new workers, routes new jobs to them, replaces the APIs, and stops the
+ * old workers.
  */
 async function upgrade(cluster: Cluster): Promise<void> {
   report('upgrade: workers of the new build start beside the old');
@@ -62,7 +61,7 @@ async function upgrade(cluster: Cluster): Promise<void> {
   await cluster.setCurrent(after);
   report('upgrade: the new build is current; the APIs are replaced in turn');
   for (const api of ['api-1', 'api-2']) {
-    // One after the other, because the proxy always needs a running API.
+    // Replaced one after the other, because the load balancer always needs a running API.
     await cluster.stop(api);
     await cluster.startGateway(api, after);
   }
@@ -87,7 +86,7 @@ async function restart(cluster: Cluster, name: 'postgres' | 'temporal'): Promise
   report(`${name}: runs again`);
 }
 
-/** Events by their time, as a share of the duration of the load. */
+/** Disturbances, each with its time as a share of the load's duration. */
 const events: readonly [number, (cluster: Cluster) => Promise<void>][] = [
   [0.05, upgrade],
   [0.5, (cluster) => killAndRestart(cluster, 'api-1')],
@@ -96,16 +95,16 @@ const events: readonly [number, (cluster: Cluster) => Promise<void>][] = [
   [0.85, (cluster) => restart(cluster, 'postgres')],
 ];
 
-async function breakThings(cluster: Cluster): Promise<void> {
+async function disturb(cluster: Cluster): Promise<void> {
   for (const [share, event] of events) {
     const dueInMs = beganAt + share * load.seconds * 1000 - performance.now();
     if (dueInMs > 0) await sleep(dueInMs);
-    // One at a time, also on a slow machine.
+    // Run one at a time, even on a slow machine.
     await event(cluster);
   }
 }
 
-function print(outcome: LoadOutcome): void {
+function printOutcome(outcome: LoadOutcome): void {
   const { requested, accepted, charged, released, lost, twice, retried } = outcome;
   const cells = {
     requested,
@@ -134,7 +133,7 @@ function print(outcome: LoadOutcome): void {
 
 /**
  * Runs `npm run audit` on the cluster.
- * @returns true if every promise holds
+ * @returns true if it found no violation
  */
 async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
   const script = join(project, 'dev', 'stack', 'audit.ts');
@@ -155,25 +154,25 @@ async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
 async function run(started: Stops): Promise<void> {
   const programs = await findTemporalPrograms(report);
   const directory = makeTemporaryDirectory('cluster');
-  if (given.keep) report(`logs: ${join(directory, 'logs')}`);
+  if (options.keep) report(`logs: ${join(directory, 'logs')}`);
   else started.push(() => rm(directory, { recursive: true, force: true }));
   const providerMs = load.providerSeconds * 1000;
   report('starting storage, Postgres, Temporal on Postgres, provider, proxy');
   const cluster = await startCluster({ directory, programs, providerMs, started });
-  // Temporal knows a deployment once its workers have polled; workers get no job before their build
-  // is current.
+  // Temporal only knows a deployment after its workers have polled, and they receive no jobs until their build is
+  // current.
   for (const name of ['worker-1', 'worker-2']) await cluster.startGateway(name, before);
   await cluster.setCurrent(before);
   for (const name of ['api-1', 'api-2']) await cluster.startGateway(name, before);
-  const meter = given.calm ? await startMeter(cluster) : null;
+  const meter = options.calm ? await startMeter(cluster) : null;
   beganAt = performance.now();
   report(`${load.rate} jobs a second for ${load.seconds} s, through ${cluster.url}`);
-  const broken = given.calm ? null : breakThings(cluster);
+  const broken = options.calm ? null : disturb(cluster);
   const [outcome] = await Promise.all([runLoad(cluster, load), broken]);
   const costs = (await meter?.read(outcome.charged)) ?? [];
   for (const line of costs) process.stdout.write(`${line}\n`);
   const isClean = await audit(cluster);
-  print(outcome);
+  printOutcome(outcome);
   if (!isClean || outcome.lost.length + outcome.twice.length > 0) process.exitCode = 1;
 }
 

@@ -1,4 +1,4 @@
-/** Temporal server on Postgres, as docker-compose.yml runs it, from programs built with Go. */
+/** Runs a Temporal server on Postgres, configured as in docker-compose.yml. Its programs are built with Go. */
 import { execFile } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { delimiter, dirname, join } from 'node:path';
@@ -9,9 +9,9 @@ import { dieWithParent, launch, untilReady, type Running } from '../stack/runnin
 import { findTemporalCli } from '../stack/temporal-cli.ts';
 import { probeTemporal } from '../stack/temporal.ts';
 import { findGoProgram } from '../stack/tools.ts';
-import { environmentOf, project } from './compose.ts';
+import { readServiceEnvironment, project } from './compose.ts';
 
-/** Version in docker-compose.yml. */
+/** Version of Temporal in docker-compose.yml. */
 const version = 'v1.31.0';
 const setup = join(project, 'deploy', 'temporal');
 const services = ['FRONTEND', 'MATCHING', 'HISTORY', 'WORKER'];
@@ -24,19 +24,16 @@ export interface TemporalPrograms {
   cli: string;
 }
 
-/** Settings of a server. */
-export interface TemporalPlace {
+/** Addresses and log file of a Temporal server. */
+export interface TemporalLocation {
   postgresPort: number;
   password: string;
-  /** Port of its frontend. */
+  /** Port of the frontend service. */
   port: number;
   logPath: string;
 }
 
-/**
- * Returns free ports below 32,768, because Temporal stores its ports in Postgres as signed 16-bit
- * numbers.
- */
+/** Finds a free port below 32,768, because Temporal stores its ports in Postgres as signed 16-bit integers. */
 export async function freeLowPort(): Promise<number> {
   for (;;) {
     const port = randomInt(15_000, 32_000);
@@ -45,80 +42,83 @@ export async function freeLowPort(): Promise<number> {
 }
 
 /**
- * Builds the missing programs, which takes minutes.
- * @throws Error with one sentence if a build fails
+ * Finds the programs; builds those that are missing, which takes minutes.
+ * @throws Error with a short message if a build fails
  */
 export async function findTemporalPrograms(
   report: (line: string) => void,
 ): Promise<TemporalPrograms> {
   const find = (path: string, program: string) =>
     findGoProgram({ path: `go.temporal.io/server/cmd/${path}`, version, program }, report);
-  // One after the other, because they share most of the compiled code.
+  // Built one after the other, because they share most of the compiled code.
   const server = await find('server', 'temporal-server');
   const sqlTool = await find('tools/sql', 'temporal-sql-tool');
   return { server, sqlTool, cli: await findTemporalCli({ report }) };
 }
 
-/** Creates the databases with the script of docker-compose.yml. */
-export async function setUpSchema(programs: TemporalPrograms, place: TemporalPlace): Promise<void> {
+/** Creates the databases with the script that docker-compose.yml uses. */
+export async function setUpSchema(
+  programs: TemporalPrograms,
+  location: TemporalLocation,
+): Promise<void> {
   await runScript('setup-schema.sh', programs, {
     POSTGRES_HOST: '127.0.0.1',
-    POSTGRES_PORT: String(place.postgresPort),
+    POSTGRES_PORT: String(location.postgresPort),
     POSTGRES_USER: 'postgres',
-    SQL_PASSWORD: place.password,
+    SQL_PASSWORD: location.password,
   });
 }
 
-/** Creates the namespace and its search attributes with the script of docker-compose.yml. */
+/** Creates the namespace and its search attributes with the script that docker-compose.yml uses. */
 export async function createNamespace(programs: TemporalPrograms, port: number): Promise<void> {
   const address = `127.0.0.1:${port}`;
   const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
   await runScript('create-namespace.sh', programs, env);
-  await retried(() => probeTemporal(address, 'default'));
+  await retryUntilReady(() => probeTemporal(address, 'default'));
 }
 
-/** Routes new and running jobs to the workers of a build (docs/deploys.md). */
+/** Sets the build whose workers run new and running jobs (docs/deploys.md). */
 export async function setCurrentVersion(
   { cli }: TemporalPrograms,
   target: { port: number; deployment: string; build: string },
 ): Promise<void> {
   const chosen = ['--deployment-name', target.deployment, '--build-id', target.build];
   const command = ['worker', 'deployment', 'set-current-version', ...chosen, '--yes'];
-  await retried(() =>
+  await retryUntilReady(() =>
     promisify(execFile)(cli, [...command, '--address', `127.0.0.1:${target.port}`]),
   );
 }
 
-/** Prepares a server, whose ports stay the same across restarts. */
-export async function planTemporal(
+/** Returns a function that starts a server. Its ports are chosen once, so they stay the same across restarts. */
+export async function prepareTemporal(
   programs: TemporalPrograms,
-  place: TemporalPlace,
+  location: TemporalLocation,
 ): Promise<() => Promise<Running>> {
   const ports: Record<string, string> = { FRONTEND_HTTP_PORT: String(await freeLowPort()) };
   for (const service of services) {
-    // Each response is needed before the next request.
+    // Chosen one after the other, so that no port is chosen twice.
     ports[`${service}_GRPC_PORT`] = String(await freeLowPort());
     ports[`${service}_MEMBERSHIP_PORT`] = String(await freeLowPort());
   }
   const env = {
-    ...environmentOf('temporal'),
+    ...readServiceEnvironment('temporal'),
     PATH: process.env['PATH'],
     ...ports,
-    FRONTEND_GRPC_PORT: String(place.port),
+    FRONTEND_GRPC_PORT: String(location.port),
     BIND_ON_IP: '127.0.0.1',
     POSTGRES_SEEDS: '127.0.0.1',
-    DB_PORT: String(place.postgresPort),
+    DB_PORT: String(location.postgresPort),
     POSTGRES_USER: 'postgres',
-    POSTGRES_PWD: place.password,
+    POSTGRES_PWD: location.password,
     DYNAMIC_CONFIG_FILE_PATH: join(setup, 'dynamic-config.yaml'),
     PROMETHEUS_ENDPOINT: `127.0.0.1:${await freeLowPort()}`,
     LOG_LEVEL: 'warn',
   };
   const [command, ...args] = [...dieWithParent('SIGTERM'), programs.server, 'start'];
   return async () => {
-    const server = await launch({ command, args, env, logPath: place.logPath });
-    const name = { name: 'Temporal', logPath: place.logPath };
-    await untilReady(server, () => connect(place.port), name);
+    const server = await launch({ command, args, env, logPath: location.logPath });
+    const name = { name: 'Temporal', logPath: location.logPath };
+    await untilReady(server, () => connect(location.port), name);
     return server;
   };
 }
@@ -143,13 +143,13 @@ async function runScript(
 
 /**
  * Repeats a call until it succeeds.
- * @throws the last error
+ * @throws the last error after `readyTimeoutMs`
  */
-async function retried(ask: () => Promise<unknown>): Promise<void> {
+async function retryUntilReady(call: () => Promise<unknown>): Promise<void> {
   const deadline = Date.now() + readyTimeoutMs;
   for (;;) {
     try {
-      await ask();
+      await call();
       return;
     } catch (error) {
       if (Date.now() > deadline) throw error;

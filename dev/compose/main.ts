@@ -1,18 +1,18 @@
 /**
- * `npm run dev -- check-compose`: Docker Compose reads docker-compose.yml with a .env that has every documented setting, and
- * each process must receive each of them. Compose is built from the Go module proxy, once; no engine is needed.
+ * `npm run dev -- check-compose`: checks that Docker Compose passes every documented setting in .env to every process.
+ * Compose is built once from the Go module proxy; no Docker engine is needed.
  */
 import { execFile } from 'node:child_process';
 import { cpSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { z } from 'zod';
+import type { z } from 'zod';
+import { composeFile, project } from '../cluster/compose.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { findGoProgram, lastErrorLine } from '../stack/tools.ts';
-import { decidedByCompose, documentedSettings } from './settings.ts';
+import { fixedInCompose, documentedSettings } from './settings.ts';
 
-const project = join(import.meta.dirname, '..', '..');
 const compose = {
   path: 'github.com/docker/compose/v2/cmd',
   module: 'github.com/docker/compose/v2',
@@ -21,15 +21,11 @@ const compose = {
 };
 const processes = ['api-1', 'api-2', 'worker-1', 'worker-2', 'migrations', 'first-key'];
 
-const resolved = z.object({
-  services: z.record(
-    z.string(),
-    z.looseObject({ environment: z.record(z.string(), z.string()).optional() }),
-  ),
-});
-
-/** Returns the configuration as Compose resolves it in a directory that has a .env. */
-async function configure(executable: string, directory: string): Promise<z.infer<typeof resolved>> {
+/** Returns the configuration that Compose reads from a directory with a .env file. */
+async function resolveConfig(
+  executable: string,
+  directory: string,
+): Promise<z.infer<typeof composeFile>> {
   const env = { PATH: process.env['PATH'], HOME: directory, COMPOSE_PROFILES: '*' };
   const { stdout, stderr } = await promisify(execFile)(executable, ['config', '--format', 'json'], {
     cwd: directory,
@@ -37,7 +33,7 @@ async function configure(executable: string, directory: string): Promise<z.infer
     maxBuffer: 16 * 1024 * 1024,
   });
   if (stderr !== '') throw new Error(stderr.trim());
-  return resolved.parse(JSON.parse(stdout));
+  return composeFile.parse(JSON.parse(stdout));
 }
 
 async function check(directory: string): Promise<void> {
@@ -48,23 +44,25 @@ async function check(directory: string): Promise<void> {
   await promisify(execFile)('sh', [join(directory, 'deploy', 'secrets.sh'), '--sandbox'], {
     cwd: directory,
   });
-  await configure(executable, directory);
-  const given = Object.fromEntries(documentedSettings().map((name) => [name, `set-${name}`]));
+  await resolveConfig(executable, directory);
+  const settings = Object.fromEntries(documentedSettings().map((name) => [name, `set-${name}`]));
   const others = { POSTGRES_PASSWORD: 'password', GRAFANA_PASSWORD: 'password' };
-  // A port that the load balancer publishes must be a number.
-  given['API_PORT'] = '5000';
-  const lines = Object.entries({ ...others, ...given }).map(([name, value]) => `${name}=${value}`);
+  // The load balancer publishes this port, so it must be a number.
+  settings['API_PORT'] = '5000';
+  const lines = Object.entries({ ...others, ...settings }).map(
+    ([name, value]) => `${name}=${value}`,
+  );
   writeFileSync(join(directory, '.env'), lines.join('\n'));
-  const { services } = await configure(executable, directory);
+  const { services } = await resolveConfig(executable, directory);
   for (const name of processes) {
     const received = services[name]?.environment ?? {};
-    const missing = Object.keys(given).filter(
-      (setting) => received[setting] !== given[setting] && !decidedByCompose.includes(setting),
+    const missing = Object.keys(settings).filter(
+      (setting) => received[setting] !== settings[setting] && !fixedInCompose.includes(setting),
     );
     if (missing.length > 0) throw new Error(`${name} does not receive ${missing.join(', ')}`);
   }
   process.stdout.write(
-    `${Object.keys(given).length} settings reach ${processes.length} processes\n`,
+    `${Object.keys(settings).length} settings reach ${processes.length} processes\n`,
   );
 }
 

@@ -1,12 +1,12 @@
-/** Settings of docs/configuration.md, which the deployment files must pass to the processes. */
+/** Lists the settings in docs/configuration.md, which the deployment files must pass to the processes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { knownProviders } from '../../providers/registry.ts';
 
 const page = join(import.meta.dirname, '..', '..', 'docs', 'configuration.md');
 
-/** Settings that docker-compose.yml decides itself (docs/deployment.md). */
-export const decidedByCompose: readonly string[] = [
+/** Settings with a fixed value in docker-compose.yml (docs/deployment.md). */
+export const fixedInCompose: readonly string[] = [
   'API_HOST',
   'API_PORT',
   'METRICS_HOST',
@@ -14,7 +14,7 @@ export const decidedByCompose: readonly string[] = [
   'STORAGE_DIR',
 ];
 
-/** Reads the names of all documented settings of a process; those of the local stack are in italics. */
+/** Reads the names of all documented settings of the gateway's processes. (Those of the local stack are in italics there.) */
 export function documentedSettings(): string[] {
   const rows = readFileSync(page, 'utf8').matchAll(/^\| (`[^|]+) \|/gm);
   const named = [...rows].flatMap(([, cell = '']) =>

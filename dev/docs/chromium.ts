@@ -1,20 +1,20 @@
-/** Browser for screenshots and tests: CHROMIUM_PATH, else a Chromium on the PATH. */
+/** Finds the browser for screenshots and tests. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** Path of its executable; null if there is none. */
+/** Returns the path of CHROMIUM_PATH, otherwise of a Chromium on the PATH; null if there is none. */
 export function findChromium(): string | null {
-  const named = process.env['CHROMIUM_PATH'];
-  const places = (process.env['PATH'] ?? '').split(delimiter);
-  const candidates = named
-    ? [named]
-    : places.flatMap((place) => names.map((name) => join(place, name)));
-  return candidates.find(isProgram) ?? null;
+  const configured = process.env['CHROMIUM_PATH'];
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  const candidates = configured
+    ? [configured]
+    : folders.flatMap((folder) => names.map((name) => join(folder, name)));
+  return candidates.find(isExecutable) ?? null;
 }
 
-function isProgram(path: string): boolean {
+function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;

@@ -1,9 +1,8 @@
 /**
- * `npm run dev -- screenshots`: creates jobs on the running stack of `npm start` and writes
- * screenshots of the Temporal UI and the console to docs/screenshots/; arguments name the
- * screenshots to take. `trace-chat` and `trace-image`, which are taken only if they are named, need
- * `npm run dev -- trace-viewer` and a stack that sends its traces there. The browser is
- * CHROMIUM_PATH, else a Chromium on the PATH.
+ * `npm run dev -- screenshots [name]...`: creates jobs on the running stack of `npm start`, and writes screenshots of the
+ * Temporal UI and the console to docs/screenshots/. Without names it takes all but `trace-chat` and `trace-image`, which need
+ * `npm run dev -- trace-viewer` and a stack that sends its traces there. The browser is CHROMIUM_PATH, otherwise a Chromium
+ * on the PATH.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -17,9 +16,8 @@ import { findChromium } from './chromium.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
-const jobShape = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
+const jobSchema = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
 
-/** Prints a message and exits. */
 function fail(message: string): never {
   console.error(message);
   return process.exit(1);
@@ -32,12 +30,12 @@ async function request({ apiUrl, apiKey }: Stack, path: string, body?: object) {
     ...(body && { body: JSON.stringify(body) }),
   });
   if (!response.ok) fail(`${path} returned ${response.status}: ${await response.text()}`);
-  return jobShape.parse(await response.json()).data;
+  return jobSchema.parse(await response.json()).data;
 }
 
-/** Starts an image job and returns its id. */
-async function start(stack: Stack, prompt: string, more: object = {}): Promise<string> {
-  const body = { prompt, async: true, ...more };
+/** Starts an image job, and returns its id. */
+async function start(stack: Stack, prompt: string, fields: object = {}): Promise<string> {
+  const body = { prompt, async: true, ...fields };
   return (await request(stack, '/api/v1/studio/image/generate', body)).jobId;
 }
 
@@ -46,10 +44,10 @@ async function untilDone(stack: Stack, jobId: string): Promise<string> {
   return jobId;
 }
 
-/** Names of the screenshots to take; empty: all. */
+/** Names of the screenshots to take; empty for all. */
 const requestedNames = process.argv.slice(2);
 
-/** Columns of the workflow list, in this order. */
+/** Columns of the workflow list, in order. */
 const columns = [
   'Status',
   'Workflow ID',
@@ -60,9 +58,7 @@ const columns = [
   'ErrorCode',
 ].map((label) => ({ label }));
 
-/**
- * Sets the columns of the workflow list, and removes the path of this checkout from stack traces.
- */
+/** Sets the columns of the workflow list, and removes the path of this checkout from stack traces. */
 async function prepare(page: Page): Promise<void> {
   await page.addInitScript((shown) => {
     localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));
@@ -73,31 +69,30 @@ async function prepare(page: Page): Promise<void> {
   });
 }
 
-/** Screenshot of a page that shows all of the texts. */
-interface Picture {
+/** Screenshot to take, once the page shows all of `texts`. */
+interface Screenshot {
   name: string;
   url: string;
   texts: string[];
   width?: number;
   height?: number;
-  /** Action before the screenshot is taken. */
-  act?: () => Promise<void>;
+  /** Action to perform before the screenshot. */
+  beforeScreenshot?: () => Promise<void>;
 }
 
-async function take(page: Page, picture: Picture): Promise<void> {
-  const { name, url, texts, width = 1440, height = 1000, act } = picture;
+async function take(page: Page, screenshot: Screenshot): Promise<void> {
+  const { name, url, texts, width = 1440, height = 1000, beforeScreenshot } = screenshot;
   if (requestedNames.length > 0 && !requestedNames.includes(name)) return;
   await page.setViewportSize({ width, height });
   await page.goto(url);
   for (const text of texts) await page.getByText(text).first().waitFor();
-  await act?.();
-  // Charts are drawn after their texts; fonts and images come last.
+  await beforeScreenshot?.();
+  // Charts, fonts and images appear after the texts.
   await page.waitForTimeout(2000);
   await page.screenshot({ path: join(root, 'docs', 'screenshots', `${name}.png`) });
   console.log(`docs/screenshots/${name}.png`);
 }
 
-/** Takes the screenshots of the Temporal UI. */
 async function takeJobs(page: Page, stack: Stack): Promise<void> {
   const workflows = `${stack.temporalUiUrl}/namespaces/default/workflows`;
   const oldestFirst = () => page.getByText('Descending', { exact: true }).click();
@@ -108,40 +103,41 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
     name: 'finished-job',
     url: `${workflows}/${quick}`,
     texts: ['reserve', 'providerNotification', 'charge'],
-    act: oldestFirst,
+    beforeScreenshot: oldestFirst,
   });
   await take(page, {
     name: 'failed-job',
     url: `${workflows}/${failed}`,
     texts: ['reserve', 'providerNotification', 'release', 'released 3.9 credits'],
-    act: oldestFirst,
+    beforeScreenshot: oldestFirst,
   });
   await take(page, {
     name: 'several-calls',
     url: `${workflows}/${several}`,
     texts: ['call 3 of 3', 'charge'],
     height: 1350,
-    act: oldestFirst,
+    beforeScreenshot: oldestFirst,
   });
   await take(page, {
     name: 'current-details',
     url: `${workflows}/${several}`,
     texts: ['charge'],
     height: 800,
-    async act() {
+    async beforeScreenshot() {
       await page.getByText('User Metadata', { exact: true }).click();
-      // Markdown is rendered in frames.
+      // The UI renders Markdown in frames.
       const details = page.locator('iframe').last().contentFrame();
       await details.getByText('charged 35.1 credits').waitFor();
     },
   });
-  // The submit gets no response, so after three seconds the activity `adopt` reads its record.
+  // The provider never responds to this request, so after three seconds the activity `adopt` looks it up in the
+  // provider's list.
   const hanging = await start(stack, '[[hang-submit]] [[slow:40s]] a lighthouse in the fog');
   await take(page, {
     name: 'running-job',
     url: `${workflows}/${hanging}`,
     texts: ['∞ • adopt • fal nano-banana'],
-    act: oldestFirst,
+    beforeScreenshot: oldestFirst,
   });
   await take(page, {
     name: 'workflow-list',
@@ -151,7 +147,7 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
   });
 }
 
-/** Takes the screenshots of the console, with the jobs of the other screenshots. */
+/** Takes the screenshots of the console, which show the jobs of the other screenshots. */
 async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
   const headers = { authorization: `Bearer ${apiKey}` };
   // The cookie is stored in the browser context of the page.
@@ -160,7 +156,7 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
     name: 'console-playground',
     url: `${apiUrl}/console/playground/image/generate`,
     texts: ['Generate'],
-    async act() {
+    async beforeScreenshot() {
       await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
       await page.getByRole('button', { name: 'Generate' }).click();
       await page.locator('[data-step=charge][data-state=done]').waitFor();
@@ -186,7 +182,7 @@ const spanList = z.object({
   ),
 });
 
-/** Waits until the trace viewer has the span of a request, and returns the URL of its page. */
+/** Waits until the trace viewer has a request's span, and returns the URL of its page. */
 async function findSpan(name: string, requestId: string): Promise<string> {
   const viewer = `http://127.0.0.1:${process.env['TRACE_VIEWER_PORT'] ?? '6006'}`;
   const deadlineMs = Date.now() + 60_000;
@@ -196,7 +192,8 @@ async function findSpan(name: string, requestId: string): Promise<string> {
     );
     const { data } = spanList.parse(await response.json());
     const span = data.find(
-      (each) => each.name === name && JSON.stringify(each.attributes).includes(requestId),
+      (candidate) =>
+        candidate.name === name && JSON.stringify(candidate.attributes).includes(requestId),
     );
     if (span) return `${viewer}/redirects/spans/${span.context.span_id}`;
     await sleep(500);
@@ -204,7 +201,7 @@ async function findSpan(name: string, requestId: string): Promise<string> {
   return fail(`The viewer has no span ${name}: set OTEL_EXPORTER_OTLP_ENDPOINT of \`npm start\`.`);
 }
 
-/** Takes the screenshots of a chat and of an image in the trace viewer. */
+/** Takes screenshots of a chat and of an image job in the trace viewer. */
 async function takeTraces(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
   const messages = [
     { role: 'system', content: 'Answer as a keeper of a lighthouse. '.repeat(300) },
@@ -236,8 +233,8 @@ async function takeTraces(page: Page, { apiUrl, apiKey }: Stack): Promise<void> 
       await response.text();
       const url = await findSpan(span, requestId);
       if (attempt === 'first') continue;
-      const act = () => page.getByRole('tab', { name: 'Attributes' }).click();
-      await take(page, { name, url, texts: [span, 'Total Cost'], act });
+      const beforeScreenshot = () => page.getByRole('tab', { name: 'Attributes' }).click();
+      await take(page, { name, url, texts: [span, 'Total Cost'], beforeScreenshot });
     }
   }
 }
@@ -247,12 +244,12 @@ const stack =
 const executablePath =
   findChromium() ??
   fail('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
-// Chromium refuses to run its sandbox as root.
+// Chromium does not run its own sandbox as root.
 const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
 const browser = await chromium.launch({ executablePath, args });
 const openPage = async (): Promise<Page> => {
   const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' });
-  // Time limits in milliseconds, long enough for a busy machine; the Temporal UI is the slowest.
+  // In milliseconds; long enough for a busy machine and the Temporal UI, which is slow.
   page.setDefaultTimeout(180_000);
   return page;
 };
@@ -264,7 +261,6 @@ try {
   await browser.close();
 }
 
-/** Takes the screenshots of the Temporal UI and of the gateway's own pages. */
 async function takeGateway(running: Stack): Promise<void> {
   const demoPage = join(dataDir, 'demo', 'index.html');
   if (!existsSync(demoPage)) {
@@ -273,9 +269,9 @@ async function takeGateway(running: Stack): Promise<void> {
   const page = await openPage();
   await prepare(page);
   await takeJobs(page, running);
-  // Requests of the Temporal UI that wait for events are still open.
+  // The Temporal UI still has open requests that wait for events.
   await page.unrouteAll({ behavior: 'ignoreErrors' });
-  // The event stream never ends, so the proxy passes it on without buffering.
+  // Use a page without `prepare`: the interception would buffer the event stream, which never ends.
   await takeConsole(await openPage(), running);
   await take(page, {
     name: 'api-reference',

@@ -1,6 +1,6 @@
 /**
- * `npm run dev -- trace-viewer`: shows traces with Arize Phoenix, which is installed from PyPI
- * (850 MB, once) and receives OTLP at the same address (docs/telemetry.md).
+ * `npm run dev -- trace-viewer`: shows traces in Arize Phoenix, which it installs from PyPI (850 MB). Phoenix also receives
+ * traces, as OTLP at the same address (docs/telemetry.md).
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';

@@ -1,86 +1,83 @@
-/**
- * Replays one history, and finds the event at which the current code diverges from the recorded
- * run.
- */
+/** Replays a history, and finds the event at which the current code diverges from it. */
 import { fileURLToPath } from 'node:url';
 import type { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker, type InjectedSinks } from '@temporalio/worker';
 import type { DataConverter } from '@temporalio/common';
 import { z } from 'zod';
-import type { AskedFor, RecorderSinks } from './replay-recorder.ts';
+import type { IssuedCommand, RecorderSinks } from './replay-recorder.ts';
 import { bundleWorkflows } from '../../worker/bundle.ts';
 
-/** Description of a run, as the server returns it. */
+/** Workflow history, as returned by the server. */
 export type History = ReturnType<typeof historyFromJSON>;
 
-/** History with its name. */
+/** History and the id of its workflow. */
 export interface NamedHistory {
   workflowId: string;
   history: History;
 }
 
-/** Workflow code, and the codec that decodes the payloads of a history. */
+/** Workflow bundle, and the data converter for the payloads of a history. */
 export interface ReplayedCode {
   code: string;
   dataConverter?: DataConverter;
 }
 
-/** Point at which code and history diverge. */
+/** Point at which the code diverges from the history. */
 export interface Divergence {
-  /** First event that the code does not produce; null if it could not be determined. */
+  /** First event that the code does not produce; null if it is unknown. */
   eventId: number | null;
-  /** Command in the history at this point. */
+  /** Event in the history at this point. */
   expected: string;
-  /** Command of the code at this point. */
+  /** Command that the code issued at this point. */
   got: string;
-  /**
-   * Lines of the workflow code that issued this command, else the last command; the innermost
-   * first.
-   */
+  /** Lines of workflow code that issued this command, otherwise the last command; innermost first. */
   at: string[];
   /** Error message of the SDK. */
   message: string;
 }
 
-/** Commands of a history, named as the code issues them. */
-interface Recorded {
+/** Event in a history, in the terms of the command that caused it. */
+interface RecordedCommand {
   eventId: number;
-  kind: AskedFor['kind'];
-  what: string;
+  kind: IssuedCommand['kind'];
+  name: string;
 }
 
-/** Returns true if the code issues the same commands as the history. */
+/** Returns whether the code issues the same commands as the history. */
 export async function replays(bundle: ReplayedCode, run: NamedHistory): Promise<boolean> {
-  return (await failureOf(bundle, run)) === null;
+  return (await replayForError(bundle, run)) === null;
 }
 
-/** Bundles the workflows of the working tree with the recorder. */
+/** Bundles the workflows of the working tree together with the recorder. */
 export function bundleWithRecorder(options: {
   encodeFailures: boolean;
 }): Promise<{ code: string }> {
   return bundleWorkflows({ interceptorPaths: [recorderPath] }, options);
 }
 
-/** Interceptor that records the commands of the code. */
+/** Path of the interceptor that records the commands of the code. */
 export const recorderPath = fileURLToPath(new URL('./replay-recorder.ts', import.meta.url));
 
-/** Replays a history with the recorder, to find where the code diverges from it. */
-export async function explain(
+/** Replays a history with the recorder; returns where the code diverges, or null if it does not. */
+export async function findDivergence(
   recording: ReplayedCode,
   run: NamedHistory,
 ): Promise<Divergence | null> {
-  const asked: AskedFor[] = [];
+  const issued: IssuedCommand[] = [];
   const sinks: InjectedSinks<RecorderSinks> = {
     recorder: {
-      asked: { fn: (_info, command) => void asked.push(command), callDuringReplay: true },
+      issued: { fn: (_info, command) => void issued.push(command), callDuringReplay: true },
     },
   };
-  const message = await failureOf(recording, run, sinks);
+  const message = await replayForError(recording, run, sinks);
   if (message === null) return null;
-  return { ...firstDifference(recordedOf(run.history), asked, message), message: wordsOf(message) };
+  return {
+    ...findFirstDifference(listCommands(run.history), issued, message),
+    message: extractCoreMessage(message),
+  };
 }
 
-async function failureOf(
+async function replayForError(
   { code, dataConverter }: ReplayedCode,
   { workflowId, history }: NamedHistory,
   sinks?: InjectedSinks<RecorderSinks>,
@@ -100,30 +97,27 @@ async function failureOf(
 
 const markerData = z.object({ seq: z.number(), activity_type: z.string() });
 
-/**
- * Returns the commands of a history: activities and timers in their order, local activities in
- * theirs.
- */
-function recordedOf({ events }: History): Recorded[] {
-  const found: (Recorded & { seq: number })[] = [];
+/** Lists the commands in a history: activities and timers in order, then local activities in order. */
+function listCommands({ events }: History): RecordedCommand[] {
+  const found: (RecordedCommand & { seq: number })[] = [];
   for (const event of events ?? []) {
     const eventId = Number(event.eventId);
     const activity = event.activityTaskScheduledEventAttributes?.activityType?.name;
     const timer = event.timerStartedEventAttributes?.startToFireTimeout;
     const local = event.markerRecordedEventAttributes?.details?.['data']?.payloads?.[0]?.data;
-    if (activity) found.push({ eventId, kind: 'activity', what: activity, seq: 0 });
+    if (activity) found.push({ eventId, kind: 'activity', name: activity, seq: 0 });
     if (timer) {
       const waitMs = Number(timer.seconds ?? 0) * 1000 + (timer.nanos ?? 0) / 1e6;
-      found.push({ eventId, kind: 'timer', what: `${waitMs} ms`, seq: 0 });
+      found.push({ eventId, kind: 'timer', name: `${waitMs} ms`, seq: 0 });
     }
     if (local) {
-      const { seq, activity_type: what } = markerData.parse(
+      const { seq, activity_type: name } = markerData.parse(
         JSON.parse(Buffer.from(local).toString('utf8')),
       );
-      found.push({ eventId, kind: 'local activity', what, seq });
+      found.push({ eventId, kind: 'local activity', name, seq });
     }
   }
-  // A marker is recorded at the end of a local activity; its number tells the order of the starts.
+  // A marker is recorded when a local activity ends; its `seq` gives the order of the starts.
   return [
     ...found.filter((entry) => !isLocal(entry)),
     ...found.filter(isLocal).toSorted((one, other) => one.seq - other.seq),
@@ -136,74 +130,84 @@ function isLocal({ kind }: { kind: string }): boolean {
 
 type Difference = Omit<Divergence, 'message'>;
 
-/** Returns the first event that the code does not produce. */
-function firstDifference(recorded: Recorded[], asked: AskedFor[], message: string): Difference {
-  const differences = [isLocal, (entry: { kind: string }) => !isLocal(entry)].flatMap((of) => {
-    const wanted = recorded.filter(of);
-    const got = asked.filter(of);
-    const index = wanted.findIndex((event, at) => !isSame(event, got[at]));
-    const expected = wanted[index];
-    if (expected) return [differenceAt(expected, got[index])];
-    const more = got[wanted.length];
-    return more ? [differenceAt(null, more)] : [];
-  });
-  // A command that the code issued explains more than a missing command, where the code had ended.
+/** Finds the first event that the code does not produce. */
+function findFirstDifference(
+  recorded: RecordedCommand[],
+  issued: IssuedCommand[],
+  message: string,
+): Difference {
+  const differences = [isLocal, (entry: { kind: string }) => !isLocal(entry)].flatMap(
+    (isOfKind) => {
+      const expectedCommands = recorded.filter(isOfKind);
+      const got = issued.filter(isOfKind);
+      const index = expectedCommands.findIndex((event, at) => !isSame(event, got[at]));
+      const expected = expectedCommands[index];
+      if (expected) return [describeDifference(expected, got[index])];
+      const more = got[expectedCommands.length];
+      return more ? [describeDifference(null, more)] : [];
+    },
+  );
+  // Prefer a command that the code issued, because it has a stack; if the code ended early there is none.
   const [first] = differences.toSorted(
     (one, other) =>
       Number(one.at.length === 0) - Number(other.at.length === 0) ||
       (one.eventId ?? Infinity) - (other.eventId ?? Infinity),
   );
   const [, id, type] = /HistoryEvent\(id: (\d+), (\w+)\)/.exec(message) ?? [];
-  const named = id === undefined ? null : { eventId: Number(id), expected: String(type) };
-  const earlier = named && named.eventId < (first?.eventId ?? Infinity) ? named : null;
-  const found = { ...(first ?? otherEnd), ...earlier };
+  const namedInError = id === undefined ? null : { eventId: Number(id), expected: String(type) };
+  const earlier =
+    namedInError && namedInError.eventId < (first?.eventId ?? Infinity) ? namedInError : null;
+  const found = { ...(first ?? endDifference), ...earlier };
   if (found.at.length > 0) return found;
-  // The code threw an error, or its last command is the nearest known point.
-  const thrown = placesOf(message);
-  return { ...found, at: thrown.length > 0 ? thrown : lastPlace(asked) };
+  // Use the place of the thrown error, otherwise of the last command.
+  const thrown = findWorkflowFrames(message);
+  return { ...found, at: thrown.length > 0 ? thrown : findLastFrames(issued) };
 }
 
-const otherEnd: Difference = {
+const endDifference: Difference = {
   eventId: null,
   expected: 'the recorded end',
   got: 'another end',
   at: [],
 };
 
-/** Returns the message of the SDK's core, without the messages of the layers around it. */
-function wordsOf(message: string): string {
+/** Extracts the message of the SDK's core from an error message that wraps it. */
+function extractCoreMessage(message: string): string {
   const [, inner] = /message: "((?:[^"\\]|\\.)*)"/.exec(message) ?? [];
   return inner ?? message;
 }
 
-function isSame(event: Recorded, command: AskedFor | undefined): boolean {
-  // The duration of a timer may differ, because a replay does not measure the past again.
-  return event.kind === command?.kind && (event.kind === 'timer' || event.what === command.what);
+function isSame(event: RecordedCommand, command: IssuedCommand | undefined): boolean {
+  // Timers are compared without their duration, because it depends on measured times.
+  return event.kind === command?.kind && (event.kind === 'timer' || event.name === command.name);
 }
 
-function differenceAt(event: Recorded | null, command: AskedFor | undefined): Difference {
+function describeDifference(
+  event: RecordedCommand | null,
+  command: IssuedCommand | undefined,
+): Difference {
   return {
     eventId: event?.eventId ?? null,
-    expected: event ? `${event.kind} ${event.what}` : 'nothing more',
-    got: command ? `${command.kind} ${command.what}` : 'nothing',
-    at: command ? placesOf(command.stack) : [],
+    expected: event ? `${event.kind} ${event.name}` : 'nothing more',
+    got: command ? `${command.kind} ${command.name}` : 'nothing',
+    at: command ? findWorkflowFrames(command.stack) : [],
   };
 }
 
-function lastPlace(asked: AskedFor[]): string[] {
-  const last = asked.at(-1);
-  return last ? placesOf(last.stack) : [];
+function findLastFrames(issued: IssuedCommand[]): string[] {
+  const last = issued.at(-1);
+  return last ? findWorkflowFrames(last.stack) : [];
 }
 
-/** Returns the frames of a stack in the project's workflows, as `workflows/file.ts:line:column`. */
-function placesOf(stack: string): string[] {
+/** Returns the frames of a stack that are in the project's workflows, as `workflows/file.ts:line:column`. */
+function findWorkflowFrames(stack: string): string[] {
   const places = [...stack.matchAll(/((?:[\w.-]+\/)*workflows\/[\w./-]+\.ts:\d+:\d+)/g)];
   return places
     .map(([place]) => place.slice(place.lastIndexOf('workflows/')))
     .filter((place) => !place.includes('request-context'));
 }
 
-/** The result of a replay contains everything, so logs are discarded. */
+/** Discards the logs of the SDK, because the results of the replays say everything. */
 export function silenceRuntime(): void {
   Runtime.install({
     logger: new DefaultLogger('ERROR', () => {}),

@@ -1,27 +1,27 @@
 /**
- * Records the commands of a workflow during a replay, with their places in the code. It is part of
- * the bundle of `npm run replay` only, never of a worker's bundle.
+ * Workflow interceptor that records the commands of a workflow during a replay, with their stacks. Only the bundle of `npm
+ * run replay` contains it, never that of a worker.
  */
 import { proxySinks, type Sinks, type WorkflowInterceptors } from '@temporalio/workflow';
 
 /** Command that a workflow issued. */
-export interface AskedFor {
+export interface IssuedCommand {
   kind: 'activity' | 'local activity' | 'timer';
-  /** Type of the activity, or the milliseconds of the timer. */
-  what: string;
+  /** Activity type, or duration of the timer. */
+  name: string;
   stack: string;
 }
 
-/** Receiver of the commands. */
+/** Sink that receives the commands. */
 export interface RecorderSinks extends Sinks {
-  recorder: { asked: (command: AskedFor) => void };
+  recorder: { issued: (command: IssuedCommand) => void };
 }
 
-/** Name that the bundle imports. */
+/** Interceptors, under the name that the SDK requires. */
 export const interceptors = (): WorkflowInterceptors => {
   const { recorder } = proxySinks<RecorderSinks>();
-  const record = (kind: AskedFor['kind'], what: string): void => {
-    recorder.asked({ kind, what, stack: String(new Error('asked').stack) });
+  const record = (kind: IssuedCommand['kind'], name: string): void => {
+    recorder.issued({ kind, name, stack: String(new Error('issued').stack) });
   };
   return {
     outbound: [

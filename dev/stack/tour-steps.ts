@@ -24,9 +24,9 @@ export interface TourStep {
   /** Name of the saved files, without a number and an extension. */
   name: string;
   title: string;
-  request: (made: EarlierResults, call: Call) => TourRequest | Promise<TourRequest>;
+  request: (earlier: EarlierResults, call: Call) => TourRequest | Promise<TourRequest>;
   /** Stores results that later steps use. */
-  keep?: (made: EarlierResults, data: Data) => void;
+  storeResult?: (earlier: EarlierResults, data: Data) => void;
 }
 
 const post = (path: string, body: object): TourRequest => ({
@@ -41,23 +41,32 @@ function jsonStep(
   {
     note,
     body,
-    keep,
-  }: { note?: string; body: (made: EarlierResults) => object; keep?: TourStep['keep'] },
+    storeResult,
+  }: {
+    note?: string;
+    body: (earlier: EarlierResults) => object;
+    storeResult?: TourStep['storeResult'];
+  },
 ): TourStep {
   const title = note === undefined ? path : `${path}, ${note}`;
-  return { name, title, request: (made) => post(path, body(made)), ...(keep && { keep }) };
+  return {
+    name,
+    title,
+    request: (earlier) => post(path, body(earlier)),
+    ...(storeResult && { storeResult }),
+  };
 }
 
-const boat = {
+const transparentImage = {
   prompt: 'a paper boat',
   model: 'alpha-image-2',
   background: 'transparent',
   outputFormat: 'webp',
 };
-const shanty = 'a slow sea shanty';
-const light =
+const musicPrompt = 'a slow sea shanty';
+const voiceoverText =
   'The light turns, and the harbour wakes up. Nobody pays for a boat that never sailed.';
-const pier = [
+const dialogueLines = [
   { text: 'Is this the boat to the island?', voiceId: 'aria' },
   { text: 'It is, and it leaves when the tide does.', voiceId: 'roger' },
 ];
@@ -66,17 +75,25 @@ const pier = [
 export const tourSteps: readonly TourStep[] = [
   jsonStep('image', 'image/generate', {
     body: () => ({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
-    keep: (made, data) => ([made.imageUrl] = mediaUrls(data)),
+    storeResult: (earlier, data) => ([earlier.imageUrl] = mediaUrls(data)),
   }),
-  jsonStep('image-transparent', 'image/generate', { note: 'transparent WebP', body: () => boat }),
+  jsonStep('image-transparent', 'image/generate', {
+    note: 'transparent WebP',
+    body: () => transparentImage,
+  }),
   jsonStep('edit', 'image/edit', {
-    body: (made) => ({ prompt: 'make it night, with a full moon', imageUrls: [made.imageUrl] }),
+    body: (earlier) => ({
+      prompt: 'make it night, with a full moon',
+      imageUrls: [earlier.imageUrl],
+    }),
   }),
   jsonStep('upscale', 'image/upscale', {
     note: '×2',
-    body: (made) => ({ imageUrl: made.imageUrl, persistToStorage: true }),
+    body: (earlier) => ({ imageUrl: earlier.imageUrl, persistToStorage: true }),
   }),
-  jsonStep('cutout', 'image/remove-background', { body: (made) => ({ imageUrl: made.imageUrl }) }),
+  jsonStep('cutout', 'image/remove-background', {
+    body: (earlier) => ({ imageUrl: earlier.imageUrl }),
+  }),
   jsonStep('batch', 'image/batch', {
     note: 'two cut-outs',
     body: ({ imageUrl }) => ({ operation: 'remove-background', imageUrls: [imageUrl, imageUrl] }),
@@ -84,8 +101,8 @@ export const tourSteps: readonly TourStep[] = [
   {
     name: 'uploaded',
     title: 'storage/upload-url, then a cut-out',
-    async request(made, call) {
-      const picture = await (await fetch(made.imageUrl ?? '')).arrayBuffer();
+    async request(earlier, call) {
+      const picture = await (await fetch(earlier.imageUrl ?? '')).arrayBuffer();
       const { body } = await call('/api/v1/storage/upload-url', {
         method: 'POST',
         body: JSON.stringify({ contentType: 'image/png', size: picture.byteLength }),
@@ -96,19 +113,19 @@ export const tourSteps: readonly TourStep[] = [
     },
   },
   jsonStep('voiceover', 'voiceover/generate', {
-    body: () => ({ title: 'Harbour light', text: light }),
-    keep: (made, data) => ([made.voiceUrl] = mediaUrls(data)),
+    body: () => ({ title: 'Harbour light', text: voiceoverText }),
+    storeResult: (earlier, data) => ([earlier.voiceUrl] = mediaUrls(data)),
   }),
   jsonStep('dialogue', 'dialogue/generate', {
-    body: () => ({ title: 'At the pier', inputs: pier }),
+    body: () => ({ title: 'At the pier', inputs: dialogueLines }),
   }),
   jsonStep('music-plan', 'music/plan', {
-    body: () => ({ prompt: shanty, music_length_ms: 12_000 }),
-    keep: (made, data) => (made.plan = data),
+    body: () => ({ prompt: musicPrompt, music_length_ms: 12_000 }),
+    storeResult: (earlier, data) => (earlier.plan = data),
   }),
   jsonStep('music', 'music/generate', {
     note: 'from the plan',
-    body: (made) => ({ prompt: shanty, composition_plan: made.plan }),
+    body: (earlier) => ({ prompt: musicPrompt, composition_plan: earlier.plan }),
   }),
   jsonStep('music-audio-only', 'music/generate', {
     note: 'audio only',
@@ -117,29 +134,31 @@ export const tourSteps: readonly TourStep[] = [
   jsonStep('sfx', 'sfx/generate', { body: () => ({ prompt: 'a foghorn far away' }) }),
   jsonStep('transcript', 'audio/transcribe', {
     note: 'by URL',
-    body: (made) => ({ audioUrl: made.voiceUrl }),
+    body: (earlier) => ({ audioUrl: earlier.voiceUrl }),
   }),
   {
     name: 'transcript-upload',
     title: 'audio/transcribe, uploaded',
-    request: async (made) => {
-      const file = await (await fetch(made.voiceUrl ?? '')).blob();
+    request: async (earlier) => {
+      const file = await (await fetch(earlier.voiceUrl ?? '')).blob();
       const body = new FormData();
       body.set('file', new File([file], 'voice.mp3', { type: 'audio/mpeg' }));
       return { path: '/api/v1/studio/audio/transcribe', init: { method: 'POST', body } };
     },
   },
   jsonStep('video', 'video/generate', {
-    body: (made) => ({
+    body: (earlier) => ({
       prompt: 'waves roll against the pier',
       model: 'seedance-2.0',
-      imageUrl: made.imageUrl,
+      imageUrl: earlier.imageUrl,
     }),
-    keep: (made, data) => ([made.videoUrl] = mediaUrls(data)),
+    storeResult: (earlier, data) => ([earlier.videoUrl] = mediaUrls(data)),
   }),
-  jsonStep('video-upscale', 'video/upscale', { body: (made) => ({ videoUrl: made.videoUrl }) }),
+  jsonStep('video-upscale', 'video/upscale', {
+    body: (earlier) => ({ videoUrl: earlier.videoUrl }),
+  }),
   jsonStep('video-cutout', 'video/remove-background', {
-    body: (made) => ({ videoUrl: made.videoUrl }),
+    body: (earlier) => ({ videoUrl: earlier.videoUrl }),
   }),
 ];
 

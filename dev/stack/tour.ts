@@ -20,7 +20,7 @@ interface CompletedStep {
 }
 
 /** Returns the HTML page that shows the results. */
-function tourPage(stops: readonly CompletedStep[]): string {
+function tourPage(completed: readonly CompletedStep[]): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -41,23 +41,23 @@ function tourPage(stops: readonly CompletedStep[]): string {
 <body>
 <h1>Demo results</h1>
 <main>
-${stops.map(section).join('\n')}
+${completed.map(section).join('\n')}
 </main>
 </body>
 </html>
 `;
 }
 
-function section(stop: CompletedStep): string {
+function section(completedStep: CompletedStep): string {
   return `<article>
-<h2>${escapeHtml(stop.title)}</h2>
-<p>${escapeHtml(stop.path)} · ${stop.credits.toFixed(3)} credits</p>
-${stop.files.map(player).join('\n')}
-<details><summary>Response</summary><pre>${escapeHtml(JSON.stringify(stop.data, null, 2).slice(0, 8000))}</pre></details>
+<h2>${escapeHtml(completedStep.title)}</h2>
+<p>${escapeHtml(completedStep.path)} · ${completedStep.credits.toFixed(3)} credits</p>
+${completedStep.files.map(mediaElement).join('\n')}
+<details><summary>Response</summary><pre>${escapeHtml(JSON.stringify(completedStep.data, null, 2).slice(0, 8000))}</pre></details>
 </article>`;
 }
 
-function player(file: string): string {
+function mediaElement(file: string): string {
   const name = escapeHtml(file);
   if (/\.(png|jpe?g|webp)$/.test(file)) return `<img src="${name}" alt="${name}" loading="lazy">`;
   if (/\.(mp4|webm)$/.test(file))
@@ -74,26 +74,26 @@ function escapeHtml(text: string): string {
     .replaceAll('"', '&quot;');
 }
 
-const record = z.record(z.string(), z.unknown());
+const jsonObject = z.record(z.string(), z.unknown());
 /** Schema of the response fields that the demo reads. */
-const answerShape = z.looseObject({
-  data: record.optional(),
+const responseSchema = z.looseObject({
+  data: jsonObject.optional(),
   // In the usage response, this field is a number.
   credits: z.object({ used: z.number() }).optional().catch(undefined),
   error: z.string().optional(),
   message: z.string().optional(),
 });
-const jobShape = z.object({
+const jobSchema = z.object({
   phase: z.string(),
   done: z.boolean(),
-  result: record.nullable(),
+  result: jsonObject.nullable(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
-type Answer = z.infer<typeof answerShape>;
+type ResponseBody = z.infer<typeof responseSchema>;
 
-interface Received {
+interface ApiResponse {
   status: number;
-  body: Answer;
+  body: ResponseBody;
   headers: Headers;
 }
 
@@ -117,27 +117,27 @@ function printResult(text: string): void {
   process.stdout.write(process.stdout.isTTY ? `\r${text}\u001B[K\n` : `${text}\n`);
 }
 
-async function call(path: string, init: RequestInit = {}): Promise<Received> {
+async function call(path: string, init: RequestInit = {}): Promise<ApiResponse> {
   const headers = new Headers(init.headers);
   headers.set('authorization', `Bearer ${stack.apiKey}`);
   if (typeof init.body === 'string') headers.set('content-type', 'application/json');
-  const answer = await fetch(stack.apiUrl + path, { ...init, headers });
-  const body = answerShape.parse(await answer.json());
-  if (answer.status === 429) {
-    const waitSeconds = Number(answer.headers.get('retry-after') ?? 1);
+  const response = await fetch(stack.apiUrl + path, { ...init, headers });
+  const body = responseSchema.parse(await response.json());
+  if (response.status === 429) {
+    const waitSeconds = Number(response.headers.get('retry-after') ?? 1);
     showProgress(`rate limit reached, waiting ${waitSeconds} s`);
     await setTimeout(waitSeconds * 1000);
     return call(path, init);
   }
-  return { status: answer.status, body, headers: answer.headers };
+  return { status: response.status, body, headers: response.headers };
 }
 
 /** Polls a job until it ends, and shows its progress. */
-async function untilDone(ticket: Answer, title: string): Promise<Answer> {
+async function untilDone(ticket: ResponseBody, title: string): Promise<ResponseBody> {
   const startedAt = performance.now();
   for (;;) {
     const { body } = await call(`/api/v1/studio/jobs/${String(ticket.data?.['jobId'])}?wait=1`);
-    const job = jobShape.parse(body.data);
+    const job = jobSchema.parse(body.data);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
     showProgress(`${title}: ${job.phase} ${seconds} s`);
     if (job.error) throw new Error(`${job.error.code}: ${job.error.message}`);
@@ -153,43 +153,43 @@ async function save(url: string, name: string): Promise<string> {
   return `${name}.${extension}`;
 }
 
-const usageShape = z.object({ balance: z.object({ total: z.number() }) });
-async function balance(): Promise<number> {
+const usageSchema = z.object({ balance: z.object({ total: z.number() }) });
+async function readBalance(): Promise<number> {
   const { body } = await call('/api/v1/usage?limit=1');
-  return usageShape.parse(body).balance.total;
+  return usageSchema.parse(body).balance.total;
 }
 
-async function runStep(step: TourStep, made: EarlierResults): Promise<CompletedStep> {
-  const { path, init } = await step.request(made, call);
+async function runStep(step: TourStep, earlier: EarlierResults): Promise<CompletedStep> {
+  const { path, init } = await step.request(earlier, call);
   const first = await call(path, init);
   if (first.status >= 400) throw new Error(`${first.body.error}: ${first.body.message}`);
-  const answer = first.status === 202 ? await untilDone(first.body, step.title) : first.body;
-  const data = answer.data ?? answer;
-  step.keep?.(made, data);
+  const response = first.status === 202 ? await untilDone(first.body, step.title) : first.body;
+  const data = response.data ?? response;
+  step.storeResult?.(earlier, data);
   const urls = mediaUrls(data);
   return {
     title: step.title,
     path,
-    credits: answer.credits?.used ?? Number(first.headers.get('x-credits-used') ?? 0),
+    credits: response.credits?.used ?? Number(first.headers.get('x-credits-used') ?? 0),
     files: await Promise.all(urls.map((url, index) => save(url, `${step.name}-${index}`))),
     data,
   };
 }
 
 await mkdir(target, { recursive: true });
-const before = await balance();
-const made: EarlierResults = {};
-const stops: CompletedStep[] = [];
+const before = await readBalance();
+const earlier: EarlierResults = {};
+const completed: CompletedStep[] = [];
 let failures = 0;
 for (const step of tourSteps) {
   const startedAt = performance.now();
   showProgress(`${step.title} …`);
   try {
     // The steps run one after another, because each uses results of earlier ones.
-    const stop = await runStep(step, made);
-    stops.push(stop);
+    const completedStep = await runStep(step, earlier);
+    completed.push(completedStep);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1).padStart(5);
-    const credits = stop.credits.toFixed(3).padStart(9);
+    const credits = completedStep.credits.toFixed(3).padStart(9);
     printResult(`✓ ${step.title.padEnd(34)} ${seconds} s ${credits} credits`);
   } catch (error) {
     failures += 1;
@@ -198,13 +198,13 @@ for (const step of tourSteps) {
   }
 }
 
-await writeFile(join(target, 'index.html'), tourPage(stops));
-const used = stops.reduce((sum, stop) => sum + stop.credits, 0);
-const charged = before - (await balance());
-const audited = await fetch(`${stack.apiUrl}/api/admin/v1/audit`, {
+await writeFile(join(target, 'index.html'), tourPage(completed));
+const used = completed.reduce((sum, { credits }) => sum + credits, 0);
+const charged = before - (await readBalance());
+const auditResponse = await fetch(`${stack.apiUrl}/api/admin/v1/audit`, {
   headers: { authorization: `Bearer ${stack.adminKey}` },
 });
-const { clean } = z.object({ clean: z.boolean() }).parse(await audited.json());
+const { clean } = z.object({ clean: z.boolean() }).parse(await auditResponse.json());
 const equal = Math.abs(charged - used) < 1e-6;
 console.log(`\n  ${join(target, 'index.html')}`);
 console.log(

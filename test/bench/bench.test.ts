@@ -11,10 +11,10 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
   const directory = await mkdtemp(join(tmpdir(), 'bench-test-'));
   const json = join(directory, 'out.json');
   const load = ['--provider-seconds', '1', '--rate', '2', '--seconds', '2', '--rounds', '1'];
-  const ways = ['gateway', 'bare'];
+  const variants = ['gateway', 'bare'];
   const bench = spawn(
     process.execPath,
-    ['dev/bench/main.ts', 'studio', ...load, '--ways', ways.join(), '--json', json],
+    ['dev/bench/main.ts', 'studio', ...load, '--variants', variants.join(), '--json', json],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let stderr = '';
@@ -25,7 +25,7 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
   expect({ code, stderr }).toMatchObject({ code: 0 });
 
   const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
-  expect(cells.map(({ way }) => way)).toEqual(ways);
+  expect(cells.map(({ variant }) => variant)).toEqual(variants);
   for (const cell of cells) {
     expect(cell).toMatchObject({ load: '2/s', jobs: 4, failures: 0, firstFailure: null });
     expect(cell.cpuMsPerJob).toBeGreaterThan(0);
@@ -34,7 +34,7 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
     expect(p50).toBeGreaterThan(0);
     expect(p95).toBeGreaterThanOrEqual(p50);
     expect(cell.timesMs['to creation']?.p50).toBeGreaterThan(0);
-    const shown = `${cell.way} +2/s +4 +[\\d.]+ +${String(cell.cpuMsPerJob).slice(0, 2)}`;
+    const shown = `${cell.variant} +2/s +4 +[\\d.]+ +${String(cell.cpuMsPerJob).slice(0, 2)}`;
     expect(table).toMatch(new RegExp(`^${shown}`, 'm'));
   }
   const { cpuMsPerJobByProcess, peakBytesByProcess, firstBytesByProcess } = cells[0] as Cell;

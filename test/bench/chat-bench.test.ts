@@ -1,4 +1,4 @@
-/** The chat benchmark runs, measures every way it can start offline, and leaves nothing behind. */
+/** The chat benchmark runs, measures every variant it can start offline, and leaves nothing behind. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
@@ -11,10 +11,10 @@ it('the benchmark measures chat, whole and streamed, next to a pass-through prox
   const directory = await mkdtemp(join(tmpdir(), 'bench-chat-test-'));
   const json = join(directory, 'out.json');
   const load = ['--loads', 'caller,stream', '--seconds', '1', '--rounds', '1', '--no-pin'];
-  const ways = ['direct', 'pass-through', 'gateway'];
+  const variants = ['direct', 'pass-through', 'gateway'];
   const bench = spawn(
     process.execPath,
-    ['dev/bench/main.ts', 'chat', ...load, '--ways', ways.join(), '--json', json],
+    ['dev/bench/main.ts', 'chat', ...load, '--variants', variants.join(), '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let stderr = '';
@@ -23,14 +23,14 @@ it('the benchmark measures chat, whole and streamed, next to a pass-through prox
   expect({ code, stderr }).toMatchObject({ code: 0 });
 
   const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
-  expect(cells.map((cell) => `${cell.way} ${cell.load}`)).toEqual(
-    ways.flatMap((way) => [`${way} caller`, `${way} stream`]),
+  expect(cells.map((cell) => `${cell.variant} ${cell.load}`)).toEqual(
+    variants.flatMap((variant) => [`${variant} caller`, `${variant} stream`]),
   );
   for (const cell of cells) {
     expect(cell).toMatchObject({ failures: 0, firstFailure: null });
     expect(cell.jobs).toBeGreaterThan(0);
-    expect(cell.timesMs['answer or first token']?.p50).toBeGreaterThan(0);
-    if (cell.way === 'gateway') expect(cell.cpuMsPerJob).toBeGreaterThan(0);
+    expect(cell.timesMs['response or first token']?.p50).toBeGreaterThan(0);
+    if (cell.variant === 'gateway') expect(cell.cpuMsPerJob).toBeGreaterThan(0);
   }
   // All it made is in its temporary directory, which it removes.
   expect(await readdir(directory)).toEqual(['out.json']);

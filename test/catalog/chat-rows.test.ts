@@ -31,7 +31,7 @@ function sources(
     modelsDev: {},
     prices: {},
     status: {},
-    described: () => undefined,
+    findDescription: () => undefined,
     ...others,
   };
 }
@@ -172,15 +172,15 @@ describe('a row of the chat catalog', () => {
     ['not what passes', 'Our most capable model for complex reasoning and agentic coding', false],
     ['not a fragment', 'Good model.', false],
   ])('has its description from %s', (_, words, kept) => {
-    const described = (_provider: string, id: string) => ({ id, description: words });
-    const [row] = build(sources({ openai: [listed('gpt-9')] }, { described })).rows;
+    const findDescription = (_provider: string, id: string) => ({ id, description: words });
+    const [row] = build(sources({ openai: [listed('gpt-9')] }, { findDescription })).rows;
     expect(row?.description === words).toBe(kept);
   });
 
   it('has no description of another model', () => {
     const description = 'A small model for quick answers and long documents.';
-    const described = () => ({ id: 'gpt-8', description });
-    const [row] = build(sources({ openai: [listed('gpt-9')] }, { described })).rows;
+    const findDescription = () => ({ id: 'gpt-8', description });
+    const [row] = build(sources({ openai: [listed('gpt-9')] }, { findDescription })).rows;
     expect(row?.description).toMatch(/^Chat model that reads text:/);
   });
 });

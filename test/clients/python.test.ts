@@ -2,7 +2,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { pythonCommands, root, run } from '../../dev/clients/tools.ts';
+import { installPythonCommands, root, run } from '../../dev/clients/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
 import {
@@ -140,7 +140,7 @@ describe('a program with the Python client', () => {
 
 describe('the Python package', () => {
   const check = async (...args: string[]): Promise<string> => {
-    const mypy = join(await pythonCommands(), 'mypy');
+    const mypy = join(await installPythonCommands(), 'mypy');
     const { stdout } = await run(mypy, ['--strict', ...args], { cwd: place }).catch(
       (error) => error,
     );

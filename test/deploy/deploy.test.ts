@@ -25,7 +25,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
-import { decidedByCompose, documentedSettings } from '../../dev/compose/settings.ts';
+import { fixedInCompose, documentedSettings } from '../../dev/compose/settings.ts';
 import { sandboxOptions } from '../../dev/sandbox/server.ts';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
@@ -179,9 +179,9 @@ describe('docker-compose.yml', () => {
       expect(
         settings.filter((setting) => env[setting] !== given[setting]),
         name,
-      ).toEqual(settings.filter((setting) => decidedByCompose.includes(setting)));
+      ).toEqual(settings.filter((setting) => fixedInCompose.includes(setting)));
     }
-    for (const name of decidedByCompose) {
+    for (const name of fixedInCompose) {
       expect(read('docs/deployment.md')).toContain(`\`${name}\``);
     }
   });

@@ -19,7 +19,7 @@ it.each<[string[], Record<string, string>, string, number]>([
   [migrate, { DATABASE_URL: 'gateway' }, 'configuration: DATABASE_URL is wrong: not a URL', 78],
   [migrate, { DATABASE_URL: away }, 'migrate: Postgres at 127.0.0.1:1 cannot be reached: ', 1],
   [[...migrate, '--nope'], {}, 'migrate: the only option is --plan', 64],
-  [replay, {}, 'replay: name a run, or set --since, --type, --failed or --query', 2],
+  [replay, {}, 'replay: specify a run, or --since, --type, --failed or --query', 2],
   [[...replay, 'job_1'], {}, 'replay: no stack runs in /none, and TEMPORAL_ADDRESS is not set', 2],
   [[...replay, '--since', 'noon'], {}, "error: option '--since <time>' argument 'noon' is ", 2],
   [['cli/main.ts', 'admin', 'jobs'], {}, 'studio: No operator key: set STUDIO_ADMIN_KEY, ', 1],

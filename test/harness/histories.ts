@@ -7,7 +7,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { WorkflowHandle } from '@temporalio/client';
-import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
+import { findScrubbedWorkflowId, scrubHistory } from '../../dev/replay/scrub.ts';
 
 type History = ReturnType<typeof historyFromJSON>;
 
@@ -66,7 +66,7 @@ export async function recordHistories(
     if (shapes.has(shape)) continue;
     shapes.add(shape);
     const json = scrubHistory(JSON.parse(historyToJSON(history)));
-    await writeFile(new URL(`${name}.json`, directory), fileOf(scrubbedIdOf(json), json));
+    await writeFile(new URL(`${name}.json`, directory), fileOf(findScrubbedWorkflowId(json), json));
   }
 }
 

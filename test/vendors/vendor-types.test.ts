@@ -180,7 +180,7 @@ describe('the sandbox', () => {
   async function transcript(): Promise<unknown> {
     const format = { sampleRate: 44_100, bitrateKbps: 64 } as const;
     const tone = { name: 'x', timbre: 'speech', format, durationSeconds: 2 } as const;
-    const bytes = await createTones({ tiny: true }).make(tone);
+    const bytes = await createTones({ tiny: true }).generate(tone);
     const form = new FormData();
     form.set('model_id', 'scribe_v2');
     form.set('file', new Blob([Buffer.from(bytes)]), 'a.mp3');

@@ -8,8 +8,8 @@ import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { installTestRuntime } from '../harness/runtime.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
-import { explain, recorderPath, replays } from '../../dev/replay/divergence.ts';
-import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
+import { findDivergence, recorderPath, replays } from '../../dev/replay/divergence.ts';
+import { findScrubbedWorkflowId, scrubHistory } from '../../dev/replay/scrub.ts';
 import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { readHistories } from '../harness/histories.ts';
@@ -60,7 +60,10 @@ describe('npm run replay', () => {
     expect(one).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
     expect(file).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
     expect(all).toEqual({ status: 0, out: '2 replayed, 0 diverge\n' });
-    expect(unknown).toEqual({ status: 2, out: 'replay: the server knows no workflow job_gone\n' });
+    expect(unknown).toEqual({
+      status: 2,
+      out: 'replay: Temporal has no workflow with id job_gone\n',
+    });
     expect(nothing.status).toBe(2);
     expect(unread.status).toBe(2);
   });
@@ -82,7 +85,7 @@ describe('npm run replay', () => {
         expect(words(scrubbed)).not.toContain(word);
       }
       expect(words(scrubbed)).not.toContain('example.com');
-      const id = scrubbedIdOf(scrubbed) ?? '';
+      const id = findScrubbedWorkflowId(scrubbed) ?? '';
       expect(id).toMatch(/^job_0+[0-9a-f]+$/);
       const bundle = await loadWorkflowBundle();
       expect(await replays(bundle, { workflowId: id, history: historyFromJSON(scrubbed) })).toBe(
@@ -121,7 +124,7 @@ describe('a change of the job workflow', () => {
     const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
     if (!run) throw new Error('the history is recorded');
     expect(await replays(bundle, run)).toBe(false);
-    const found = await explain(bundle, run);
+    const found = await findDivergence(bundle, run);
     expect(found).toMatchObject(expected);
     expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
     // The first event of this type in the recorded run.

@@ -1,7 +1,7 @@
 /** Predicts when a running job will end, from the typical duration of its model. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job } from '../../gateway/client.ts';
-import { durationText, useNow } from '../../parts/times.tsx';
+import { formatDuration, useNow } from '../../parts/times.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 /** Models that are typically faster than this get no forecast. */
@@ -20,7 +20,7 @@ function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
   const { data } = useQuery({ ...capabilitiesQuery, enabled: !done });
   const now = useNow(done ? 60_000 : 1000);
   if (done || startedAt === null) return null;
-  const models = data?.data.find((each) => each.type === type)?.models ?? [];
+  const models = data?.data.find((capability) => capability.type === type)?.models ?? [];
   const typicalMs = (models.find(({ id }) => id === model)?.typicalSeconds ?? 0) * 1000;
   if (typicalMs < typicalMsMin) return null;
   const elapsedMs = Math.max(now - Date.parse(startedAt), 0);
@@ -38,7 +38,7 @@ export function ExpectedEnd({ job }: { job: Job }) {
   const leftMs = typicalMs - elapsedMs;
   return (
     <span className="dim">
-      {leftMs > 0 ? `about ${wholeSecondsText(leftMs)} left` : 'should end any moment'}
+      {leftMs > 0 ? `about ${formatWholeSeconds(leftMs)} left` : 'should end any moment'}
     </span>
   );
 }
@@ -56,12 +56,12 @@ export function ExpectedBar({ job }: { job: Job }) {
         value={Math.min(elapsedMs, typicalMs)}
       />
       <p className="hint">
-        {wholeSecondsText(elapsedMs)} elapsed, usually takes {wholeSecondsText(typicalMs)} ·{' '}
+        {formatWholeSeconds(elapsedMs)} elapsed, usually takes {formatWholeSeconds(typicalMs)} ·{' '}
         <ExpectedEnd job={job} />
       </p>
     </div>
   );
 }
 
-const wholeSecondsText = (ms: number): string =>
-  durationText(Math.ceil(ms / 1000) * 1000).replace('.0', '');
+const formatWholeSeconds = (ms: number): string =>
+  formatDuration(Math.ceil(ms / 1000) * 1000).replace('.0', '');

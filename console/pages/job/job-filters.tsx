@@ -5,7 +5,7 @@ import type { JobFilter } from '../../gateway/live.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
 import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
 import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
-import { toWords, typeText } from '../../parts/names.ts';
+import { toWords, formatType } from '../../parts/names.ts';
 import { SearchField } from '../../parts/search-field.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
@@ -32,10 +32,12 @@ interface FiltersProps {
 export function JobFilters({ filter, change }: FiltersProps) {
   const { data: studio } = useQuery(capabilitiesQuery);
   const capabilities = studio?.data ?? [];
-  const models = [...new Set(capabilities.flatMap((each) => each.models.map(({ id }) => id)))];
+  const models = [
+    ...new Set(capabilities.flatMap((capability) => capability.models.map(({ id }) => id))),
+  ];
   const selects = [
     ['status', 'Status', statuses.map((id) => [id, toWords(id)] as const)],
-    ['type', 'Type', capabilities.map(({ type }) => [type, typeText(type)] as const)],
+    ['type', 'Type', capabilities.map(({ type }) => [type, formatType(type)] as const)],
     ['model', 'Model', plainOptions(models)],
   ] as const;
   return (

@@ -41,11 +41,11 @@ function visitTexts(
   value: unknown,
   visit: (parent: Record<string, unknown>, text: string) => void,
 ): void {
-  if (Array.isArray(value)) for (const each of value) visitTexts(each, visit);
+  if (Array.isArray(value)) for (const item of value) visitTexts(item, visit);
   if (!isRecord(value)) return;
-  for (const each of Object.values(value)) {
-    if (typeof each === 'string') visit(value, each);
-    else visitTexts(each, visit);
+  for (const field of Object.values(value)) {
+    if (typeof field === 'string') visit(value, field);
+    else visitTexts(field, visit);
   }
 }
 
@@ -67,7 +67,7 @@ function caption({ width, height, durationSeconds }: Record<string, unknown>): s
 }
 
 /** Returns the transcribed text, or null if the result has no text. */
-export function transcript(result: Record<string, unknown>): string | null {
+export function findTranscript(result: Record<string, unknown>): string | null {
   const { text } = result;
   return typeof text === 'string' ? text : null;
 }

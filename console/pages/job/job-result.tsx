@@ -1,7 +1,7 @@
 /** The result of a job as image, player or text, or its error. */
 import type { Job } from '../../gateway/client.ts';
-import { typeText } from '../../parts/names.ts';
-import { listMedia, transcript, type Media } from './job-media.ts';
+import { formatType } from '../../parts/names.ts';
+import { listMedia, findTranscript, type Media } from './job-media.ts';
 
 /** Shows the result or the error of a job, or nothing while it runs. */
 export function JobResult({ job }: { job: Job }) {
@@ -20,16 +20,16 @@ export function JobResult({ job }: { job: Job }) {
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
   if (!job.result) return null;
   const media = listMedia(job);
-  const text = transcript(job.result);
+  const text = findTranscript(job.result);
   return (
     <div className="stack" data-result={job.type}>
       {media.length > 0 && (
         <div className={media.length > 2 ? 'media many' : 'media'}>
-          {media.map((each) => (
+          {media.map((file) => (
             <MediaFigure
-              key={each.url.split('?')[0]}
-              media={each}
-              alt={`Result: ${job.prompt ?? typeText(job.type)}`}
+              key={file.url.split('?')[0]}
+              media={file}
+              alt={`Result: ${job.prompt ?? formatType(job.type)}`}
             />
           ))}
         </div>

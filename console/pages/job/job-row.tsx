@@ -1,11 +1,11 @@
 /** Row of the job list. */
 import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
-import { typeText } from '../../parts/names.ts';
+import { formatType } from '../../parts/names.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { Ago, durationText, useNow } from '../../parts/times.tsx';
+import { Ago, formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
 import { listMedia } from './job-media.ts';
 
@@ -17,9 +17,9 @@ export function JobRow({ job }: { job: Job }) {
     <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
       <Thumbnail job={job} />
       <span>
-        <strong title={prompt ?? undefined}>{prompt ?? typeText(type)}</strong>
+        <strong title={prompt ?? undefined}>{prompt ?? formatType(type)}</strong>
         <span className="second">
-          {prompt !== null && `${typeText(type)} `}
+          {prompt !== null && `${formatType(type)} `}
           <IdTail id={jobId} />
         </span>
       </span>
@@ -49,7 +49,7 @@ export function JobRow({ job }: { job: Job }) {
 function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
   const now = useNow(completedAt === null ? 1000 : 3_600_000);
   const end = completedAt === null ? now : Date.parse(completedAt);
-  return durationText(end - Date.parse(createdAt));
+  return formatDuration(end - Date.parse(createdAt));
 }
 
 const mediaSymbols = { video: '▶', audio: '♪' } as const;

@@ -1,7 +1,7 @@
 /** The steps of a job, from reserving credits to charging them. */
 import { useQuery } from '@tanstack/react-query';
 import type { Job, Schemas } from '../../gateway/client.ts';
-import { durationText, useNow } from '../../parts/times.tsx';
+import { formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedBar } from './expected-end.tsx';
 import { timelineQuery } from './job-query.ts';
 
@@ -70,5 +70,5 @@ function StepDuration({ step: { startedAt, endedAt, state } }: { step: Step }) {
   if (startedAt === null) return <span className="took">{state}</span>;
   if (startedAt === endedAt) return null;
   const end = endedAt === null ? now : Date.parse(endedAt);
-  return <span className="took">{durationText(end - Date.parse(startedAt))}</span>;
+  return <span className="took">{formatDuration(end - Date.parse(startedAt))}</span>;
 }

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { unwrap, api, type Job, type Schemas } from '../../gateway/client.ts';
 import { State } from '../../parts/state.tsx';
-import { durationText, Moment } from '../../parts/times.tsx';
+import { formatDuration, Moment } from '../../parts/times.tsx';
 import { timelineQuery } from './job-query.ts';
 import { RedeliverButton } from './redeliver-button.tsx';
 
@@ -52,7 +52,7 @@ function Deliveries({ deliveries }: { deliveries: readonly Schemas['WebhookDeliv
         <li key={number}>
           <State name={outcome} /> attempt {number}: {status ?? error}{' '}
           <span className="dim">
-            <Moment at={startedAt} /> {durationMs !== null && durationText(durationMs)}
+            <Moment at={startedAt} /> {durationMs !== null && formatDuration(durationMs)}
           </span>
           {response && <pre className="code">{response}</pre>}
         </li>

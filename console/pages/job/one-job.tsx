@@ -5,8 +5,8 @@ import { unwrap, api, type Job } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
-import { typePath, typeText } from '../../parts/names.ts';
-import { Facts } from '../../parts/facts.tsx';
+import { toEndpointPath, formatType } from '../../parts/names.ts';
+import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { Moment } from '../../parts/times.tsx';
@@ -37,7 +37,7 @@ function JobSections({ job }: { job: Job }) {
   return (
     <>
       <div className="head">
-        <h1>{typeText(job.type)}</h1>
+        <h1>{formatType(job.type)}</h1>
         <State name={job.status} />
         <Actions job={job} />
       </div>
@@ -74,7 +74,7 @@ function Actions({ job }: { job: Job }) {
   });
   const runAgain = (): void => {
     storeDraft(job.type, data?.request ?? {});
-    navigate(`/playground/${typePath(job.type)}`);
+    navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
     <div className="row">
@@ -113,8 +113,8 @@ function Details({ job }: { job: Job }) {
   return (
     <section className="card">
       <h2>Details</h2>
-      <Facts
-        facts={{
+      <DescriptionList
+        items={{
           Billing: <Billing billing={job.billing} />,
           Model: job.model ?? '–',
           Created: <Moment at={job.createdAt} />,

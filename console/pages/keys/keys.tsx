@@ -5,12 +5,12 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { Credits } from '../../parts/amounts.tsx';
 import { NewSecret } from '../../parts/dialog.tsx';
-import { Facts } from '../../parts/facts.tsx';
+import { DescriptionList } from '../../parts/description-list.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ago, Moment } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
-import { limitText } from './limit-fields.tsx';
+import { formatLimit } from './limit-fields.tsx';
 import { NewKey } from './new-key.tsx';
 import { Sessions } from './sessions.tsx';
 
@@ -71,8 +71,8 @@ function KeyDetails({ apiKey, showNewKey }: ShowNewKey & { apiKey: Key }) {
         {useSessionKey().keyId === keyId && <span className="tag">this session</span>}
         <KeyActions apiKey={apiKey} showNewKey={showNewKey} />
       </div>
-      <Facts
-        facts={{
+      <DescriptionList
+        items={{
           Scopes: scopes.join(', '),
           Models: allowedModels?.join(', ') ?? 'All models',
           Limit: <LimitUse apiKey={apiKey} />,
@@ -90,7 +90,7 @@ function LimitUse({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
   const { used, remaining, per, limit: credits, resetsAt } = budget;
   return (
     <>
-      {limitText({ credits, per })}
+      {formatLimit({ credits, per })}
       {!limit && ' (shared with the key that created it)'}: <Credits amount={used} /> used,{' '}
       <Credits amount={remaining} /> remaining
       {resetsAt && (

@@ -19,7 +19,7 @@ export function readLimit(read: FieldReader): KeyLimit | null {
 }
 
 /** Formats a limit: `500 credits a month`. */
-export function limitText({ credits, per }: KeyLimit): string {
+export function formatLimit({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 

@@ -20,7 +20,7 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
     id.toLowerCase().includes(text.trim().toLowerCase()),
   );
   const toggle = (id: string, isSelected: boolean): void => {
-    const others = selected.filter((each) => each !== id);
+    const others = selected.filter((other) => other !== id);
     select(isSelected ? [...others, id] : others);
   };
   const all = sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';

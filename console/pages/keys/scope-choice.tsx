@@ -84,7 +84,7 @@ export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) 
 
 function ScopeCheck({ scope, sessionKey, selected, select }: ScopeChoiceProps & { scope: Scope }) {
   const isGranted = sessionKey.scopes.includes(scope);
-  const others = selected.filter((each) => each !== scope);
+  const others = selected.filter((other) => other !== scope);
   return (
     <label
       className="check"

@@ -45,8 +45,8 @@ export const chatColumns: readonly Column<ChatRow>[] = [
   },
   {
     title: 'Input types',
-    sortValue: ({ model }) => inputTypes(model).length,
-    cell: ({ model }) => inputTypes(model).join(', '),
+    sortValue: ({ model }) => listInputTypes(model).length,
+    cell: ({ model }) => listInputTypes(model).join(', '),
   },
   {
     title: 'Context',
@@ -55,19 +55,19 @@ export const chatColumns: readonly Column<ChatRow>[] = [
     cell: ({ model }) => compact.format(model.limit.context),
   },
   {
-    title: 'Output',
+    title: 'Max output',
     isNumber,
     sortValue: ({ model }) => model.limit.output,
     cell: ({ model }) => compact.format(model.limit.output),
   },
   {
-    title: 'Input',
+    title: 'Input price',
     isNumber,
     sortValue: ({ price }) => price?.input ?? 0,
     cell: ({ price }) => price && <Credits amount={price.input} />,
   },
   {
-    title: 'Output',
+    title: 'Output price',
     isNumber,
     sortValue: ({ price }) => price?.output ?? 0,
     cell: ({ price }) => price && <OutputPrice price={price} />,
@@ -100,7 +100,7 @@ function OutputPrice({ price: { output, longInput } }: { price: Price }) {
   );
 }
 
-function inputTypes({ supportsImages, supportsVideo, supportsAudio }: Model): string[] {
+function listInputTypes({ supportsImages, supportsVideo, supportsAudio }: Model): string[] {
   return [
     'text',
     ...(supportsImages ? ['images'] : []),

@@ -1,41 +1,42 @@
 /** Describes the prices and limits of a Studio model. */
 import type { Schemas } from '../../gateway/client.ts';
-import { exactText } from '../../parts/amounts.tsx';
+import { formatExact } from '../../parts/amounts.tsx';
 import { toTitle } from '../playground/capability.ts';
 
 /**
  * Describes a price in credits: `3.9 per image`,
  * `15 (resolution 1K or 2K), 30 (resolution 4K) per image`.
  */
-export function priceText(price: readonly Schemas['PriceRule'][]): string {
-  return price.map(priceRuleText).join(', plus ');
+export function formatPrice(price: readonly Schemas['PriceRule'][]): string {
+  return price.map(formatPriceRule).join(', plus ');
 }
 
-function priceRuleText({ unit, pixels, rows }: Schemas['PriceRule']): string {
+function formatPriceRule({ unit, pixels, rows }: Schemas['PriceRule']): string {
   const choices = [...Map.groupBy(rows, ({ credits }) => credits)].map(([credits, same]) => {
-    const conditions = same.map(conditionText).filter(Boolean);
-    const amount = exactText(credits);
+    const conditions = same.map(formatCondition).filter(Boolean);
+    const amount = formatExact(credits);
     return conditions.length === 0 ? amount : `${amount} (${conditions.join(' or ')})`;
   });
-  const size = pixels?.each ? ` and ${megapixels(pixels.each)}` : '';
+  const size = pixels?.each ? ` and ${formatMegapixels(pixels.each)}` : '';
   return `${choices.join(', ')} per ${unit}${size}`;
 }
 
-function conditionText({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]): string {
+function formatCondition({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]): string {
   const fields = Object.entries(when).map(([field, value]) => {
     const text = value === true ? 'on' : value === false ? 'off' : value;
     return `${toTitle(field).toLowerCase()} ${text}`;
   });
-  return [...fields, ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`])].join(
-    ', ',
-  );
+  return [
+    ...fields,
+    ...(pixelsMax === undefined ? [] : [`up to ${formatMegapixels(pixelsMax)}`]),
+  ].join(', ');
 }
 
-const megapixels = (pixels: number): string =>
-  `${exactText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
+const formatMegapixels = (pixels: number): string =>
+  `${formatExact(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
 
 /** Describes the allowed values of a field. Returns null if the model's rule limits nothing. */
-export function ruleText(rule: Schemas['ParameterRule']): string | null {
+export function formatRule(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
   const words = [
     oneOf?.map((value) => (value === true ? 'yes' : value === false ? 'no' : value)).join(', '),

@@ -2,11 +2,11 @@
 import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { Facts } from '../../parts/facts.tsx';
+import { DescriptionList } from '../../parts/description-list.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { endpointName, toTitle, type Capability } from '../playground/capability.ts';
+import { findEndpointName, toTitle, type Capability } from '../playground/capability.ts';
 import { readDraft, storeDraft } from '../playground/draft.ts';
-import { priceText, ruleText } from './price-text.ts';
+import { formatPrice, formatRule } from './price-text.ts';
 
 /** Model and one of its endpoints. */
 export interface StudioRow {
@@ -22,7 +22,7 @@ export function findStudioModels(
   return capabilities
     .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
     .filter(({ capability, model }) => {
-      const text = [endpointName(capability), model.id, model.displayName, model.servedBy].join(
+      const text = [findEndpointName(capability), model.id, model.displayName, model.servedBy].join(
         ' ',
       );
       return words.every((word) => text.toLowerCase().includes(word));
@@ -45,18 +45,18 @@ export const studioColumns: readonly Column<StudioRow>[] = [
   },
   {
     title: 'Endpoint',
-    sortValue: ({ capability }) => endpointName(capability),
-    cell: ({ capability }) => endpointName(capability),
+    sortValue: ({ capability }) => findEndpointName(capability),
+    cell: ({ capability }) => findEndpointName(capability),
   },
   {
     title: 'Credits',
     sortValue: ({ model }) => model.example.credits,
     cell: ({ model: { price, example } }) => (
       <>
-        {priceText(price)}
+        {formatPrice(price)}
         <br />
         <span className="dim">
-          Example: <Credits amount={example.credits} /> {exampleText(example)}
+          Example: <Credits amount={example.credits} /> {formatExample(example)}
         </span>
       </>
     ),
@@ -67,7 +67,7 @@ export const studioColumns: readonly Column<StudioRow>[] = [
 
 function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow) {
   const [, navigate] = useLocation();
-  const name = endpointName(capability);
+  const name = findEndpointName(capability);
   const open = (): void => {
     storeDraft(capability.type, { ...readDraft(capability.type), ...selectedBy });
     navigate(`/playground/${name}`);
@@ -80,7 +80,7 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
 }
 
 /** Describes the values of an example that determine its price: `(number of images 2)`. */
-function exampleText({ request, input }: StudioRow['model']['example']): string {
+function formatExample({ request, input }: StudioRow['model']['example']): string {
   const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);
   if (input) parts.push(`input ${input.width} × ${input.height}, ${input.durationSeconds} s`);
@@ -89,14 +89,14 @@ function exampleText({ request, input }: StudioRow['model']['example']): string 
 
 function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterRule']> }) {
   const rules = Object.entries(parameters).flatMap(([name, rule]) => {
-    const text = ruleText(rule);
+    const text = formatRule(rule);
     return text === null ? [] : [[toTitle(name), text] as const];
   });
   if (rules.length === 0) return <span className="dim">same as the endpoint</span>;
   return (
     <details>
       <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>
-      <Facts facts={Object.fromEntries(rules)} />
+      <DescriptionList items={Object.fromEntries(rules)} />
     </details>
   );
 }

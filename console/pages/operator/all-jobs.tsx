@@ -6,7 +6,7 @@ import { usePages } from '../../gateway/pages.ts';
 import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
-import { typeText } from '../../parts/names.ts';
+import { formatType } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { SearchField } from '../../parts/search-field.tsx';
 import { State } from '../../parts/state.tsx';
@@ -30,7 +30,7 @@ const columns: Column<OperatorSchemas['JobLine']>[] = [
     cell: ({ jobId, prompt, type }) => (
       <>
         <JobLink id={jobId} prompt={prompt} />
-        <span className="dim block">{typeText(type)}</span>
+        <span className="dim block">{formatType(type)}</span>
       </>
     ),
   },

@@ -1,5 +1,5 @@
 /** Operators' actions on a job: check it with the provider, settle it, cancel it. */
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 
 interface JobActionsProps {
   jobId: string;
@@ -12,7 +12,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
   const disabledReason = isDone ? 'The job has ended.' : null;
   return (
     <div className="row">
-      <ReasonedAction
+      <OperatorAction
         verb="Reverify"
         title="Check with the provider"
         path={`/jobs/${jobId}/reverify`}
@@ -21,8 +21,8 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
           Asks the provider for the state of each call. Charges and releases nothing. If a workflow
           is waiting for the provider, it is signaled to check its calls now.
         </p>
-      </ReasonedAction>
-      <ReasonedAction
+      </OperatorAction>
+      <OperatorAction
         verb="Resettle"
         title="Settle based on what the provider reports"
         isDangerous
@@ -39,8 +39,8 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
           <input type="checkbox" name="release" />
           Release the job even if the provider may still deliver
         </label>
-      </ReasonedAction>
-      <ReasonedAction
+      </OperatorAction>
+      <OperatorAction
         verb="Cancel"
         title="Cancel the job"
         isDangerous
@@ -50,7 +50,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
         <p>
           Requests cancellation from the provider. Calls that are already completed may be charged.
         </p>
-      </ReasonedAction>
+      </OperatorAction>
     </div>
   );
 }

@@ -1,9 +1,9 @@
 /** Combines all records of a job into one list of events. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { toWords } from '../../parts/names.ts';
-import { amountText } from '../../parts/amounts.tsx';
+import { formatAmount } from '../../parts/amounts.tsx';
 
-type Story = OperatorSchemas['ExplainedJob'];
+type Explanation = OperatorSchemas['ExplainedJob'];
 
 /** Event in the timeline of a job. */
 export interface TimelineEvent {
@@ -16,13 +16,13 @@ export interface TimelineEvent {
 }
 
 /** Lists the events of a job, oldest first. */
-export function listEvents(story: Story): TimelineEvent[] {
-  const { createdAt, completedAt, status, error } = story;
+export function listEvents(explanation: Explanation): TimelineEvent[] {
+  const { createdAt, completedAt, status, error } = explanation;
   const events: TimelineEvent[] = [
     { id: 'accepted', at: createdAt, kind: 'job', text: 'accepted' },
-    ...ledgerEvents(story),
-    ...callEvents(story),
-    ...story.notifications.map(
+    ...listLedgerEvents(explanation),
+    ...listCallEvents(explanation),
+    ...explanation.notifications.map(
       ({ operationId, receivedAt, provider, state, deliveries }): TimelineEvent => ({
         id: `notification ${operationId}`,
         at: receivedAt,
@@ -31,16 +31,22 @@ export function listEvents(story: Story): TimelineEvent[] {
         detail: deliveries === 1 ? state : `${state}, ${deliveries} times`,
       }),
     ),
-    ...(story.webhook?.deliveries ?? []).map(
-      ({ number, startedAt, outcome, status: answer, error: why }): TimelineEvent => ({
+    ...(explanation.webhook?.deliveries ?? []).map(
+      ({
+        number,
+        startedAt,
+        outcome,
+        status: responseStatus,
+        error: deliveryError,
+      }): TimelineEvent => ({
         id: `webhook ${number}`,
         at: startedAt,
         kind: 'webhook',
         text: `delivery attempt ${number}: ${outcome}`,
-        detail: String(answer ?? why ?? ''),
+        detail: String(responseStatus ?? deliveryError ?? ''),
       }),
     ),
-    ...story.actions.map(({ id, createdAt: at, action, actor, reason }): TimelineEvent => ({
+    ...explanation.actions.map(({ id, createdAt: at, action, actor, reason }): TimelineEvent => ({
       id: `action ${id}`,
       at,
       kind: 'operator',
@@ -55,17 +61,17 @@ export function listEvents(story: Story): TimelineEvent[] {
   return events.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
-function ledgerEvents({ ledger }: Story): TimelineEvent[] {
+function listLedgerEvents({ ledger }: Explanation): TimelineEvent[] {
   return ledger.map(({ sequence, createdAt, kind, postedChange, reservedChange }) => ({
     id: `ledger ${sequence}`,
     at: createdAt,
     kind: 'ledger',
     text: kind,
-    detail: `${amountText(Math.abs(postedChange === 0 ? reservedChange : postedChange))} credits`,
+    detail: `${formatAmount(Math.abs(postedChange === 0 ? reservedChange : postedChange))} credits`,
   }));
 }
 
-function callEvents({ calls }: Story): TimelineEvent[] {
+function listCallEvents({ calls }: Explanation): TimelineEvent[] {
   return calls.flatMap(
     ({ index, provider, providerEndpoint, begunAt, updatedAt, state, attempts }) => {
       const name = `call ${index + 1}`;

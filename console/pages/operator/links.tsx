@@ -1,7 +1,7 @@
 /** Links to the operators' pages of jobs and organizations. */
 import { Link } from 'wouter';
 import { IdTail } from '../../parts/ids.tsx';
-import { typeText } from '../../parts/names.ts';
+import { formatType } from '../../parts/names.ts';
 
 /** Links to a job. Shows its prompt, or the end of its id. */
 export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
@@ -25,7 +25,7 @@ export function OrganizationLink({ id, name }: { id: string; name?: string }) {
 export function TypeAndModel({ type, model }: { type: string | null; model: string | null }) {
   return (
     <>
-      {typeText(type ?? 'chat')} <span className="dim">{model}</span>
+      {formatType(type ?? 'chat')} <span className="dim">{model}</span>
     </>
   );
 }

@@ -9,7 +9,7 @@ import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Ledger } from './ledger.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 import { Users } from './users.tsx';
 
 /** Shows an organization to operators. */
@@ -58,18 +58,18 @@ function Actions({
         Removes credits that are available, that is, not reserved.
       </ChangeCredits>
       {status === 'active' ? (
-        <ReasonedAction
+        <OperatorAction
           verb="Suspend"
           title={`Suspend ${name}`}
           isDangerous
           path={`${path}/suspend`}
         >
           <p>All its keys are rejected until you activate it again. Running jobs continue.</p>
-        </ReasonedAction>
+        </OperatorAction>
       ) : (
-        <ReasonedAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>
+        <OperatorAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>
           <p>Its keys are accepted again immediately.</p>
-        </ReasonedAction>
+        </OperatorAction>
       )}
     </div>
   );
@@ -84,7 +84,7 @@ interface ChangeCreditsProps {
 
 function ChangeCredits({ verb, path, isDangerous = false, children }: ChangeCreditsProps) {
   return (
-    <ReasonedAction
+    <OperatorAction
       verb={verb}
       title={`${verb} credits`}
       isDangerous={isDangerous}
@@ -94,6 +94,6 @@ function ChangeCredits({ verb, path, isDangerous = false, children }: ChangeCred
       <p>{children}</p>
       <CreditsField required />
       <CreditChangeIdField hint="for example the invoice number; the same id changes credits only once" />
-    </ReasonedAction>
+    </OperatorAction>
   );
 }

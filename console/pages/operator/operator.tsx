@@ -7,7 +7,7 @@ import { Audit } from './audit.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
 import { Operators } from './operators.tsx';
-import { JobStory } from './job-story.tsx';
+import { ExplainedJob } from './explained-job.tsx';
 import { Providers } from './providers.tsx';
 import { OperatorJobs } from './operator-jobs.tsx';
 
@@ -47,7 +47,7 @@ export default function Operator() {
       </div>
       <Switch>
         <Route path="/operator/jobs" component={OperatorJobs} />
-        <Route path="/operator/jobs/:jobId">{({ jobId }) => <JobStory jobId={jobId} />}</Route>
+        <Route path="/operator/jobs/:jobId">{({ jobId }) => <ExplainedJob jobId={jobId} />}</Route>
         <Route path="/operator/organizations" component={Organizations} />
         <Route path="/operator/organizations/:id">
           {({ id }) => <OneOrganization organizationId={id} />}

@@ -9,7 +9,7 @@ import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Ago, Moment } from '../../parts/times.tsx';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 
 type Operator = OperatorSchemas['Operator'];
 
@@ -45,7 +45,7 @@ export function Operators() {
         error={error}
         empty="No operators yet"
       >
-        <ReasonedAction<{ data: { key: string } }>
+        <OperatorAction<{ data: { key: string } }>
           verb="Create"
           title="New operator"
           path="/operators"
@@ -54,7 +54,7 @@ export function Operators() {
         >
           <TextField label="Name" name="name" required maxLength={100} />
           <p className="hint">You must be signed in with ADMIN_API_KEY.</p>
-        </ReasonedAction>
+        </OperatorAction>
       </Panel>
       <NewSecret title="Key of the new operator" secret={newKey} onClose={() => setNewKey(null)} />
     </>
@@ -63,13 +63,13 @@ export function Operators() {
 
 function Revoke({ operatorId, name }: Operator) {
   return (
-    <ReasonedAction
+    <OperatorAction
       verb="Revoke"
       title={`Revoke ${name}`}
       isDangerous
       path={`/operators/${operatorId}/revoke`}
     >
       <p>The key stops working immediately, and its sessions end. This cannot be undone.</p>
-    </ReasonedAction>
+    </OperatorAction>
   );
 }

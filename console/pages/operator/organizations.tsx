@@ -11,7 +11,7 @@ import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Moment } from '../../parts/times.tsx';
 import { OrganizationLink } from './links.tsx';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 
 type Organization = OperatorSchemas['Organization'];
 
@@ -78,7 +78,7 @@ function WindowUse({ window: { used, limit } }: Pick<Organization, 'window'>) {
 
 function NewOrganization() {
   return (
-    <ReasonedAction
+    <OperatorAction
       verb="Create"
       title="New organization"
       path="/organizations"
@@ -96,6 +96,6 @@ function NewOrganization() {
         min={0}
         step="any"
       />
-    </ReasonedAction>
+    </OperatorAction>
   );
 }

@@ -4,9 +4,9 @@ import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago, durationText } from '../../parts/times.tsx';
+import { Ago, formatDuration } from '../../parts/times.tsx';
 import { providersQuery } from './providers-query.ts';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 import { Sparkline } from './sparkline.tsx';
 
 type Provider = OperatorSchemas['ProviderWithFigures'];
@@ -29,7 +29,7 @@ const columns: Column<Provider>[] = [
     title: 'Ended calls',
     cell: ({ recent, trend }) => (
       <>
-        {callsText(recent)}
+        {formatCalls(recent)}
         <Sparkline
           label="Calls in each 5 minutes of the last hour"
           bars={trend.map(({ calls, failed }) => ({ value: calls, failed }))}
@@ -41,7 +41,7 @@ const columns: Column<Provider>[] = [
     title: 'Median duration',
     cell: ({ recent, trend }) => (
       <>
-        {secondsText(recent.medianSeconds)}
+        {formatSeconds(recent.medianSeconds)}
         <Sparkline
           label="Median seconds in each 5 minutes of the last hour"
           bars={trend.map(({ medianSeconds }) => ({ value: medianSeconds ?? 0, failed: 0 }))}
@@ -49,7 +49,7 @@ const columns: Column<Provider>[] = [
       </>
     ),
   },
-  { title: 'p95 duration', cell: ({ recent }) => secondsText(recent.slowSeconds) },
+  { title: 'p95 duration', cell: ({ recent }) => formatSeconds(recent.slowSeconds) },
   { title: 'Actions', cell: (provider) => <ProviderAction {...provider} /> },
 ];
 
@@ -70,13 +70,13 @@ export function Providers() {
   );
 }
 
-function callsText({ calls, failed }: Provider['recent']): string {
+function formatCalls({ calls, failed }: Provider['recent']): string {
   if (calls === 0) return 'no calls';
   return `${calls}, ${failed} failed (${Math.round((failed / calls) * 100)} %)`;
 }
 
-const secondsText = (seconds: number | null): string =>
-  seconds === null ? '–' : durationText(seconds * 1000);
+const formatSeconds = (seconds: number | null): string =>
+  seconds === null ? '–' : formatDuration(seconds * 1000);
 
 function ProviderState({ paused }: Pick<Provider, 'paused'>) {
   if (!paused) return <State name="active" />;
@@ -94,16 +94,16 @@ function ProviderAction({ provider, paused }: Provider) {
   const path = `/providers/${provider}`;
   if (paused) {
     return (
-      <ReasonedAction verb="Resume" title={`Resume ${provider}`} path={`${path}/resume`}>
+      <OperatorAction verb="Resume" title={`Resume ${provider}`} path={`${path}/resume`}>
         <p>Jobs that are waiting for this provider continue immediately.</p>
-      </ReasonedAction>
+      </OperatorAction>
     );
   }
   return (
-    <ReasonedAction verb="Pause" title={`Pause ${provider}`} isDangerous path={`${path}/pause`}>
+    <OperatorAction verb="Pause" title={`Pause ${provider}`} isDangerous path={`${path}/pause`}>
       <p>
         No new calls are sent to this provider until you resume it. Jobs wait until their deadlines.
       </p>
-    </ReasonedAction>
+    </OperatorAction>
   );
 }

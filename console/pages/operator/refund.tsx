@@ -1,8 +1,8 @@
 /** Button that refunds a charged job. */
 import type { OperatorSchemas } from '../../gateway/operator.ts';
-import { amountText, exactText } from '../../parts/amounts.tsx';
+import { formatAmount, formatExact } from '../../parts/amounts.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 
 /** Shows the button, which is disabled if there are no credits left to refund. */
 export function Refund({
@@ -15,7 +15,7 @@ export function Refund({
   const nothingLeft =
     state === 'charged' ? 'All charged credits have been refunded.' : 'The job was not charged.';
   return (
-    <ReasonedAction
+    <OperatorAction
       verb="Refund"
       title="Refund the job"
       isDangerous
@@ -24,11 +24,16 @@ export function Refund({
       body={(read) => ({ id: read('id'), credits: Number(read('credits')) })}
     >
       <p>
-        Returns up to {amountText(left)} of the charged credits. The result of the job stays
+        Returns up to {formatAmount(left)} of the charged credits. The result of the job stays
         available.
       </p>
-      <CreditsField required max={left} defaultValue={left} title={`At most ${exactText(left)}`} />
+      <CreditsField
+        required
+        max={left}
+        defaultValue={left}
+        title={`At most ${formatExact(left)}`}
+      />
       <CreditChangeIdField hint="for example the ticket number; the same id refunds only once" />
-    </ReasonedAction>
+    </OperatorAction>
   );
 }

@@ -5,7 +5,7 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Ago, Moment } from '../../parts/times.tsx';
-import { ReasonedAction } from './reasoned-action.tsx';
+import { OperatorAction } from './operator-action.tsx';
 
 const columns: Column<OperatorSchemas['User']>[] = [
   { title: 'User', cell: ({ name }) => <strong>{name}</strong> },
@@ -56,14 +56,14 @@ function Keys({ userId }: { userId: string }) {
               </>
             )}
           </span>
-          <ReasonedAction
+          <OperatorAction
             verb="Revoke"
             title={`Revoke “${name}”`}
             isDangerous
             path={`/keys/${keyId}/revoke`}
           >
             <p>Requests with the key are rejected immediately. Its running jobs continue.</p>
-          </ReasonedAction>
+          </OperatorAction>
         </li>
       ))}
     </ul>

@@ -6,9 +6,9 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
-import { typeText } from '../../parts/names.ts';
+import { formatType } from '../../parts/names.ts';
 import { Credits, Money } from '../../parts/amounts.tsx';
-import { priceText } from '../models/price-text.ts';
+import { formatPrice } from '../models/price-text.ts';
 import {
   findModel,
   buildBody,
@@ -44,7 +44,7 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
     event.preventDefault();
     run.mutate();
   };
-  const messages = fieldMessages(run.error);
+  const messages = collectFieldMessages(run.error);
   const fields = listFields(capability, values);
   const otherError = run.error && !fields.some(({ name }) => messages.has(name)) ? run.error : null;
   const show = (shown: readonly Field[]): ReactNode =>
@@ -60,7 +60,7 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const { required, common, advanced } = groupFields(fields);
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
-    <form onSubmit={submit} className="card" aria-label={typeText(capability.type)}>
+    <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
       {show(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
@@ -169,7 +169,7 @@ function RunRow({
 function ListPrice({ capability, body }: { capability: Capability; body: Values }) {
   const model = findModel(capability, body);
   return model
-    ? `Credits: ${priceText(model.price)}`
+    ? `Credits: ${formatPrice(model.price)}`
     : 'The price appears when the form is complete.';
 }
 
@@ -191,7 +191,7 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
 }
 
 /** Maps each rejected field to its message. An error in `inputs.0.text` is shown at `inputs`. */
-function fieldMessages(error: Error | null): Map<string, string> {
+function collectFieldMessages(error: Error | null): Map<string, string> {
   const details = error instanceof ApiError ? error.details : [];
   return new Map(details.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));
 }

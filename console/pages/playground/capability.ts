@@ -36,7 +36,7 @@ export interface Field {
 }
 
 /** Returns the path of an endpoint below /studio: `image/generate`. */
-export const endpointName = ({ endpoint }: Capability): string =>
+export const findEndpointName = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');
 
 /** Returns the model that the form values select. */
@@ -101,7 +101,7 @@ function isSet(value: unknown): boolean {
 
 /** Returns whether a field accepts the URL or the file id of media. */
 export function isMedia({ anyOf, format }: FieldSchema): boolean {
-  return format === 'uri' || (anyOf?.every((each) => isMedia(each) || isFileId(each)) ?? false);
+  return format === 'uri' || (anyOf?.every((one) => isMedia(one) || isFileId(one)) ?? false);
 }
 
 function isFileId({ pattern }: FieldSchema): boolean {

@@ -107,7 +107,7 @@ function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
 
 function ModelPrice({ model }: { model: string }) {
   const { data } = useQuery(pricingQuery);
-  const price = data?.chat.find((each) => each.model === model);
+  const price = data?.chat.find((candidate) => candidate.model === model);
   if (!price) return null;
   return (
     <span className="hint">

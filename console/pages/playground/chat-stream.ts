@@ -38,7 +38,7 @@ export function useChat({ setMessages }: { setMessages: Change }) {
   const client = useQueryClient();
   const changeLast = (change: (last: Message) => Message): void =>
     setMessages((messages) =>
-      messages.map((each, at) => (at === messages.length - 1 ? change(each) : each)),
+      messages.map((message, at) => (at === messages.length - 1 ? change(message) : message)),
     );
   const { variables, isPending, error, mutate } = useMutation({
     async mutationFn({ body, controller: { signal } }: SentChat) {

@@ -25,14 +25,14 @@ export function CopyAs({ path, body }: CopyAsProps) {
       <summary>Copy as code</summary>
       <div className="stack">
         <div className="tabs" role="group" aria-label="Language">
-          {languages.map((each) => (
+          {languages.map((name) => (
             <button
-              key={each}
+              key={name}
               type="button"
-              aria-pressed={each === language}
-              onClick={() => setLanguage(each)}
+              aria-pressed={name === language}
+              onClick={() => setLanguage(name)}
             >
-              {each}
+              {name}
             </button>
           ))}
           <button type="button" onClick={copy}>
@@ -60,24 +60,24 @@ const writeCode: Record<Language, (path: string, body: Values) => string> = {
       "import { StudioGateway } from 'studio-gateway-client';",
       '',
       `const client = new StudioGateway({ baseUrl: '${location.origin}', apiKey: process.env.STUDIO_API_KEY! });`,
-      `const result = await client.${callStart(path)}${JSON.stringify(body, null, 2)});`,
+      `const result = await client.${buildCallStart(path)}${JSON.stringify(body, null, 2)});`,
     ].join('\n'),
   Python: (path, body) =>
     [
       'from studio_gateway import StudioGateway',
       '',
       `client = StudioGateway(base_url="${location.origin}")  # reads STUDIO_API_KEY`,
-      `result = client.${callStart(path)}${pythonText(body)})`,
+      `result = client.${buildCallStart(path)}${formatPython(body)})`,
     ].join('\n'),
 };
 
 /** Returns the start of the client call for an endpoint; it is the same in both languages. */
-function callStart(path: string): string {
+function buildCallStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }
 
 /** Converts a value to a Python literal. */
-function pythonText(value: unknown): string {
+function formatPython(value: unknown): string {
   const words: Record<string, string> = { true: 'True', false: 'False', null: 'None' };
   return JSON.stringify(value, null, 4).replaceAll(
     /"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g,

@@ -99,7 +99,7 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
         min={schema.minimum}
         max={schema.maximum}
         required={isRequired}
-        placeholder={makePlaceholder(schema)}
+        placeholder={buildPlaceholder(schema)}
         value={typeof value === 'number' ? value : ''}
         onChange={({ target }) => change(target.value === '' ? undefined : target.valueAsNumber)}
       />
@@ -110,7 +110,7 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
     id,
     required: isRequired,
     maxLength: schema.maxLength,
-    placeholder: makePlaceholder(schema),
+    placeholder: buildPlaceholder(schema),
     value: typeof value === 'string' ? value : '',
   };
   return maxLength > singleLineMax ? (
@@ -152,10 +152,10 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
 
 function listChoices(schema: FieldSchema): readonly (string | number | boolean)[] | undefined {
   if (schema.type === 'boolean') return [true, false];
-  return schema.enum ?? schema.anyOf?.find((each) => each.enum)?.enum;
+  return schema.enum ?? schema.anyOf?.find((alternative) => alternative.enum)?.enum;
 }
 
-function makePlaceholder({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
+function buildPlaceholder({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
   if (preset !== undefined) return JSON.stringify(preset);
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
@@ -165,7 +165,7 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
   const put = (index: number, row: Record<string, unknown>): void =>
-    change(rows.map((each, at) => (at === index ? row : each)));
+    change(rows.map((other, at) => (at === index ? row : other)));
   return (
     <fieldset>
       <legend>{toTitle(name)}</legend>

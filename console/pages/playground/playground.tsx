@@ -10,13 +10,13 @@ import { jobQuery } from '../job/job-query.ts';
 import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
-import { endpointName, type Capability } from './capability.ts';
+import { findEndpointName, type Capability } from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
 
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
-  const capability = data.data.find((each) => endpointName(each) === name);
+  const capability = data.data.find((candidate) => findEndpointName(candidate) === name);
   if (!capability) return <Redirect to="/playground/image/generate" replace />;
   return (
     <>
@@ -45,7 +45,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
         {[...kinds].map(([kind, [first]]) => (
           <li key={kind}>
             <Link
-              href={`/playground/${first && endpointName(first)}`}
+              href={`/playground/${first && findEndpointName(first)}`}
               aria-current={kind === mediaKind(current) ? 'true' : undefined}
             >
               {kind}
@@ -54,13 +54,13 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
         ))}
       </ul>
       <ul className="tabs">
-        {kinds.get(mediaKind(current))?.map((each) => (
-          <li key={each.type}>
+        {kinds.get(mediaKind(current))?.map((capability) => (
+          <li key={capability.type}>
             <Link
-              href={`/playground/${endpointName(each)}`}
-              aria-current={each === current ? 'page' : undefined}
+              href={`/playground/${findEndpointName(capability)}`}
+              aria-current={capability === current ? 'page' : undefined}
             >
-              {splitType(each.type).action}
+              {splitType(capability.type).action}
             </Link>
           </li>
         ))}

@@ -17,8 +17,8 @@ export function Totals({
 }: TableProps & { day: number | null }) {
   const total = (numbers: readonly number[]): number =>
     day === null ? sum(numbers) : (numbers[day] ?? 0);
-  const sumOver = (pick: (each: Series) => number[]): number =>
-    sum(series.map((each) => total(pick(each))));
+  const sumOver = (pick: (one: Series) => number[]): number =>
+    sum(series.map((one) => total(pick(one))));
   return (
     <table className="totals">
       <caption>{day === null ? `${days[0]} to ${days.at(-1)}` : days[day]} (UTC)</caption>
@@ -34,14 +34,14 @@ export function Totals({
         </tr>
       </thead>
       <tbody>
-        {series.map((each, index) => (
-          <tr key={each.id}>
+        {series.map((one, index) => (
+          <tr key={one.id}>
             <th scope="row">
-              <span className={`swatch series-${index}`} aria-hidden="true" /> {seriesName(each)}
+              <span className={`swatch series-${index}`} aria-hidden="true" /> {seriesName(one)}
             </th>
-            <td className="number">{total(each.requests)}</td>
+            <td className="number">{total(one.requests)}</td>
             <td className="number">
-              <Credits amount={total(each.credits)} />
+              <Credits amount={total(one.credits)} />
             </td>
           </tr>
         ))}
@@ -66,7 +66,7 @@ export function DayTable({ sums: { days, series }, seriesName }: TableProps) {
     .toReversed();
   const columns: Column<number>[] = [
     { title: 'Day', cell: (index) => days[index] },
-    ...series.map((each) => seriesColumn(each, seriesName(each))),
+    ...series.map((one) => createColumn(one, seriesName(one))),
   ];
   return (
     <details>
@@ -82,6 +82,6 @@ export function DayTable({ sums: { days, series }, seriesName }: TableProps) {
   );
 }
 
-function seriesColumn({ credits }: Series, title: string): Column<number> {
+function createColumn({ credits }: Series, title: string): Column<number> {
   return { title, isNumber: true, cell: (index) => <Credits amount={credits[index] ?? 0} /> };
 }

@@ -41,7 +41,7 @@ export function UsageChart({ sums, shape, point }: UsageChartProps) {
 }
 
 function draw(container: HTMLElement, props: UsageChartProps): () => void {
-  const plot = new uPlot(makeOptions(container, props), chartData(props), container);
+  const plot = new uPlot(buildOptions(container, props), buildChartData(props), container);
   const watcher = new ResizeObserver(([entry]) => {
     if (entry) plot.setSize({ width: entry.contentRect.width, height: heightPixels });
   });
@@ -63,18 +63,18 @@ function draw(container: HTMLElement, props: UsageChartProps): () => void {
  * Returns the data points. In a stacked chart, each series is added to the series below it, and the
  * topmost series comes first, because it is drawn behind the others.
  */
-function chartData({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
+function buildChartData({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
   const seconds = days.map((day) => Date.parse(day) / 1000);
   const own = series.map(({ credits }) => credits);
   if (shape === 'lines') return [seconds, ...own];
   const below = days.map(() => 0);
   const stacked = own.map((credits) =>
-    credits.map((each, day) => (below[day] = (below[day] ?? 0) + each)),
+    credits.map((amount, day) => (below[day] = (below[day] ?? 0) + amount)),
   );
   return [seconds, ...stacked.toReversed()];
 }
 
-function makeOptions(
+function buildOptions(
   container: HTMLElement,
   { sums, shape, point }: UsageChartProps,
 ): uPlot.Options {

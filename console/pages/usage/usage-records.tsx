@@ -5,7 +5,7 @@ import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { SelectField, allOption, plainOptions } from '../../parts/fields.tsx';
-import { typeText } from '../../parts/names.ts';
+import { formatType } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
@@ -21,7 +21,11 @@ const columns: Column<UsageRecord>[] = [
   {
     title: 'Type',
     cell: ({ jobId, type }) =>
-      jobId === undefined ? typeText(type) : <Link href={`/jobs/${jobId}`}>{typeText(type)}</Link>,
+      jobId === undefined ? (
+        formatType(type)
+      ) : (
+        <Link href={`/jobs/${jobId}`}>{formatType(type)}</Link>
+      ),
   },
   { title: 'Model', cell: ({ model }) => model ?? '–' },
   { title: 'Billing', cell: ({ status }) => <State name={status} /> },

@@ -40,9 +40,9 @@ export function sumByDay(summary: Schemas['UsageSummary'], by: Split): DailySums
   for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {
     days.push(new Date(at).toISOString().slice(0, 10));
   }
-  const groups = Map.groupBy(rows, (row) => seriesId(row, by));
+  const groups = Map.groupBy(rows, (row) => findSeriesId(row, by));
   const series = [...groups]
-    .map(([id, group]) => makeSeries(id, days, group))
+    .map(([id, group]) => buildSeries(id, days, group))
     .toSorted((one, other) => sum(other.credits) - sum(one.credits));
   if (series.length <= seriesMax) return { days, series };
   const rest = series.slice(seriesMax - 1);
@@ -54,12 +54,12 @@ export function sumByDay(summary: Schemas['UsageSummary'], by: Split): DailySums
   return { days, series: [...series.slice(0, seriesMax - 1), others] };
 }
 
-function seriesId({ model, keyId, type }: Row, by: Split): string {
+function findSeriesId({ model, keyId, type }: Row, by: Split): string {
   const names = { model: model ?? 'no model', key: keyId ?? '', type: type ?? '' };
   return by === null ? 'all' : names[by];
 }
 
-function makeSeries(id: string, days: readonly string[], rows: readonly Row[]): Series {
+function buildSeries(id: string, days: readonly string[], rows: readonly Row[]): Series {
   const byDay = new Map(rows.map((row) => [row.day, row]));
   return {
     id,
@@ -70,4 +70,4 @@ function makeSeries(id: string, days: readonly string[], rows: readonly Row[]): 
 
 /** Adds numbers. */
 export const sum = (numbers: readonly number[]): number =>
-  numbers.reduce((total, each) => total + each, 0);
+  numbers.reduce((total, number) => total + number, 0);

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
-import { bytesText, Credits, Money } from '../../parts/amounts.tsx';
+import { formatBytes, Credits, Money } from '../../parts/amounts.tsx';
 import { Ago } from '../../parts/times.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
@@ -64,8 +64,8 @@ function Account() {
           />
         )}
       </Figure>
-      <Figure title="Stored uploads" value={bytesText(storage.used)}>
-        of {bytesText(storage.limit)}
+      <Figure title="Stored uploads" value={formatBytes(storage.used)}>
+        of {formatBytes(storage.limit)}
         <meter aria-label="Storage used" max={storage.limit} value={storage.used} />
       </Figure>
     </div>

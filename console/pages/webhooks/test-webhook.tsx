@@ -6,7 +6,7 @@ import { ActionButton } from '../../parts/action-button.tsx';
 import { TextField } from '../../parts/fields.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { State } from '../../parts/state.tsx';
-import { durationText } from '../../parts/times.tsx';
+import { formatDuration } from '../../parts/times.tsx';
 
 /** Shows the form. `denial` says why the user may not send tests, or is null. */
 export function TestWebhook({ denial }: { denial: string | null }) {
@@ -55,7 +55,7 @@ function Result({ result }: { result: Schemas['WebhookTest'] }) {
     <div className="stack">
       <p>
         <State name={outcome} /> {status ?? error}{' '}
-        <span className="dim">{durationMs !== null && durationText(durationMs)}</span>
+        <span className="dim">{durationMs !== null && formatDuration(durationMs)}</span>
       </p>
       {response && <pre className="code">{response}</pre>}
       <details>

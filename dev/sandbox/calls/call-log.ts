@@ -1,28 +1,28 @@
-/** Durable log of the calls that were accepted by providers that respond with the result. */
+/** Durable log of accepted calls to providers that respond with the result. (fal's queue has its own log.) */
 import { join } from 'node:path';
 import { z } from 'zod';
 import { compactLog, DurableLog, replayLog } from '../log.ts';
 
 const acceptedCall = z.object({
   requestId: z.string(),
-  /** Provider and path: `elevenlabs/v1/music`. */
+  /** Provider and path, for example `elevenlabs/v1/music`. */
   endpoint: z.string(),
   acceptedAtMs: z.number(),
-  /** JSON body; of a form its fields, with files described by name, size and hash. */
+  /** JSON body, or the fields of a form with its files described by name, size and hash. */
   body: z.unknown(),
   idempotencyKey: z.string().nullable(),
-  /** The caller's `X-Request-Id` or `X-Client-Request-Id`. */
+  /** `X-Request-Id` or `X-Client-Request-Id` header of the caller. */
   clientRequestId: z.string().nullable(),
 });
 
-/** Accepted call, which the real provider would charge. */
+/** Accepted call, for which a real provider would charge. */
 export type AcceptedCall = z.infer<typeof acceptedCall>;
 
 const callsMax = 20_000;
-/** The log is compacted at start if it has this many times more lines than needed. */
+/** At startup, the log is compacted if it has more than this many times the lines that are needed. */
 const compactionFactor = 2;
 
-/** Accepted calls: the newest in memory, all since the last compaction on disk. */
+/** Log of accepted calls: the newest are in memory, all since the last compaction on disk. */
 export class CallLog {
   #calls: AcceptedCall[];
   readonly #log: DurableLog;
@@ -32,7 +32,7 @@ export class CallLog {
     this.#log = log;
   }
 
-  /** Replays the log of this directory, or starts an empty one. */
+  /** Opens the log in a directory and reads its calls; creates it if it is missing. */
   static async open({ dataDir, fsync }: { dataDir: string; fsync: boolean }): Promise<CallLog> {
     const path = join(dataDir, 'calls.jsonl');
     const replayed: AcceptedCall[] = [];
@@ -42,10 +42,7 @@ export class CallLog {
     return new CallLog(calls, await DurableLog.open({ path, fsync }));
   }
 
-  /**
-   * Records a call.
-   * @returns when the record is on disk
-   */
+  /** Records a call, and returns when the record is on disk. */
   async accept(call: AcceptedCall): Promise<void> {
     await this.#log.append(call);
     this.#calls.push(call);
@@ -54,12 +51,12 @@ export class CallLog {
     }
   }
 
-  /** All kept calls, oldest first. */
+  /** Returns the calls in memory, oldest first. */
   all(): readonly AcceptedCall[] {
     return this.#calls;
   }
 
-  /** Waits until the log is written. */
+  /** Waits for pending writes, and closes the log. */
   async close(): Promise<void> {
     await this.#log.close();
   }

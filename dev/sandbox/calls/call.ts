@@ -1,72 +1,72 @@
-/** Calls of providers that respond with the result. */
+/** Types and errors of calls to providers that respond with the result. */
 import type { IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Fault } from '../faults.ts';
 import { readJson, type Exchange } from '../http.ts';
 
-/** Complete response. */
+/** Complete response to a call. */
 export interface Reply {
   contentType: string;
   bytes: Buffer;
   headers?: Record<string, string>;
 }
 
-/** Data for the work of a call. */
+/** Request id and faults of a call, for the function that builds its response. */
 export interface CallContext {
   requestId: string;
   faults: readonly Fault[];
 }
 
 /**
- * Makes the response to an accepted call.
- * @throws CallRefusedError if it fails
+ * Builds the response to an accepted call.
+ * @throws CallRejectedError if the call fails
  */
 export type Work = (context: CallContext) => Promise<Reply> | Reply;
 
-/** Valid call. */
-interface Asked {
-  /** Data that the log keeps. */
+/** Parsed request of a call. */
+interface CallRequest {
+  /** Body as it is logged. */
   body: unknown;
-  /** Texts that may contain fault markers. */
+  /** Text that may contain fault markers. */
   prompt: string;
   /**
-   * Checks the call, and returns the function that makes the response after the call was recorded.
-   * @throws CallRefusedError if the provider would reject it
+   * Checks the call; returns the function that builds the response, to be called once the call is recorded.
+   * @throws CallRejectedError if the provider would reject the call
    */
   check: () => Work | Promise<Work>;
 }
 
-/** One endpoint of a provider. */
+/** Endpoint of a provider. */
 export interface CallEndpoint {
   path: RegExp;
-  /** Duration, as a multiple of the sandbox's image latency. */
+  /** Duration of a call, as a multiple of SANDBOX_LATENCY_MS. */
   latencyFactor: number;
-  read: (exchange: Exchange) => Promise<Asked>;
+  read: (exchange: Exchange) => Promise<CallRequest>;
 }
 
-/** Reason of a failed call. */
+/** Why a call fails. */
 export interface CallFailure {
-  cause: 'refused' | 'concurrency' | 'failed' | 'policy';
+  cause: 'rejected' | 'concurrency' | 'failed' | 'policy';
   status: number;
-  /** Overrides the provider's name of the error. */
+  /** Overrides the provider's own error type. */
   type: string | undefined;
   endpoint: string;
 }
 
-/** Authentication, headers and error format of a provider. */
+/** Authentication, response headers and error format of a provider. */
 export interface Dialect {
   createRequestId: () => string;
   isAuthorized: (request: IncomingMessage) => boolean;
-  unauthorized: CallRefusedError;
+  unauthorized: CallRejectedError;
   headers: (requestId: string) => Record<string, string>;
-  failure: (failure: CallFailure) => CallRefusedError;
-  /** Makes the body of an error response. */
-  wording: (refusal: CallRefusedError, requestId: string) => unknown;
+  failure: (failure: CallFailure) => CallRejectedError;
+  /** Builds the body of an error response. */
+  errorBody: (rejection: CallRejectedError, requestId: string) => unknown;
 }
 
-/** Rejection by the provider: a status, and the parts of its error body. */
-export class CallRefusedError extends Error {
-  override readonly name = 'CallRefusedError';
+/** Error response of the provider: a status and the parts of its body. */
+export class CallRejectedError extends Error {
+  override readonly name = 'CallRejectedError';
   readonly status: number;
   /** Machine-readable error code of the provider. */
   readonly code: string;
@@ -83,26 +83,26 @@ export class CallRefusedError extends Error {
   }
 }
 
-/** Makes a JSON response. */
-export function jsonReply(value: unknown): Reply {
+/** Builds a JSON response. */
+export function buildJsonReply(value: unknown): Reply {
   return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(value)) };
 }
 
 interface JsonEndpoint<Schema extends z.ZodType> extends Omit<CallEndpoint, 'read'> {
   schema: Schema;
-  /** Makes the error of a body that does not match the schema. */
-  refuse: (error: z.ZodError, body: unknown) => CallRefusedError;
-  /** Texts that may contain fault markers. */
-  promptOf: (body: z.output<Schema>) => string;
-  /** Checks a body and returns the work. */
+  /** Builds the error for a body that does not match the schema. */
+  buildError: (error: z.ZodError, body: unknown) => CallRejectedError;
+  /** Returns the text that may contain fault markers. */
+  readPrompt: (body: z.output<Schema>) => string;
+  /** Checks a body, and returns the function that builds the response. */
   check: (body: z.output<Schema>, exchange: Exchange) => Work;
 }
 
-/** Makes an endpoint that accepts JSON. */
-export function jsonEndpoint<Schema extends z.ZodType>(
+/** Creates an endpoint that accepts a JSON body. */
+export function createJsonEndpoint<Schema extends z.ZodType>(
   definition: JsonEndpoint<Schema>,
 ): CallEndpoint {
-  const { path, latencyFactor, schema, refuse, promptOf, check } = definition;
+  const { path, latencyFactor, schema, buildError, readPrompt, check } = definition;
   return {
     path,
     latencyFactor,
@@ -111,9 +111,9 @@ export function jsonEndpoint<Schema extends z.ZodType>(
       const parsed = schema.safeParse(body);
       return {
         body,
-        prompt: parsed.success ? promptOf(parsed.data) : '',
+        prompt: parsed.success ? readPrompt(parsed.data) : '',
         check: () => {
-          if (!parsed.success) throw refuse(parsed.error, body);
+          if (!parsed.success) throw buildError(parsed.error, body);
           return check(parsed.data, exchange);
         },
       };

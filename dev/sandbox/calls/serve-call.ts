@@ -1,26 +1,26 @@
-/** Serves calls of providers that respond with the result: key, faults, record, work, response. */
+/** Handles calls to providers that respond with the result: checks the key, applies faults, logs the call and responds. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import {
-  answerHalfJson,
-  durationMs,
+  sendHalfJson,
+  parseDurationMs,
   findFault,
   firstHalf,
-  retryAfterOf,
+  retryAfterHeader,
   type Fault,
   type FaultBook,
 } from '../faults.ts';
-import { answerJson, UnreadableRequestError, type Exchange, type Route } from '../http.ts';
+import { sendJson, UnreadableRequestError, type Exchange, type Route } from '../http.ts';
 import type { CallLog } from './call-log.ts';
 import {
-  CallRefusedError,
+  CallRejectedError,
   type CallEndpoint,
   type Dialect,
   type Reply,
   type Work,
 } from './call.ts';
 
-/** Services that the calls of a provider share. */
+/** Services shared by all calls to a provider. */
 export interface CallServerOptions {
   log: CallLog;
   faults: FaultBook;
@@ -29,8 +29,8 @@ export interface CallServerOptions {
   latencyMs: number;
 }
 
-/** Accepted call without a response yet. */
-interface Admitted {
+/** Accepted call that has no response yet. */
+interface AcceptedRequest {
   endpoint: string;
   faults: readonly Fault[];
   requestId: string;
@@ -38,20 +38,17 @@ interface Admitted {
   work: Work;
 }
 
-interface SayOptions {
+interface ErrorOptions {
   requestId?: string;
   headers?: Record<string, string>;
 }
 
-function headerOf(exchange: Exchange, name: string): string | null {
+function readHeader(exchange: Exchange, name: string): string | null {
   const value = exchange.request.headers[name];
   return typeof value === 'string' ? value : null;
 }
 
-/**
- * Sends a response without a length, as the real providers do. `[[truncated-media]]` closes the
- * connection after half of the bytes.
- */
+/** Sends a chunked response, as real providers do; with `isCut`, closes the connection after half of the bytes. */
 function sendReply({ request, response }: Exchange, reply: Reply, isCut: boolean): void {
   const { bytes, contentType, headers } = reply;
   response.writeHead(200, { ...headers, 'Content-Type': contentType });
@@ -72,43 +69,44 @@ class CallServer {
     this.#dialect = dialect;
   }
 
-  #say(
+  #sendError(
     exchange: Exchange,
-    refusal: CallRefusedError,
-    { requestId = this.#dialect.createRequestId(), headers = {} }: SayOptions,
+    rejection: CallRejectedError,
+    { requestId = this.#dialect.createRequestId(), headers = {} }: ErrorOptions,
   ): void {
-    const body = this.#dialect.wording(refusal, requestId);
+    const body = this.#dialect.errorBody(rejection, requestId);
     const allHeaders = { ...this.#dialect.headers(requestId), ...headers };
-    answerJson(exchange, { status: refusal.status, body, headers: allHeaders });
+    sendJson(exchange, { status: rejection.status, body, headers: allHeaders });
   }
 
-  /** True when the call ended before it was accepted. */
-  #isTurnedAway(exchange: Exchange, endpoint: string, faults: readonly Fault[]): boolean {
+  /** Applies the faults that prevent acceptance; returns true if one occurred. */
+  #isRejectedByFault(exchange: Exchange, endpoint: string, faults: readonly Fault[]): boolean {
     const { socket } = exchange.request;
-    if (this.#options.faults.struck(faults, 'reset-before-accept')) {
+    if (this.#options.faults.takeFault(faults, 'reset-before-accept')) {
       socket.destroy();
       return true;
     }
-    const submit = this.#options.faults.struck(faults, 'submit');
-    const crowded = findFault(faults, 'concurrency');
-    const isCrowded = crowded && this.#inFlight > Number(crowded.argument || 0);
-    const fault = submit ?? (isCrowded && this.#options.faults.struck(faults, 'concurrency'));
+    const submit = this.#options.faults.takeFault(faults, 'submit');
+    const concurrency = findFault(faults, 'concurrency');
+    const isTooConcurrent = concurrency && this.#inFlight > Number(concurrency.argument || 0);
+    const fault =
+      submit ?? (isTooConcurrent && this.#options.faults.takeFault(faults, 'concurrency'));
     if (!fault) return false;
     const failure = submit
-      ? ({ cause: 'refused', status: Number(fault.argument || 503) } as const)
+      ? ({ cause: 'rejected', status: Number(fault.argument || 503) } as const)
       : ({ cause: 'concurrency', status: 429 } as const);
-    const refusal = this.#dialect.failure({ ...failure, endpoint, type: fault.options['type'] });
-    this.#say(exchange, refusal, { headers: retryAfterOf(fault) });
+    const rejection = this.#dialect.failure({ ...failure, endpoint, type: fault.options['type'] });
+    this.#sendError(exchange, rejection, { headers: retryAfterHeader(fault) });
     return true;
   }
 
-  /** Returns the failure of an accepted call; null if it succeeds. */
-  #failureOf(endpoint: string, faults: readonly Fault[]): CallRefusedError | undefined {
-    const policy = this.#options.faults.struck(faults, 'policy');
+  /** Returns the error of an accepted call that a fault makes fail, otherwise undefined. */
+  #findFailure(endpoint: string, faults: readonly Fault[]): CallRejectedError | undefined {
+    const policy = this.#options.faults.takeFault(faults, 'policy');
     const failed =
       policy ??
-      this.#options.faults.struck(faults, 'fail') ??
-      this.#options.faults.struck(faults, 'fail-result');
+      this.#options.faults.takeFault(faults, 'fail') ??
+      this.#options.faults.takeFault(faults, 'fail-result');
     if (!failed) return undefined;
     return this.#dialect.failure({
       cause: policy ? 'policy' : 'failed',
@@ -125,9 +123,9 @@ class CallServer {
       endpoint,
       acceptedAtMs: Date.now(),
       body,
-      idempotencyKey: headerOf(exchange, 'idempotency-key'),
+      idempotencyKey: readHeader(exchange, 'idempotency-key'),
       clientRequestId:
-        headerOf(exchange, 'x-request-id') ?? headerOf(exchange, 'x-client-request-id'),
+        readHeader(exchange, 'x-request-id') ?? readHeader(exchange, 'x-client-request-id'),
     });
     this.#options.counters.submitsAccepted += 1;
     return requestId;
@@ -135,66 +133,69 @@ class CallServer {
 
   /**
    * Accepts or rejects a call.
-   * @returns the remaining work; null if no response is sent
+   * @returns the accepted call; undefined if no further response may be sent
    */
-  async #admit(exchange: Exchange, definition: CallEndpoint): Promise<Admitted | undefined> {
+  async #accept(
+    exchange: Exchange,
+    definition: CallEndpoint,
+  ): Promise<AcceptedRequest | undefined> {
     const { faults: book, counters, latencyMs } = this.#options;
-    const asked = await definition.read(exchange);
+    const call = await definition.read(exchange);
     const endpoint = exchange.url.pathname.slice(1);
-    const faults = book.forSubmit(endpoint, asked.body, asked.prompt);
-    if (this.#isTurnedAway(exchange, endpoint, faults)) {
+    const faults = book.forSubmit(endpoint, call.body, call.prompt);
+    if (this.#isRejectedByFault(exchange, endpoint, faults)) {
       counters.submitsRefused += 1;
       return undefined;
     }
-    const work = await asked.check();
-    const requestId = await this.#record(exchange, endpoint, asked.body);
-    if (exchange.request.socket.destroyed || book.breakAnswer(exchange, faults)) return undefined;
+    const work = await call.check();
+    const requestId = await this.#record(exchange, endpoint, call.body);
+    if (exchange.request.socket.destroyed || book.breakResponse(exchange, faults)) return undefined;
     const slow = findFault(faults, 'slow')?.argument ?? '';
-    const workMs = durationMs(slow, latencyMs * definition.latencyFactor);
+    const workMs = parseDurationMs(slow, latencyMs * definition.latencyFactor);
     return { endpoint, faults, requestId, workMs, work };
   }
 
-  async #answer(exchange: Exchange, admitted: Admitted): Promise<void> {
-    const { endpoint, faults, requestId, workMs, work } = admitted;
+  async #respond(exchange: Exchange, accepted: AcceptedRequest): Promise<void> {
+    const { endpoint, faults, requestId, workMs, work } = accepted;
     const { response } = exchange;
     await sleep(workMs);
-    const failure = this.#failureOf(endpoint, faults);
+    const failure = this.#findFailure(endpoint, faults);
     if (failure) throw failure;
-    if (this.#options.faults.struck(faults, 'malformed-submit')) {
-      answerHalfJson(exchange, '{"created":');
+    if (this.#options.faults.takeFault(faults, 'malformed-submit')) {
+      sendHalfJson(exchange, '{"created":');
       return;
     }
     const reply = await work({ requestId, faults });
     const headers = { ...this.#dialect.headers(requestId), ...reply.headers };
-    const truncated = this.#options.faults.struck(faults, 'truncated-media');
+    const truncated = this.#options.faults.takeFault(faults, 'truncated-media');
     const isCut = truncated !== undefined && truncated.argument !== 'silent';
     if (!response.destroyed) sendReply(exchange, { ...reply, headers }, isCut);
   }
 
-  #refuse(exchange: Exchange, error: unknown, requestId: string): void {
-    const refusal = error instanceof UnreadableRequestError ? unreadable(error) : error;
-    if (!(refusal instanceof CallRefusedError)) throw error;
-    this.#say(exchange, refusal, { requestId });
+  #respondToError(exchange: Exchange, error: unknown, requestId: string): void {
+    const rejection = error instanceof UnreadableRequestError ? toRejection(error) : error;
+    if (!(rejection instanceof CallRejectedError)) throw error;
+    this.#sendError(exchange, rejection, { requestId });
   }
 
-  /** Serves one call. */
+  /** Handles a call. */
   async serve(exchange: Exchange, definition: CallEndpoint): Promise<void> {
     const { counters } = this.#options;
     if (!this.#dialect.isAuthorized(exchange.request)) {
       counters.unauthorized += 1;
-      this.#say(exchange, this.#dialect.unauthorized, {});
+      this.#sendError(exchange, this.#dialect.unauthorized, {});
       return;
     }
     this.#inFlight += 1;
     try {
-      const admitted = await this.#admit(exchange, definition).catch((error: unknown) => {
-        this.#refuse(exchange, error, this.#dialect.createRequestId());
+      const accepted = await this.#accept(exchange, definition).catch((error: unknown) => {
+        this.#respondToError(exchange, error, this.#dialect.createRequestId());
         counters.submitsRefused += 1;
         return undefined;
       });
-      if (!admitted) return;
-      await this.#answer(exchange, admitted).catch((error: unknown) =>
-        this.#refuse(exchange, error, admitted.requestId),
+      if (!accepted) return;
+      await this.#respond(exchange, accepted).catch((error: unknown) =>
+        this.#respondToError(exchange, error, accepted.requestId),
       );
     } finally {
       this.#inFlight -= 1;
@@ -202,11 +203,11 @@ class CallServer {
   }
 }
 
-function unreadable({ status, message }: UnreadableRequestError): CallRefusedError {
-  return new CallRefusedError(status, { code: 'invalid_request', message });
+function toRejection({ status, message }: UnreadableRequestError): CallRejectedError {
+  return new CallRejectedError(status, { code: 'invalid_request', message });
 }
 
-/** Makes the routes of a provider's endpoints. */
+/** Creates the routes for a provider's endpoints. */
 export function callRoutes(
   endpoints: readonly CallEndpoint[],
   options: CallServerOptions,

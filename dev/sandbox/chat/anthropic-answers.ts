@@ -1,6 +1,6 @@
-/** Answers of Anthropic's Messages API in the sandbox, whole and streamed. */
+/** Builds responses in the format of Anthropic's Messages API, complete and streamed. */
 import { randomUUID } from 'node:crypto';
-import type { Conversation, Script, Wording } from './script.ts';
+import type { Conversation, Script, StreamEvents } from './script.ts';
 
 const stopReasons = {
   end: 'end_turn',
@@ -9,12 +9,12 @@ const stopReasons = {
   tool: 'tool_use',
 } as const;
 
-/** Signature of the thinking of a text; the API accepts only its own signatures. */
-function signatureOf(thinking: string): string {
+/** Signs a thinking text; like Anthropic, the sandbox accepts only its own signatures in later requests. */
+function sign(thinking: string): string {
   return `sig_${Buffer.from(thinking).toString('base64url').slice(0, 40)}`;
 }
 
-function toolUsesOf({ toolCalls }: Script) {
+function buildToolUses({ toolCalls }: Script) {
   return toolCalls.map(({ name, input }) => ({
     type: 'tool_use' as const,
     id: `toolu_${randomUUID().replaceAll('-', '').slice(0, 24)}`,
@@ -23,8 +23,8 @@ function toolUsesOf({ toolCalls }: Script) {
   }));
 }
 
-/** Returns the input tokens by their price: read from the cache, written to it, and neither. */
-function inputUsageOf({ input, read, write }: NonNullable<Script['usage']>) {
+/** Splits the input tokens by price: read from the cache, written to it, and neither. */
+function buildInputUsage({ input, read, write }: NonNullable<Script['usage']>) {
   return {
     input_tokens: input - read - write,
     cache_read_input_tokens: read,
@@ -32,37 +32,37 @@ function inputUsageOf({ input, read, write }: NonNullable<Script['usage']>) {
   };
 }
 
-function messageOf(talk: Conversation, fields: object) {
+function buildMessage(conversation: Conversation, fields: object) {
   return {
     id: `msg_${randomUUID()}`,
     type: 'message',
     role: 'assistant',
-    model: talk.model,
+    model: conversation.model,
     stop_sequence: null,
     ...fields,
   };
 }
 
-/** Makes the whole answer. */
-export function responseSchema(talk: Conversation, script: Script) {
+/** Builds the complete response. */
+export function buildResponse(conversation: Conversation, script: Script) {
   const text = script.pieces.join('');
   const { reasoning, usage } = script;
-  return messageOf(talk, {
+  return buildMessage(conversation, {
     content: [
-      ...thinkingOf(talk, reasoning),
+      ...buildThinking(conversation, reasoning),
       ...(text === '' && script.toolCalls.length > 0 ? [] : [{ type: 'text', text }]),
-      ...toolUsesOf(script),
+      ...buildToolUses(script),
     ],
     stop_reason: stopReasons[script.stop],
     stop_sequence: script.stopSequence,
-    ...(usage && { usage: { ...inputUsageOf(usage), output_tokens: usage.output } }),
+    ...(usage && { usage: { ...buildInputUsage(usage), output_tokens: usage.output } }),
   });
 }
 
-/** Returns the thinking block; its text is empty if the request does not ask to show it. */
-function thinkingOf({ reasons }: Conversation, reasoning: string) {
+/** Returns the thinking block; its text is empty if the request did not ask for visible thinking. */
+function buildThinking({ reasons }: Conversation, reasoning: string) {
   if (reasons === 'no') return [];
-  return [{ type: 'thinking', thinking: reasoning, signature: signatureOf(reasoning) }];
+  return [{ type: 'thinking', thinking: reasoning, signature: sign(reasoning) }];
 }
 
 function event(data: { type: string; [field: string]: unknown }): string {
@@ -74,9 +74,9 @@ interface Block {
   deltas: object[];
 }
 
-function blocksOf(talk: Conversation, script: Script): Block[] {
+function buildBlocks(conversation: Conversation, script: Script): Block[] {
   const { reasoning } = script;
-  const thinking = thinkingOf(talk, reasoning).map(({ signature }) => ({
+  const thinking = buildThinking(conversation, reasoning).map(({ signature }) => ({
     start: { type: 'thinking', thinking: '', signature: '' },
     deltas: [
       ...(reasoning === '' ? [] : [{ type: 'thinking_delta', thinking: reasoning }]),
@@ -87,7 +87,7 @@ function blocksOf(talk: Conversation, script: Script): Block[] {
     start: { type: 'text', text: '' },
     deltas: script.pieces.map((piece) => ({ type: 'text_delta', text: piece })),
   };
-  const calls = toolUsesOf(script).map((toolUse) => {
+  const calls = buildToolUses(script).map((toolUse) => {
     const json = JSON.stringify(toolUse.input);
     return {
       start: { ...toolUse, input: {} },
@@ -101,10 +101,10 @@ function blocksOf(talk: Conversation, script: Script): Block[] {
   return [...thinking, ...(hasText ? [text] : []), ...calls];
 }
 
-/** Makes the events of the answer as a stream. */
-export function wordingOf(talk: Conversation, script: Script): Wording {
+/** Builds the events of a streamed response. */
+export function buildEvents(conversation: Conversation, script: Script): StreamEvents {
   const { usage } = script;
-  const blocks = blocksOf(talk, script);
+  const blocks = buildBlocks(conversation, script);
   const begun = (index: number): string => {
     const block = blocks[index];
     if (!block) return '';
@@ -113,10 +113,10 @@ export function wordingOf(talk: Conversation, script: Script): Wording {
       ? start + event({ type: 'ping' })
       : event({ type: 'content_block_stop', index: index - 1 }) + start;
   };
-  const message = messageOf(talk, {
+  const message = buildMessage(conversation, {
     content: [],
     stop_reason: null,
-    ...(usage && { usage: { ...inputUsageOf(usage), output_tokens: 1 } }),
+    ...(usage && { usage: { ...buildInputUsage(usage), output_tokens: 1 } }),
   });
   const chunks = blocks.flatMap(({ deltas }, index) =>
     deltas.map((delta, position) => {

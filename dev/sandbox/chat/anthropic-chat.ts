@@ -1,8 +1,8 @@
-/** Anthropic's Messages API in the sandbox. Source: the types of `@anthropic-ai/sdk`, Anthropic's API reference. */
+/** Parses requests to Anthropic's Messages API. Based on the types of `@anthropic-ai/sdk` and Anthropic's API reference. */
 import { z } from 'zod';
-import { responseSchema, wordingOf } from './anthropic-answers.ts';
+import { buildResponse, buildEvents } from './anthropic-answers.ts';
 import type { PromptCache } from './prompt-cache.ts';
-import type { Conversation, Told } from './script.ts';
+import type { Conversation, ParsedRequest } from './script.ts';
 
 const cacheControl = {
   cache_control: z
@@ -56,7 +56,7 @@ const block = z.discriminatedUnion('type', [
     ...cacheControl,
   }),
 ]);
-/** Strict, because Anthropic rejects fields that it does not know. */
+/** Schema of a request; strict, because Anthropic rejects unknown fields. */
 const messagesRequest = z.strictObject({
   model: z.string().min(1),
   max_tokens: z.int().positive(),
@@ -113,33 +113,33 @@ type MessagesRequest = z.infer<typeof messagesRequest>;
 type Block = z.infer<typeof block>;
 type Turn = MessagesRequest['messages'][number];
 
-function textOf(one: Block): string {
+function readText(one: Block): string {
   if (one.type === 'text') return one.text;
   if (one.type !== 'tool_result') return '';
-  return typeof one.content === 'string' ? one.content : one.content.map(textOf).join(' ');
+  return typeof one.content === 'string' ? one.content : one.content.map(readText).join(' ');
 }
 
-function imagesOf(one: Block): number {
+function countImages(one: Block): number {
   if (one.type === 'image') return 1;
   if (one.type !== 'tool_result' || typeof one.content === 'string') return 0;
   return one.content.filter(({ type }) => type === 'image').length;
 }
 
-function toolChoiceOf({ tool_choice: choice }: MessagesRequest): Conversation['toolChoice'] {
+function parseToolChoice({ tool_choice: choice }: MessagesRequest): Conversation['toolChoice'] {
   if (choice?.type === 'tool') return { name: choice.name };
   if (choice?.type === 'any') return 'required';
   return choice?.type ?? 'auto';
 }
 
-/** Models before Claude 4.6 think within a budget; from Opus 4.7 on, models know only adaptive thinking. */
+/** Returns whether a model only supports thinking with a token budget (before Claude 4.6). */
 const takesOnlyBudget = (model: string): boolean => /-4-5/.test(model);
 const takesOnlyAdaptive = (model: string): boolean =>
   /-4-[78]|-5|fable/.test(model) && !takesOnlyBudget(model);
-/** Models that always think, so that no tool can be forced. */
+/** Returns whether a model always thinks; such a model rejects a forced tool call. */
 const alwaysThinks = (model: string): boolean => /fable-5-|(opus|sonnet)-5-5/.test(model);
 
-/** Returns the reason why Anthropic rejects a request; null if it does not. */
-function faultOf(request: MessagesRequest): string | null {
+/** Returns the error message for a request that Anthropic rejects, otherwise null. */
+function findError(request: MessagesRequest): string | null {
   const { model, thinking, messages, tool_choice: choice } = request;
   const schema = JSON.stringify(request.output_config?.format?.schema ?? {});
   if (/"(minimum|maximum|minLength|maxLength)":/.test(schema)) {
@@ -181,7 +181,7 @@ function isCall({ type }: Block): boolean {
   return type === 'tool_use';
 }
 
-/** Returns the assistant turns after the last message of the user that is not only tool results. */
+/** Returns the assistant messages since the user's last message with anything but tool results. */
 function currentTurn(messages: readonly Turn[]): readonly Turn[] {
   const start = messages.findLastIndex(
     ({ role, content }) => role === 'user' && content.some(({ type }) => type !== 'tool_result'),
@@ -189,20 +189,20 @@ function currentTurn(messages: readonly Turn[]): readonly Turn[] {
   return messages.slice(start + 1).filter(({ role }) => role === 'assistant');
 }
 
-function questionOf(messages: readonly Turn[]): string {
+function findQuestion(messages: readonly Turn[]): string {
   const texts = messages
     .filter(({ role }) => role === 'user')
     .map(({ content }) =>
       content
         .filter(({ type }) => type === 'text')
-        .map(textOf)
+        .map(readText)
         .join(' '),
     );
   return texts.findLast((text) => text !== '') ?? '';
 }
 
-/** Looks up the text until the last cache breakpoint; with one on the request, all text. */
-function cacheOf(request: MessagesRequest, cache: PromptCache): Conversation['cache'] {
+/** Looks up the prompt in the cache up to its last cache breakpoint; the whole prompt if the request sets `cache_control`. */
+function lookUpCache(request: MessagesRequest, cache: PromptCache): Conversation['cache'] {
   const system = typeof request.system === 'string' ? [] : (request.system ?? []);
   const blocks = [...system, ...request.messages.flatMap(({ content }) => content)];
   const last = request.cache_control
@@ -211,57 +211,57 @@ function cacheOf(request: MessagesRequest, cache: PromptCache): Conversation['ca
   return cache.lookUp(
     blocks
       .slice(0, last + 1)
-      .map(textOf)
+      .map(readText)
       .join(' '),
   );
 }
 
-function talkOf(request: MessagesRequest, cache: PromptCache): Conversation {
+function buildConversation(request: MessagesRequest, cache: PromptCache): Conversation {
   const { messages, thinking, system = '' } = request;
   const blocks = messages.flatMap(({ content }) => content);
   const last = messages.at(-1)?.content ?? [];
-  const head = typeof system === 'string' ? system : system.map(textOf).join(' ');
+  const head = typeof system === 'string' ? system : system.map(readText).join(' ');
   const isShown =
     thinking?.type === 'enabled' ||
     (thinking?.type === 'adaptive' && thinking.display === 'summarized');
   return {
     model: request.model,
-    text: last.map(textOf).join(' '),
-    question: questionOf(messages),
-    allText: [head, ...blocks.map(textOf)].join(' '),
-    images: blocks.reduce((sum, one) => sum + imagesOf(one), 0),
+    text: last.map(readText).join(' '),
+    question: findQuestion(messages),
+    allText: [head, ...blocks.map(readText)].join(' '),
+    images: blocks.reduce((sum, one) => sum + countImages(one), 0),
     tools: (request.tools ?? []).map((tool) => ({
       name: tool.name,
       parameters: tool.input_schema,
     })),
-    toolChoice: toolChoiceOf(request),
+    toolChoice: parseToolChoice(request),
     rounds: currentTurn(messages).filter(({ content }) => content.some(isCall)).length,
     afterTool: last.some(({ type }) => type === 'tool_result'),
     maxTokens: request.max_tokens,
     stops: request.stop_sequences ?? [],
     schema: request.output_config?.format?.schema ?? null,
     reasons: isShown ? 'shown' : thinking?.type === 'adaptive' ? 'hidden' : 'no',
-    cache: cacheOf(request, cache),
+    cache: lookUpCache(request, cache),
   };
 }
 
-/** Reads a request; a string is the reason for rejecting it. */
-export function readAnthropic(body: unknown, cache: PromptCache): Told | string {
+/** Parses a request; returns an error message if it is invalid. */
+export function readAnthropic(body: unknown, cache: PromptCache): ParsedRequest | string {
   const parsed = messagesRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
-  const fault = faultOf(request);
+  const fault = findError(request);
   if (fault !== null) return fault;
-  const talk = talkOf(request, cache);
+  const conversation = buildConversation(request, cache);
   return {
-    talk,
+    conversation,
     stream: request.stream ?? false,
-    answer: (script) => responseSchema(talk, script),
-    wording: (script) => wordingOf(talk, script),
+    answer: (script) => buildResponse(conversation, script),
+    events: (script) => buildEvents(conversation, script),
   };
 }
 
-/** Makes Anthropic's error envelope. */
+/** Builds an error body in Anthropic's format. */
 export function anthropicError(status: number, message: string) {
   const types: Record<number, string> = {
     401: 'authentication_error',

@@ -1,12 +1,12 @@
-/** Chat providers of the sandbox: OpenAI under `/chat-openai/v1`, Anthropic under `/chat-anthropic`. */
+/** Chat providers of the sandbox: OpenAI's protocol under `/chat-openai/v1`, Anthropic's under `/chat-anthropic`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { retryAfterOf, type Fault, type FaultBook } from '../faults.ts';
-import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
+import { retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
+import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
 import { openaiError, readOpenai } from './openai-chat.ts';
 import { PromptCache } from './prompt-cache.ts';
-import { writeScript, type Told } from './script.ts';
+import { writeScript, type ParsedRequest } from './script.ts';
 import { streamScript } from './stream.ts';
 
 interface ChatOptions {
@@ -18,8 +18,8 @@ interface ChatOptions {
 interface Protocol {
   name: string;
   authorized: (exchange: Exchange, apiKey: string) => boolean;
-  /** Reads a request; a string is the reason for rejecting it. */
-  read: (body: unknown, cache: PromptCache) => Told | string;
+  /** Parses a request; returns an error message if it is invalid. */
+  read: (body: unknown, cache: PromptCache) => ParsedRequest | string;
   error: (status: number, message: string) => unknown;
 }
 
@@ -39,70 +39,77 @@ const anthropic: Protocol = {
   error: anthropicError,
 };
 
-/** @returns true when the request was answered, or cut off, by a fault. */
+/**
+ * Applies the faults that end a request.
+ * @returns true if a fault responded or closed the connection
+ */
 function interrupt(
   exchange: Exchange,
   protocol: Protocol,
   { book, faults }: { book: FaultBook; faults: readonly Fault[] },
 ): boolean {
-  const failed = book.struck(faults, 'fail') ?? book.struck(faults, 'submit');
+  const failed = book.takeFault(faults, 'fail') ?? book.takeFault(faults, 'submit');
   if (failed) {
     const status = Number(failed.argument || 500);
-    answerJson(exchange, {
+    sendJson(exchange, {
       status,
       body: protocol.error(status, failed.options['message'] ?? `Sandbox says ${status}`),
-      headers: retryAfterOf(failed),
+      headers: retryAfterHeader(failed),
     });
     return true;
   }
-  if (!book.struck(faults, 'reset-before-accept')) {
-    return book.breakAnswer(exchange, faults, '{"id":"chatcmpl-1","choi');
+  if (!book.takeFault(faults, 'reset-before-accept')) {
+    return book.breakResponse(exchange, faults, '{"id":"chatcmpl-1","choi');
   }
   exchange.request.socket.destroy();
   return true;
 }
 
-/** The newest requests, as they came: the witness of what the gateway sends. */
-const witnessedMax = 200;
+/** Maximum number of logged requests; tests read them to check what the gateway sends. */
+const loggedMax = 200;
 
-/** The routes of both protocols, and of the witness. */
+/** Returns the chat routes of both protocols, and the route that lists the logged requests. */
 export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Route[] {
-  const witnessed: { protocol: string; body: unknown }[] = [];
+  const logged: { protocol: string; body: unknown }[] = [];
   const cache = new PromptCache();
 
-  async function answer(exchange: Exchange, told: Told, faults: readonly Fault[]): Promise<void> {
-    const script = writeScript(told.talk, faults);
+  async function answer(
+    exchange: Exchange,
+    parsed: ParsedRequest,
+    faults: readonly Fault[],
+  ): Promise<void> {
+    const script = writeScript(parsed.conversation, faults);
     counters.chatCalls += 1;
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
     if (script.latencyMs > 0) await sleep(script.latencyMs);
-    if (told.stream) {
-      await streamScript(exchange, script, told.wording(script));
+    if (parsed.stream) {
+      await streamScript(exchange, script, parsed.events(script));
     } else {
-      answerJson(exchange, { status: 200, body: told.answer(script) });
+      sendJson(exchange, { status: 200, body: parsed.answer(script) });
     }
   }
 
   const handle = (protocol: Protocol) => async (exchange: Exchange) => {
     if (!protocol.authorized(exchange, apiKey)) {
       counters.unauthorized += 1;
-      answerJson(exchange, { status: 401, body: protocol.error(401, 'Incorrect API key') });
+      sendJson(exchange, { status: 401, body: protocol.error(401, 'Incorrect API key') });
       return;
     }
     const body = await readJson(exchange);
-    const told = protocol.read(body, cache);
-    witnessed.push({ protocol: protocol.name, body });
-    if (witnessed.length > witnessedMax) witnessed.shift();
-    if (typeof told === 'string') {
+    const parsed = protocol.read(body, cache);
+    logged.push({ protocol: protocol.name, body });
+    if (logged.length > loggedMax) logged.shift();
+    if (typeof parsed === 'string') {
       counters.chatCallsRefused += 1;
-      answerJson(exchange, { status: 400, body: protocol.error(400, told) });
+      sendJson(exchange, { status: 400, body: protocol.error(400, parsed) });
       return;
     }
-    const { model, question } = told.talk;
+    const { model, question } = parsed.conversation;
     const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
     if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRefused += 1;
-    else await answer(exchange, told, faults);
+    else await answer(exchange, parsed, faults);
   };
 
   return [
@@ -113,8 +120,8 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       /^\/_sandbox\/chat-requests$/,
       (exchange) => {
         const match = exchange.url.searchParams.get('match') ?? '';
-        const found = witnessed.filter(({ body }) => JSON.stringify(body)?.includes(match));
-        answerJson(exchange, { status: 200, body: found });
+        const found = logged.filter(({ body }) => JSON.stringify(body)?.includes(match));
+        sendJson(exchange, { status: 200, body: found });
       },
     ],
   ];

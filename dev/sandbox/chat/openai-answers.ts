@@ -1,16 +1,16 @@
-/** Answers of OpenAI's chat completions in the sandbox, whole and streamed. */
+/** Builds responses in the format of OpenAI's chat completions, complete and streamed. */
 import { randomUUID } from 'node:crypto';
-import type { Conversation, Script, Wording } from './script.ts';
+import type { Conversation, Script, StreamEvents } from './script.ts';
 
-/** A request that can be answered. */
-export interface OpenaiTalk {
-  talk: Conversation;
-  /** Place of the usage in a stream: a chunk of its own if requested, or, as from Mistral, the last one. */
+/** Valid request, with the details that differ between providers. */
+export interface OpenaiRequest {
+  conversation: Conversation;
+  /** Where a stream reports usage: in a separate chunk if requested, or in the last chunk (Mistral). */
   usage: 'own chunk' | 'last chunk' | 'none';
   choices: number;
-  /** Whether tool calls carry Google's thought signature. */
+  /** Whether tool calls have a thought signature (Google). */
   signs: boolean;
-  /** Whether reasoning is a part of the content, as from Mistral, and not a field of its own. */
+  /** Whether reasoning is a part of the content (Mistral) instead of a separate field. */
   thinksInContent: boolean;
 }
 
@@ -21,7 +21,7 @@ const finishReasons = {
   tool: 'tool_calls',
 } as const;
 
-function usageOf({ usage }: Script, choices: number) {
+function buildUsage({ usage }: Script, choices: number) {
   if (!usage) return undefined;
   const output = usage.output * choices;
   return {
@@ -33,41 +33,43 @@ function usageOf({ usage }: Script, choices: number) {
   };
 }
 
-function toolCallsOf({ toolCalls }: Script, signs: boolean) {
+function buildToolCalls({ toolCalls }: Script, signs: boolean) {
   if (toolCalls.length === 0) return undefined;
   return toolCalls.map(({ name, input }, index) => ({
     id: `call_${randomUUID().replaceAll('-', '').slice(0, 24)}`,
     type: 'function',
     function: { name, arguments: JSON.stringify(input) },
-    // Google signs the first call of a message.
+    // Only the first call of a message has a signature.
     ...(signs &&
       index === 0 && { extra_content: { google: { thought_signature: `sig_${name}` } } }),
   }));
 }
 
-/** Reasoning as a part of the content. */
-function thoughtPart(reasoning: string) {
+/** Builds a content part with reasoning. */
+function buildReasoningPart(reasoning: string) {
   return { type: 'thinking', thinking: [{ type: 'text', text: reasoning }] };
 }
 
-function head(model: string, object: string) {
+function buildHead(model: string, object: string) {
   const created = Math.floor(Date.now() / 1000);
   return { id: `chatcmpl-${randomUUID()}`, object, created, model };
 }
 
-/** Makes the whole answer. */
-export function responseSchema(
-  { talk, choices, signs, thinksInContent }: OpenaiTalk,
+/** Builds the complete response. */
+export function buildResponse(
+  { conversation, choices, signs, thinksInContent }: OpenaiRequest,
   script: Script,
 ) {
-  const toolCalls = toolCallsOf(script, signs);
-  const usage = usageOf(script, choices);
+  const toolCalls = buildToolCalls(script, signs);
+  const usage = buildUsage(script, choices);
   const text = script.pieces.join('');
   const { reasoning } = script;
   const parts =
-    thinksInContent && reasoning !== '' ? [thoughtPart(reasoning), { type: 'text', text }] : null;
+    thinksInContent && reasoning !== ''
+      ? [buildReasoningPart(reasoning), { type: 'text', text }]
+      : null;
   return {
-    ...head(talk.model, 'chat.completion'),
+    ...buildHead(conversation.model, 'chat.completion'),
     choices: Array.from({ length: choices }, (_, index) => ({
       index,
       message: {
@@ -89,12 +91,12 @@ function event(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Makes the events of the answer as a stream. */
-export function wordingOf(
-  { talk, usage: where, choices, signs, thinksInContent }: OpenaiTalk,
+/** Builds the events of a streamed response. */
+export function buildEvents(
+  { conversation, usage: where, choices, signs, thinksInContent }: OpenaiRequest,
   script: Script,
-): Wording {
-  const names = head(talk.model, 'chat.completion.chunk');
+): StreamEvents {
+  const names = buildHead(conversation.model, 'chat.completion.chunk');
   const nothingYet = where === 'own chunk' ? { usage: null } : {};
   const all = Array.from({ length: choices }, (_, index) => index);
   const chunk = (delta: unknown, reason: string | null = null, extra: object = nothingYet) =>
@@ -104,8 +106,8 @@ export function wordingOf(
         return event({ ...names, choices: [choice], ...extra });
       })
       .join('');
-  const calls = toolCallsOf(script, signs) ?? [];
-  const usage = usageOf(script, choices);
+  const calls = buildToolCalls(script, signs) ?? [];
+  const usage = buildUsage(script, choices);
   const inLast = where === 'last chunk' && usage ? { usage } : nothingYet;
   const ownChunk = where === 'own chunk' && usage ? event({ ...names, choices: [], usage }) : '';
   const { reasoning } = script;
@@ -115,7 +117,7 @@ export function wordingOf(
       ...(reasoning === ''
         ? []
         : thinksInContent
-          ? [chunk({ content: [thoughtPart(reasoning)] })]
+          ? [chunk({ content: [buildReasoningPart(reasoning)] })]
           : [chunk({ reasoning_content: reasoning })]),
       ...script.pieces.map((content) => chunk({ content })),
       ...calls.map((call, index) => chunk({ tool_calls: [{ index, ...call }] })),

@@ -1,11 +1,11 @@
 /**
- * OpenAI's chat completions in the sandbox, as OpenAI, Google, Mistral, DeepSeek, Moonshot AI and Xiaomi serve them: each
- * with what it alone requires. Sources: the types of the `openai` client, the providers' API references.
+ * Parses requests to OpenAI's chat completions, with the differences between OpenAI, Google, Mistral, DeepSeek, Moonshot AI
+ * and Xiaomi. Based on the types of the `openai` client and the providers' API references.
  */
 import { z } from 'zod';
-import { responseSchema, wordingOf, type OpenaiTalk } from './openai-answers.ts';
+import { buildResponse, buildEvents, type OpenaiRequest } from './openai-answers.ts';
 import type { PromptCache } from './prompt-cache.ts';
-import type { Conversation, Told } from './script.ts';
+import type { Conversation, ParsedRequest } from './script.ts';
 
 const part = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
@@ -36,7 +36,7 @@ const toolCall = z.strictObject({
   function: z.strictObject({ name: z.string(), arguments: z.string() }),
   extra_content: extraContent.optional(),
 });
-/** Strict, because these providers reject fields that they do not know. */
+/** Schema of a message; strict, because these providers reject unknown fields. */
 const message = z.strictObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
   content: z.union([z.string(), z.array(part)]).nullish(),
@@ -47,7 +47,7 @@ const message = z.strictObject({
   extra_content: extraContent.optional(),
   reasoning_content: z.string().optional(),
 });
-/** Schema of requests that OpenAI accepts. */
+/** Schema of a request. */
 const completionRequest = z.looseObject({
   model: z.string().min(1),
   messages: z.array(message).min(1),
@@ -90,29 +90,29 @@ type Message = z.infer<typeof message>;
 
 const isGoogle = (model: string): boolean => model.startsWith('gemini');
 const isMistral = (model: string): boolean => /^(mistral|ministral|codestral)/.test(model);
-/** Makers whose models return their reasoning as `reasoning_content`, and require it back with tool calls. */
+/** Returns whether a model returns `reasoning_content` and requires it in later requests with tool calls. */
 const returnsReasoning = (model: string): boolean => /^(deepseek|kimi|mimo)/.test(model);
 
-function textOf({ content }: Message): string {
+function readText({ content }: Message): string {
   if (typeof content === 'string') return content;
   return (content ?? []).map((one) => (one.type === 'text' ? one.text : '')).join(' ');
 }
 
-function imagesOf({ content }: Message): number {
+function countImages({ content }: Message): number {
   return Array.isArray(content) ? content.filter(({ type }) => type === 'image_url').length : 0;
 }
 
-function toolChoiceOf({ tool_choice: choice }: CompletionRequest): Conversation['toolChoice'] {
+function parseToolChoice({ tool_choice: choice }: CompletionRequest): Conversation['toolChoice'] {
   return typeof choice === 'object' && choice ? { name: choice.function.name } : (choice ?? 'auto');
 }
 
-/** Returns the messages after the last one of the user: the current turn. */
+/** Returns the messages after the user's last message. */
 function currentTurn(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
 }
 
-/** Returns the reason why a provider rejects a conversation; null if it does not. */
-function faultOf({ model, messages }: CompletionRequest): string | null {
+/** Returns the error message for a request that the model's provider rejects, otherwise null. */
+function findError({ model, messages }: CompletionRequest): string | null {
   for (const { role, tool_calls: calls, ...fields } of currentTurn(messages)) {
     if (role !== 'assistant' || !calls) continue;
     const [first] = calls;
@@ -136,13 +136,13 @@ function faultOf({ model, messages }: CompletionRequest): string | null {
   return null;
 }
 
-function schemaOf({ response_format: format }: CompletionRequest): unknown {
+function findSchema({ response_format: format }: CompletionRequest): unknown {
   if (format?.type === 'json_schema') return format.json_schema?.schema ?? {};
   const properties = { text: { type: 'string' } };
   return format?.type === 'json_object' ? { type: 'object', properties } : null;
 }
 
-function reasonsOf({
+function findReasoning({
   model,
   reasoning_effort: effort,
 }: CompletionRequest): Conversation['reasons'] {
@@ -152,66 +152,66 @@ function reasonsOf({
   return model.startsWith('gpt-5') ? 'hidden' : 'no';
 }
 
-/** Fewest tokens of a system message that OpenAI keeps in its cache of prompts. */
+/** Minimum size in tokens of a system message that OpenAI caches. */
 const cachedTokensMin = 1024;
 
-function cacheOf({ messages }: CompletionRequest, cache: PromptCache): Conversation['cache'] {
-  const system = messages.filter(({ role }) => role === 'system').map(textOf);
+function lookUpCache({ messages }: CompletionRequest, cache: PromptCache): Conversation['cache'] {
+  const system = messages.filter(({ role }) => role === 'system').map(readText);
   const { read } = cache.lookUp(system.join(' '));
   return { read: read >= cachedTokensMin ? read : 0, write: 0 };
 }
 
-function talkOf(request: CompletionRequest, cache: PromptCache): Conversation {
+function buildConversation(request: CompletionRequest, cache: PromptCache): Conversation {
   const { messages } = request;
   const last = messages.at(-1);
   const question = messages.findLast(({ role }) => role === 'user');
   return {
     model: request.model,
-    text: last ? textOf(last) : '',
-    question: question ? textOf(question) : '',
-    allText: messages.map(textOf).join(' '),
-    images: messages.reduce((sum, one) => sum + imagesOf(one), 0),
+    text: last ? readText(last) : '',
+    question: question ? readText(question) : '',
+    allText: messages.map(readText).join(' '),
+    images: messages.reduce((sum, one) => sum + countImages(one), 0),
     tools: (request.tools ?? []).map(({ function: { name, parameters } }) => ({
       name,
       parameters,
     })),
-    toolChoice: toolChoiceOf(request),
+    toolChoice: parseToolChoice(request),
     rounds: currentTurn(messages).filter((one) => one.tool_calls).length,
     afterTool: last?.role === 'tool',
     maxTokens: request.max_completion_tokens ?? request.max_tokens ?? null,
     stops: [request.stop ?? []].flat(),
-    schema: schemaOf(request),
-    reasons: reasonsOf(request),
-    cache: cacheOf(request, cache),
+    schema: findSchema(request),
+    reasons: findReasoning(request),
+    cache: lookUpCache(request, cache),
   };
 }
 
-/** Reads a request; a string is the reason for rejecting it. */
-export function readOpenai(body: unknown, cache: PromptCache): Told | string {
+/** Parses a request; returns an error message if it is invalid. */
+export function readOpenai(body: unknown, cache: PromptCache): ParsedRequest | string {
   const parsed = completionRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
   if (request.stream_options && !request.stream) return 'stream_options needs stream';
   const mistral = isMistral(request.model);
   if (mistral && request.stream_options) return 'stream_options: Extra inputs are not permitted';
-  const fault = faultOf(request);
+  const fault = findError(request);
   if (fault !== null) return fault;
-  const told: OpenaiTalk = {
+  const parts: OpenaiRequest = {
     usage: mistral ? 'last chunk' : request.stream_options?.include_usage ? 'own chunk' : 'none',
     choices: request.n ?? 1,
     signs: isGoogle(request.model),
     thinksInContent: mistral,
-    talk: talkOf(request, cache),
+    conversation: buildConversation(request, cache),
   };
   return {
-    talk: told.talk,
+    conversation: parts.conversation,
     stream: request.stream ?? false,
-    answer: (script) => responseSchema(told, script),
-    wording: (script) => wordingOf(told, script),
+    answer: (script) => buildResponse(parts, script),
+    events: (script) => buildEvents(parts, script),
   };
 }
 
-/** Makes OpenAI's error envelope. */
+/** Builds an error body in OpenAI's format. */
 export function openaiError(status: number, text: string) {
   const type = status === 401 ? 'authentication_error' : 'invalid_request_error';
   return {

@@ -1,14 +1,16 @@
-/** Prompts that a provider has seen, so that it reads them from a cache the next time. */
+/** Simulates a provider's prompt cache. */
 import { createHash } from 'node:crypto';
 import { countTokens } from './script.ts';
 
 const promptsMax = 10_000;
 
-/** Cache of the prompts of one provider. */
+/** Cache of the prompts sent to one provider. */
 export class PromptCache {
   readonly #seen = new Set<string>();
 
-  /** Returns how many tokens of a prompt's beginning are in the cache, and how many are written to it now. */
+  /**
+   * Looks up the beginning of a prompt; returns how many of its tokens are read from the cache, and how many are added to it.
+   */
   lookUp(beginning: string): { read: number; write: number } {
     const tokens = countTokens(beginning);
     if (tokens === 0) return { read: 0, write: 0 };

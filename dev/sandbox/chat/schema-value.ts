@@ -1,7 +1,7 @@
-/** Makes a value that a JSON Schema accepts, as a model does for structured outputs and tool arguments. */
+/** Generates a value that matches a JSON Schema, as a model does for structured outputs and tool arguments. */
 import { z } from 'zod';
 
-/** The keywords that are followed; every other one is ignored. */
+/** JSON Schema keywords that are supported; others are ignored. */
 const keywords = z.looseObject({
   type: z.union([z.string(), z.array(z.string())]).optional(),
   enum: z.array(z.unknown()).optional(),
@@ -19,7 +19,7 @@ const keywords = z.looseObject({
 });
 type Schema = z.infer<typeof keywords>;
 
-/** Texts of the formats that a schema may name. */
+/** Example texts for the `format` keyword. */
 const formats: Readonly<Record<string, string>> = {
   date: '2026-01-31',
   'date-time': '2026-01-31T12:00:00Z',
@@ -28,42 +28,42 @@ const formats: Readonly<Record<string, string>> = {
   uri: 'https://example.com/harbour',
   uuid: '00000000-0000-4000-8000-000000000000',
 };
-/** Depth at which a schema that contains itself ends. */
+/** Maximum depth, at which schemas that contain themselves end. */
 const depthMax = 6;
 
-/** Makes a value of a schema. Every text of it is `text`. */
-export function valueOf(schema: unknown, text: string): unknown {
-  return make(keywords.parse(schema ?? {}), { root: schema, text, depth: 0 });
+/** Generates a value for a schema. Its strings are `text`, unless the schema requires another format. */
+export function generateValue(schema: unknown, text: string): unknown {
+  return generate(keywords.parse(schema ?? {}), { root: schema, text, depth: 0 });
 }
 
-interface Place {
+interface Context {
   root: unknown;
   text: string;
   depth: number;
 }
 
-function make(schema: Schema, place: Place): unknown {
+function generate(schema: Schema, context: Context): unknown {
   if ('const' in schema) return schema['const'];
   if (schema.enum) return schema.enum[0];
-  const inner = innerOf(schema, place);
-  if (inner) return make(inner, { ...place, depth: place.depth + 1 });
-  const type = [schema.type].flat().find((each) => each !== 'null');
-  if (type === 'object' || schema.properties) return objectOf(schema, place);
-  if (type === 'array') return listOf(schema, place);
+  const inner = findReplacement(schema, context);
+  if (inner) return generate(inner, { ...context, depth: context.depth + 1 });
+  const type = [schema.type].flat().find((name) => name !== 'null');
+  if (type === 'object' || schema.properties) return generateObject(schema, context);
+  if (type === 'array') return generateList(schema, context);
   if (type === 'boolean') return true;
   if (type === 'integer' || type === 'number') return schema.minimum ?? 1;
-  if (type === 'string') return textOf(schema, place.text);
-  return type === undefined && schema.type !== undefined ? null : place.text;
+  if (type === 'string') return generateText(schema, context.text);
+  return type === undefined && schema.type !== undefined ? null : context.text;
 }
 
-/** Returns the schema that stands for this one: the target of a reference, or the first alternative with a value. */
-function innerOf({ $ref, anyOf, oneOf, allOf }: Schema, { root }: Place): Schema | null {
-  if ($ref !== undefined) return keywords.parse(targetOf(root, $ref) ?? {});
-  const [first] = (anyOf ?? oneOf ?? allOf ?? []).map((each) => keywords.parse(each));
+/** Returns the schema that replaces this one: the target of its `$ref`, or its first alternative. */
+function findReplacement({ $ref, anyOf, oneOf, allOf }: Schema, { root }: Context): Schema | null {
+  if ($ref !== undefined) return keywords.parse(resolveReference(root, $ref) ?? {});
+  const [first] = (anyOf ?? oneOf ?? allOf ?? []).map((schema) => keywords.parse(schema));
   return first ?? null;
 }
 
-function targetOf(root: unknown, reference: string): unknown {
+function resolveReference(root: unknown, reference: string): unknown {
   return reference
     .split('/')
     .slice(1)
@@ -73,22 +73,25 @@ function targetOf(root: unknown, reference: string): unknown {
     );
 }
 
-function objectOf({ properties = {} }: Schema, place: Place): Record<string, unknown> {
-  if (place.depth > depthMax) return {};
-  const inside = { ...place, depth: place.depth + 1 };
+function generateObject({ properties = {} }: Schema, context: Context): Record<string, unknown> {
+  if (context.depth > depthMax) return {};
+  const inside = { ...context, depth: context.depth + 1 };
   return Object.fromEntries(
-    Object.entries(properties).map(([name, each]) => [name, make(keywords.parse(each), inside)]),
+    Object.entries(properties).map(([name, schema]) => [
+      name,
+      generate(keywords.parse(schema), inside),
+    ]),
   );
 }
 
-function listOf({ items, minItems = 1 }: Schema, place: Place): unknown[] {
-  if (place.depth > depthMax) return [];
+function generateList({ items, minItems = 1 }: Schema, context: Context): unknown[] {
+  if (context.depth > depthMax) return [];
   const item = keywords.parse(items ?? {});
-  const inside = { ...place, depth: place.depth + 1 };
-  return Array.from({ length: Math.max(1, minItems) }, () => make(item, inside));
+  const inside = { ...context, depth: context.depth + 1 };
+  return Array.from({ length: Math.max(1, minItems) }, () => generate(item, inside));
 }
 
-function textOf(
+function generateText(
   { format = '', minLength = 0, maxLength = Infinity }: Schema,
   text: string,
 ): string {

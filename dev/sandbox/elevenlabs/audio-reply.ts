@@ -1,6 +1,6 @@
-/** Audio responses and their formats. */
-import { CallRefusedError, type CallContext, type Reply } from '../calls/call.ts';
-import { spoil } from '../faults.ts';
+/** Parses the output format of audio endpoints, and builds their responses. */
+import { CallRejectedError, type CallContext, type Reply } from '../calls/call.ts';
+import { applyMediaFault } from '../faults.ts';
 import type { Exchange } from '../http.ts';
 import type { Mp3Format } from '../media/tones.ts';
 
@@ -18,28 +18,28 @@ const formats: Record<string, Mp3Format> = {
 };
 
 /**
- * Returns the format of the query.
- * @throws CallRefusedError if it is unknown, or the sandbox has no encoder for it
+ * Parses the query parameter `output_format`.
+ * @throws CallRejectedError if it is unknown, or the sandbox has no encoder for it
  */
-export function formatOf({ url }: Exchange, preset = 'mp3_44100_128'): Mp3Format {
-  const asked = url.searchParams.get('output_format') ?? preset;
-  const format = formats[asked === 'auto' ? preset : asked];
+export function parseOutputFormat({ url }: Exchange, preset = 'mp3_44100_128'): Mp3Format {
+  const requested = url.searchParams.get('output_format') ?? preset;
+  const format = formats[requested === 'auto' ? preset : requested];
   if (format) return format;
-  const isReal = /^(pcm|wav|opus|ulaw|alaw|mp3)_\d+(_\d+)?$/.test(asked);
-  throw new CallRefusedError(400, {
+  const isRealFormat = /^(pcm|wav|opus|ulaw|alaw|mp3)_\d+(_\d+)?$/.test(requested);
+  throw new CallRejectedError(400, {
     code: 'invalid_output_format',
-    message: isReal
-      ? `The sandbox makes MP3 only, not ${asked}.`
-      : `Unknown output format ${asked}.`,
+    message: isRealFormat
+      ? `The sandbox only supports MP3 formats, not ${requested}.`
+      : `Unknown output format ${requested}.`,
     param: 'output_format',
   });
 }
 
-/** Makes a response of MP3 bytes. */
-export function mp3Reply(
+/** Builds a response with MP3 bytes. */
+export function buildMp3Reply(
   bytes: Buffer,
   context: CallContext,
   headers: Record<string, string> = {},
 ): Reply {
-  return { contentType: 'audio/mpeg', bytes: spoil(bytes, context.faults), headers };
+  return { contentType: 'audio/mpeg', bytes: applyMediaFault(bytes, context.faults), headers };
 }

@@ -1,12 +1,12 @@
 /**
- * Errors of ElevenLabs. Documented: `detail` = `{type, code, message, status, request_id, param?}`,
- * where `status` is the older name of `code`; the error of an invalid body is FastAPI's 422.
+ * Builds errors in ElevenLabs' documented formats: `detail` is `{type, code, message, status, request_id, param?}`, where
+ * `status` is the older name of `code`; the error for an invalid body is FastAPI's 422.
  */
 import type { z } from 'zod';
-import { CallRefusedError, type CallFailure } from '../calls/call.ts';
+import { CallRejectedError, type CallFailure } from '../calls/call.ts';
 import { validationDetail } from '../pydantic.ts';
 
-/** Messages of the errors that faults cause, by HTTP status. */
+/** Error for a fault, by HTTP status. */
 const failures: Record<number, { code: string; message: string }> = {
   400: { code: 'invalid_parameters', message: 'The request has invalid parameters.' },
   401: { code: 'invalid_api_key', message: 'Invalid API key' },
@@ -33,30 +33,28 @@ const types: Record<number, string> = {
   503: 'service_unavailable',
 };
 
-/** Makes the 422 of a body that does not match its schema. */
-export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
+/** Builds the 422 error for a body that does not match its schema. */
+export function invalidBody(error: z.ZodError, body: unknown): CallRejectedError {
   const detail = validationDetail(error, body);
   const message = detail[0]?.msg ?? 'Invalid body';
-  return new CallRefusedError(422, { code: 'invalid_body', message, detail });
+  return new CallRejectedError(422, { code: 'invalid_body', message, detail });
 }
 
-/** Makes the 422 of one field. */
-export function invalidField(field: string, message: string): CallRefusedError {
+/** Builds the 422 error for one invalid field. */
+export function invalidField(field: string, message: string): CallRejectedError {
   const detail = [{ loc: ['body', field], msg: message, type: 'value_error' }];
-  return new CallRefusedError(422, { code: 'invalid_body', message, detail });
+  return new CallRejectedError(422, { code: 'invalid_body', message, detail });
 }
 
-/**
- * Makes the error of the content filter (music: observed; the code of the others is unverified).
- */
-function policyFailure(endpoint: string, type: string | undefined): CallRefusedError {
+/** Builds the error of the content filter. For music the code was observed at ElevenLabs; the other code is a guess. */
+function policyFailure(endpoint: string, type: string | undefined): CallRejectedError {
   if (!endpoint.includes('/music')) {
-    return new CallRefusedError(400, {
+    return new CallRejectedError(400, {
       code: type ?? 'content_against_policy',
       message: 'The text you provided violates our Terms of Service.',
     });
   }
-  return new CallRefusedError(400, {
+  return new CallRejectedError(400, {
     code: type ?? 'bad_prompt',
     message:
       'Your prompt appears to have violated our Terms of Service. Please try again with a different prompt.',
@@ -64,28 +62,28 @@ function policyFailure(endpoint: string, type: string | undefined): CallRefusedE
   });
 }
 
-/** Makes the error of a fault. */
-export function failure({ cause, status, type, endpoint }: CallFailure): CallRefusedError {
+/** Builds the error that a fault causes. */
+export function failure({ cause, status, type, endpoint }: CallFailure): CallRejectedError {
   if (cause === 'policy') return policyFailure(endpoint, type);
   if (cause === 'concurrency') {
-    return new CallRefusedError(429, {
+    return new CallRejectedError(429, {
       code: type ?? 'too_many_concurrent_requests',
       message: 'Too many concurrent requests. Your current subscription is limited.',
     });
   }
   if (status === 422 && type === undefined) return invalidField('text', 'Invalid input');
   const known = failures[status] ?? { code: 'internal_error', message: 'An error occurred.' };
-  return new CallRefusedError(status, { ...known, ...(type !== undefined && { code: type }) });
+  return new CallRejectedError(status, { ...known, ...(type !== undefined && { code: type }) });
 }
 
-/** Codes whose older `status` has another name (documented for 429). */
+/** Codes that differ from the older `status` (documented for 429). */
 const newerCodes: Record<string, string> = {
   too_many_concurrent_requests: 'concurrent_limit_exceeded',
 };
 
-/** The body of an error. */
-export function wording(refusal: CallRefusedError, requestId: string): unknown {
-  const { status, code, message, details } = refusal;
+/** Builds the body of an error response. */
+export function errorBody(rejection: CallRejectedError, requestId: string): unknown {
+  const { status, code, message, details } = rejection;
   if ('detail' in details) return { detail: details['detail'] };
   return {
     detail: {

@@ -1,29 +1,29 @@
 /**
- * Music: plans, songs and songs with details. A song is a chord chosen by the prompt, with the
- * requested length.
+ * Music endpoints: plans, songs, and songs with details. A song has the requested length and a chord that depends on the
+ * prompt.
  */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import {
-  jsonEndpoint,
-  jsonReply,
+  createJsonEndpoint,
+  buildJsonReply,
   type CallEndpoint,
   type Reply,
   type Work,
 } from '../calls/call.ts';
-import { spoil, withoutMarkers } from '../faults.ts';
+import { applyMediaFault, withoutMarkers } from '../faults.ts';
 import type { Exchange } from '../http.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
-import { formatOf, mp3Reply } from './audio-reply.ts';
+import { parseOutputFormat, buildMp3Reply } from './audio-reply.ts';
 import {
   compose,
-  lengthMsOf,
+  calculateLengthMs,
   musicLengthMs,
   musicModel,
   planSchema,
-  presetLengthMs,
-  titleOf,
-  wordsOf,
+  defaultLengthMs,
+  buildTitle,
+  listTexts,
   type Plan,
 } from './composition.ts';
 import { invalidBody, invalidField } from './failures.ts';
@@ -47,25 +47,25 @@ const songBody = z.object({
 });
 type SongBody = z.output<typeof songBody>;
 
-/** `POST /v1/music/plan`. */
+/** Creates the endpoint `POST /v1/music/plan`. */
 export function planEndpoint(): CallEndpoint {
-  return jsonEndpoint({
+  return createJsonEndpoint({
     path: /^\/elevenlabs\/v1\/music\/plan$/,
     latencyFactor: 1,
     schema: planBody,
-    refuse: invalidBody,
-    promptOf: (body) => body.prompt,
+    buildError: invalidBody,
+    readPrompt: (body) => body.prompt,
     check: (body) => {
       const { music_length_ms: lengthMs } = body;
       const source = body.source_composition_plan ?? undefined;
       const words = withoutMarkers(body.prompt);
       const plan = compose({
         prompt: words,
-        lengthMs: lengthMs ?? (source ? lengthMsOf(source) : presetLengthMs(words)),
+        lengthMs: lengthMs ?? (source ? calculateLengthMs(source) : defaultLengthMs(words)),
         isInstrumental: false,
         source,
       });
-      return () => jsonReply(plan);
+      return () => buildJsonReply(plan);
     },
   });
 }
@@ -76,9 +76,7 @@ interface Song {
   format: Mp3Format;
 }
 
-/**
- * Fields that are only allowed with a prompt, and those only with a plan (documented as errors).
- */
+/** Throws if fields are combined that the documentation does not allow together. */
 function checkCombination(body: SongBody): void {
   const hasPlan = Boolean(body.composition_plan);
   const hasPrompt = typeof body.prompt === 'string';
@@ -96,36 +94,36 @@ function checkCombination(body: SongBody): void {
   }
 }
 
-function songOf(exchange: Exchange, body: SongBody): Song {
+function planSong(exchange: Exchange, body: SongBody): Song {
   checkCombination(body);
-  const format = formatOf(exchange);
+  const format = parseOutputFormat(exchange);
   const words = withoutMarkers(body.prompt ?? '');
   const { composition_plan: plan } = body;
   if (plan) {
-    if (!musicLengthMs.safeParse(lengthMsOf(plan)).success) {
+    if (!musicLengthMs.safeParse(calculateLengthMs(plan)).success) {
       throw invalidField('composition_plan', 'The plan must last between 3000 and 600000 ms');
     }
-    return { plan, words: withoutMarkers(wordsOf(plan)), format };
+    return { plan, words: withoutMarkers(listTexts(plan)), format };
   }
   const composed = compose({
     prompt: words,
-    lengthMs: body.music_length_ms ?? presetLengthMs(words),
+    lengthMs: body.music_length_ms ?? defaultLengthMs(words),
     isInstrumental: body.force_instrumental === true,
   });
   return { plan: composed, words, format };
 }
 
-async function play({ plan, words, format }: Song, tones: Tones): Promise<Buffer> {
-  const durationSeconds = lengthMsOf(plan) / 1000;
-  return tones.make({ timbre: 'music', name: words, durationSeconds, format });
+async function generateAudio({ plan, words, format }: Song, tones: Tones): Promise<Buffer> {
+  const durationSeconds = calculateLengthMs(plan) / 1000;
+  return tones.generate({ timbre: 'music', name: words, durationSeconds, format });
 }
 
-function detailsOf({ plan, words }: Song) {
+function buildDetails({ plan, words }: Song) {
   const hasLyrics = plan.sections.some(({ lines }) => lines.length > 0);
   return {
     composition_plan: plan,
     song_metadata: {
-      title: titleOf(words),
+      title: buildTitle(words),
       description: `A song about ${words.slice(0, 200)}`,
       genres: ['electronic', 'pop'],
       languages: hasLyrics ? ['en'] : [],
@@ -134,11 +132,8 @@ function detailsOf({ plan, words }: Song) {
   };
 }
 
-/**
- * Makes `multipart/mixed` with the details on one line and the audio, as the vendor's client reads
- * it.
- */
-function detailedReply(details: unknown, audio: Buffer): Reply {
+/** Builds a `multipart/mixed` response with the details and the audio, as ElevenLabs' client expects it. */
+function buildDetailedReply(details: unknown, audio: Buffer): Reply {
   const boundary = randomBytes(16).toString('hex');
   const head =
     `--${boundary}\r\nContent-Type: application/json\r\n\r\n${JSON.stringify(details)}\r\n` +
@@ -150,30 +145,30 @@ function detailedReply(details: unknown, audio: Buffer): Reply {
   };
 }
 
-function promptOf({ prompt: said, composition_plan: plan }: SongBody): string {
-  return said ?? (plan ? wordsOf(plan) : '');
+function readPrompt({ prompt: promptText, composition_plan: plan }: SongBody): string {
+  return promptText ?? (plan ? listTexts(plan) : '');
 }
 
-function songEndpoint(path: RegExp, answer: (song: Song) => Work): CallEndpoint {
-  return jsonEndpoint({
+function songEndpoint(path: RegExp, createWork: (song: Song) => Work): CallEndpoint {
+  return createJsonEndpoint({
     path,
     latencyFactor: 4,
     schema: songBody,
-    refuse: invalidBody,
-    promptOf,
-    check: (body, exchange) => answer(songOf(exchange, body)),
+    buildError: invalidBody,
+    readPrompt,
+    check: (body, exchange) => createWork(planSong(exchange, body)),
   });
 }
 
-/** `POST /v1/music` and `POST /v1/music/detailed`. */
+/** Creates the endpoints `POST /v1/music` and `POST /v1/music/detailed`. */
 export function musicEndpoints(tones: Tones): CallEndpoint[] {
   return [
     songEndpoint(/^\/elevenlabs\/v1\/music$/, (song) => async (context) => {
-      return mp3Reply(await play(song, tones), context);
+      return buildMp3Reply(await generateAudio(song, tones), context);
     }),
     songEndpoint(/^\/elevenlabs\/v1\/music\/detailed$/, (song) => async (context) => {
-      const audio = spoil(await play(song, tones), context.faults);
-      return detailedReply(detailsOf(song), audio);
+      const audio = applyMediaFault(await generateAudio(song, tones), context.faults);
+      return buildDetailedReply(buildDetails(song), audio);
     }),
   ];
 }

@@ -1,9 +1,9 @@
-/** Sound effects: a sweep chosen by the prompt, with the requested duration. */
+/** Sound effects: a rising tone that depends on the prompt, with the requested duration. */
 import { z } from 'zod';
-import { jsonEndpoint, type CallEndpoint } from '../calls/call.ts';
-import { seedOf } from '../media/media.ts';
+import { createJsonEndpoint, type CallEndpoint } from '../calls/call.ts';
+import { deriveSeed } from '../media/media.ts';
 import type { Tones } from '../media/tones.ts';
-import { formatOf, mp3Reply } from './audio-reply.ts';
+import { parseOutputFormat, buildMp3Reply } from './audio-reply.ts';
 import { invalidBody, invalidField } from './failures.ts';
 
 const soundBody = z.object({
@@ -14,27 +14,30 @@ const soundBody = z.object({
   model_id: z.enum(['eleven_text_to_sound_v2']).default('eleven_text_to_sound_v2'),
 });
 
-/** Credits: 40 per second with a duration, else 200 (documented prices). */
-function costOf(durationSeconds: number | null | undefined): string {
+/** Returns the price in ElevenLabs' credits, as documented: 40 per second if the request sets a duration, otherwise 200. */
+function calculateCost(durationSeconds: number | null | undefined): string {
   return String(durationSeconds ? Math.ceil(durationSeconds * 40) : 200);
 }
 
-/** `POST /v1/sound-generation`. Without a duration, the prompt determines 1 to 6 seconds. */
+/**
+ * Creates the endpoint `POST /v1/sound-generation`. Without a requested duration, the sound takes 1 to 6 seconds, depending
+ * on the prompt.
+ */
 export function soundEndpoint(tones: Tones): CallEndpoint {
-  return jsonEndpoint({
+  return createJsonEndpoint({
     path: /^\/elevenlabs\/v1\/sound-generation$/,
     latencyFactor: 1,
     schema: soundBody,
-    refuse: invalidBody,
-    promptOf: ({ text }) => text,
-    check: ({ text, duration_seconds: askedSeconds }, exchange) => {
+    buildError: invalidBody,
+    readPrompt: ({ text }) => text,
+    check: ({ text, duration_seconds: requestedSeconds }, exchange) => {
       if (text.trim() === '') throw invalidField('text', 'Text must not be empty');
-      const format = formatOf(exchange);
-      const durationSeconds = askedSeconds ?? 1 + (seedOf(text) % 51) / 10;
+      const format = parseOutputFormat(exchange);
+      const durationSeconds = requestedSeconds ?? 1 + (deriveSeed(text) % 51) / 10;
       return async (context) => {
         const tone = { timbre: 'effect', name: text, durationSeconds, format } as const;
-        const headers = { 'character-cost': costOf(askedSeconds) };
-        return mp3Reply(await tones.make(tone), context, headers);
+        const headers = { 'character-cost': calculateCost(requestedSeconds) };
+        return buildMp3Reply(await tones.generate(tone), context, headers);
       };
     },
   });

@@ -1,12 +1,17 @@
-/** Text to speech and text to dialogue: a tone per voice, as long as the text takes to speak. */
+/** Text to speech and text to dialogue: a tone for each voice, as long as the text takes to speak. */
 import { z } from 'zod';
-import { CallRefusedError, jsonEndpoint, type CallEndpoint, type Work } from '../calls/call.ts';
+import {
+  CallRejectedError,
+  createJsonEndpoint,
+  type CallEndpoint,
+  type Work,
+} from '../calls/call.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
 import { withoutMarkers } from '../faults.ts';
-import { formatOf, mp3Reply } from './audio-reply.ts';
+import { parseOutputFormat, buildMp3Reply } from './audio-reply.ts';
 import { invalidBody } from './failures.ts';
 
-/** Premade voices of ElevenLabs in the sandbox's account, with their public ids. */
+/** Voice ids of ElevenLabs' premade voices that the sandbox accepts, by name. */
 const voices: Readonly<Record<string, string>> = {
   aria: '9BWtsMINqrJLrRacOk9x',
   roger: 'CwhRBWXzGAHq8TQ4Fs17',
@@ -35,7 +40,7 @@ const voices: Readonly<Record<string, string>> = {
 
 const charactersPerSecond = 14;
 
-/** Maximum length of a request's text in characters, by model (documented). */
+/** Maximum length of a request's text in characters, by model, as documented. */
 const charactersMax: Record<string, number> = {
   eleven_multilingual_v2: 10_000,
   eleven_v3: 5000,
@@ -49,7 +54,7 @@ const dialogueVoicesMax = 10;
 
 const share = z.number().min(0).max(1);
 const seed = z.int().min(0).max(4_294_967_295);
-const nearby = {
+const sharedFields = {
   seed: seed.nullish(),
   language_code: z.string().nullish(),
 };
@@ -65,14 +70,14 @@ const speechBody = z.object({
       speed: z.number().min(0.7).max(1.2).nullish(),
     })
     .nullish(),
-  ...nearby,
+  ...sharedFields,
 });
 
 const dialogueBody = z.object({
   inputs: z.array(z.object({ text: z.string(), voice_id: z.string() })).min(1),
   model_id: z.string().default('eleven_v3'),
   settings: z.object({ stability: share.nullish(), similarity: share.nullish() }).nullish(),
-  ...nearby,
+  ...sharedFields,
 });
 
 interface Line {
@@ -81,10 +86,10 @@ interface Line {
   speed: number;
 }
 
-function checkModel(modelId: string): number {
+function findCharactersMax(modelId: string): number {
   const limit = charactersMax[modelId];
   if (limit !== undefined) return limit;
-  throw new CallRefusedError(400, {
+  throw new CallRejectedError(400, {
     code: 'model_not_found',
     message: `A model with model ID ${modelId} does not exist.`,
     param: 'model_id',
@@ -95,85 +100,83 @@ function checkLines(lines: readonly Line[]): void {
   for (const { voiceId, text } of lines) {
     if (!Object.values(voices).includes(voiceId)) {
       const message = `A voice with voice_id '${voiceId}' was not found.`;
-      throw new CallRefusedError(404, { code: 'voice_not_found', message });
+      throw new CallRejectedError(404, { code: 'voice_not_found', message });
     }
     if (text.trim() === '') {
       const message = 'Input text is empty. Please provide text to convert to speech.';
-      throw new CallRefusedError(400, { code: 'input_text_empty', message });
+      throw new CallRejectedError(400, { code: 'input_text_empty', message });
     }
   }
 }
 
 function checkLength(characters: number, limit: number): void {
   if (characters <= limit) return;
-  throw new CallRefusedError(400, {
+  throw new CallRejectedError(400, {
     code: 'max_character_limit_exceeded',
     message: `This request has ${characters} characters, the limit is ${limit}.`,
   });
 }
 
-/** Returns the seconds that a line takes, without fault markers. */
-function secondsOf({ text, speed }: Line): number {
+/** Calculates the seconds that it takes to speak a line; fault markers do not count. */
+function calculateSeconds({ text, speed }: Line): number {
   return withoutMarkers(text).length / charactersPerSecond / speed;
 }
 
-/**
- * Makes the response that speaks these lines one after another, with the header of its characters.
- */
-function say(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
+/** Returns a function that builds the response: the lines spoken one after another. */
+function speakLines(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
   return async (context) => {
     const spoken = await Promise.all(
       lines.map(async (line) =>
-        tones.make({
+        tones.generate({
           timbre: 'speech',
           name: line.voiceId,
-          durationSeconds: secondsOf(line),
+          durationSeconds: calculateSeconds(line),
           format,
         }),
       ),
     );
     const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
-    return mp3Reply(Buffer.concat(spoken), context, { 'character-cost': String(characters) });
+    return buildMp3Reply(Buffer.concat(spoken), context, { 'character-cost': String(characters) });
   };
 }
 
-/** `POST /v1/text-to-speech/{voice_id}`. */
+/** Creates the endpoint `POST /v1/text-to-speech/{voice_id}`. */
 export function speechEndpoint(tones: Tones): CallEndpoint {
-  return jsonEndpoint({
+  return createJsonEndpoint({
     path: /^\/elevenlabs\/v1\/text-to-speech\/(?<voiceId>[^/]+)$/,
     latencyFactor: 1,
     schema: speechBody,
-    refuse: invalidBody,
-    promptOf: ({ text }) => text,
+    buildError: invalidBody,
+    readPrompt: ({ text }) => text,
     check: ({ text, model_id: modelId, voice_settings: settings }, exchange) => {
       const voiceId = exchange.params['voiceId'] ?? '';
       const lines = [{ text, voiceId, speed: settings?.speed ?? 1 }];
       checkLines(lines);
-      checkLength(text.length, checkModel(modelId));
-      return say(lines, formatOf(exchange), tones);
+      checkLength(text.length, findCharactersMax(modelId));
+      return speakLines(lines, parseOutputFormat(exchange), tones);
     },
   });
 }
 
-/** `POST /v1/text-to-dialogue`. */
+/** Creates the endpoint `POST /v1/text-to-dialogue`. */
 export function dialogueEndpoint(tones: Tones): CallEndpoint {
-  return jsonEndpoint({
+  return createJsonEndpoint({
     path: /^\/elevenlabs\/v1\/text-to-dialogue$/,
     latencyFactor: 2,
     schema: dialogueBody,
-    refuse: invalidBody,
-    promptOf: ({ inputs }) => inputs.map(({ text }) => text).join('\n'),
+    buildError: invalidBody,
+    readPrompt: ({ inputs }) => inputs.map(({ text }) => text).join('\n'),
     check: ({ inputs, model_id: modelId }, exchange) => {
-      checkModel(modelId);
+      findCharactersMax(modelId);
       const lines = inputs.map(({ text, voice_id: voiceId }) => ({ text, voiceId, speed: 1 }));
       checkLines(lines);
       if (new Set(lines.map(({ voiceId }) => voiceId)).size > dialogueVoicesMax) {
         const message = `A dialogue has at most ${dialogueVoicesMax} voices.`;
-        throw new CallRefusedError(400, { code: 'too_many_voices', message, param: 'inputs' });
+        throw new CallRejectedError(400, { code: 'too_many_voices', message, param: 'inputs' });
       }
       const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
       checkLength(characters, dialogueCharactersMax);
-      return say(lines, formatOf(exchange), tones);
+      return speakLines(lines, parseOutputFormat(exchange), tones);
     },
   });
 }

@@ -1,7 +1,7 @@
-/** Speech to text: generated words, the same for the same audio, spread over its real duration. */
+/** Speech to text: generates words that depend on the audio, spread over its actual duration. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { CallRefusedError, jsonReply, type CallEndpoint } from '../calls/call.ts';
+import { CallRejectedError, buildJsonReply, type CallEndpoint } from '../calls/call.ts';
 import { fetchInput, MediaInputError } from '../media/media.ts';
 import { probeDurationSeconds } from '../media/probe.ts';
 import { describeForm, readForm, type Form } from '../multipart.ts';
@@ -9,7 +9,7 @@ import { invalidBody, invalidField } from './failures.ts';
 
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 
-/** Form fields are texts; the last value of a repeated field counts. */
+/** Schema of the form's fields. A repeated field has its last value. */
 const transcriptionForm = z.object({
   model_id: z.enum(['scribe_v1', 'scribe_v2']),
   source_url: z.string().optional(),
@@ -22,7 +22,7 @@ const transcriptionForm = z.object({
 });
 type TranscriptionForm = z.output<typeof transcriptionForm>;
 
-const shortestSeconds = 0.1;
+const durationSecondsMin = 0.1;
 const wordsPerSecond = 2.5;
 const wordsMax = 50_000;
 const vocabulary = (
@@ -36,37 +36,37 @@ async function fetchSource(url: string): Promise<Buffer> {
   } catch (error) {
     if (!(error instanceof MediaInputError)) throw error;
     const message = `The file could not be downloaded: ${error.message}`;
-    throw new CallRefusedError(400, { code: 'invalid_url', message, param: 'source_url' });
+    throw new CallRejectedError(400, { code: 'invalid_url', message, param: 'source_url' });
   }
 }
 
-async function durationOf(bytes: Buffer): Promise<number> {
+async function readDuration(bytes: Buffer): Promise<number> {
   const durationSeconds = await probeDurationSeconds(bytes);
   if (durationSeconds === undefined) {
     const message = 'The file is not a valid audio or video file.';
-    throw new CallRefusedError(400, { code: 'invalid_content', message, param: 'file' });
+    throw new CallRejectedError(400, { code: 'invalid_content', message, param: 'file' });
   }
-  if (durationSeconds < shortestSeconds) {
+  if (durationSeconds < durationSecondsMin) {
     const message = 'The audio is too short.';
-    throw new CallRefusedError(400, { code: 'audio_too_short', message, param: 'file' });
+    throw new CallRejectedError(400, { code: 'audio_too_short', message, param: 'file' });
   }
   return durationSeconds;
 }
 
-/** Rounded down to milliseconds, so that no word ends after the audio. */
+/** Rounds down to milliseconds, so that no word ends after the audio. */
 function toMilliseconds(seconds: number): number {
   return Math.floor(seconds * 1000) / 1000;
 }
 
-interface Spoken {
+interface TranscribedWord {
   text: string;
   type: 'word' | 'spacing';
   start: number;
   end: number;
 }
 
-/** Words and the spaces between them, over the whole duration. */
-function speak(bytes: Buffer, durationSeconds: number): Spoken[] {
+/** Generates words, and the spaces between them, for the whole duration. */
+function generateWords(bytes: Buffer, durationSeconds: number): TranscribedWord[] {
   const hash = createHash('sha256').update(bytes).digest();
   const count = Math.max(1, Math.min(wordsMax, Math.round(durationSeconds * wordsPerSecond)));
   const slot = durationSeconds / count;
@@ -76,22 +76,22 @@ function speak(bytes: Buffer, durationSeconds: number): Spoken[] {
     const text = index === 0 ? word.charAt(0).toUpperCase() + word.slice(1) : word;
     const start = toMilliseconds(index * slot);
     const end = toMilliseconds(index * slot + slot * 0.8);
-    const spoken: Spoken = { text, type: 'word', start, end };
-    if (index === count - 1) return [{ ...spoken, text: `${text}.` }];
+    const transcribed: TranscribedWord = { text, type: 'word', start, end };
+    if (index === count - 1) return [{ ...transcribed, text: `${text}.` }];
     const next = toMilliseconds((index + 1) * slot);
-    return [spoken, { text: ' ', type: 'spacing' as const, start: end, end: next }];
+    return [transcribed, { text: ' ', type: 'spacing' as const, start: end, end: next }];
   }).flat();
 }
 
 async function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
-  const durationSeconds = await durationOf(bytes);
-  const spoken = speak(bytes, durationSeconds);
+  const durationSeconds = await readDuration(bytes);
+  const words = generateWords(bytes, durationSeconds);
   const granularity = form.timestamps_granularity;
   return {
     language_code: form.language_code ?? 'eng',
     language_probability: form.language_code === undefined ? 0.98 : 1,
-    text: spoken.map(({ text }) => text).join(''),
-    words: spoken.map(({ text, type, start, end }) => ({
+    text: words.map(({ text }) => text).join(''),
+    words: words.map(({ text, type, start, end }) => ({
       text,
       ...(granularity !== 'none' && { start, end }),
       type,
@@ -103,8 +103,8 @@ async function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: str
   };
 }
 
-/** Returns the audio source of the form, which must name exactly one. */
-function sourceOf(form: TranscriptionForm, { files }: Form): () => Promise<Buffer> {
+/** Returns a function that loads the audio; the form must have exactly one source. */
+function findSource(form: TranscriptionForm, { files }: Form): () => Promise<Buffer> {
   const file = files.find(({ field }) => field === 'file');
   const url = form.source_url ?? form.cloud_storage_url;
   if ((file === undefined) === (url === undefined)) {
@@ -113,7 +113,7 @@ function sourceOf(form: TranscriptionForm, { files }: Form): () => Promise<Buffe
   return async () => file?.bytes ?? fetchSource(url ?? '');
 }
 
-/** `POST /v1/speech-to-text`. The file name or the source URL may contain a fault marker. */
+/** Creates the endpoint `POST /v1/speech-to-text`. A file name or source URL may contain a fault marker. */
 export function transcriptionEndpoint(): CallEndpoint {
   return {
     path: /^\/elevenlabs\/v1\/speech-to-text$/,
@@ -130,11 +130,11 @@ export function transcriptionEndpoint(): CallEndpoint {
           if (!parsed.success) throw invalidBody(parsed.error, fields);
           if (parsed.data.webhook) {
             const message = 'No speech-to-text webhook is configured in this workspace.';
-            throw new CallRefusedError(400, { code: 'no_webhooks_configured', message });
+            throw new CallRejectedError(400, { code: 'no_webhooks_configured', message });
           }
-          const load = sourceOf(parsed.data, form);
+          const load = findSource(parsed.data, form);
           return async ({ requestId }) => {
-            return jsonReply(await transcribe(await load(), parsed.data, requestId));
+            return buildJsonReply(await transcribe(await load(), parsed.data, requestId));
           };
         },
       };

@@ -1,4 +1,4 @@
-/** Endpoint of fal in the sandbox: an id, an input schema and a function that makes media. */
+/** Defines fal's endpoints: an id, an input schema, and a function that generates media. */
 import type { z } from 'zod';
 import type { Pictures } from '../media/pictures.ts';
 import type { Films } from '../media/film.ts';
@@ -7,7 +7,7 @@ import type { Media } from '../media/media.ts';
 import { validationDetail } from '../pydantic.ts';
 import { ModelError } from './outcome.ts';
 
-/** fal's File object. */
+/** File object in fal's results. */
 export interface FalFile {
   url: string;
   content_type: string;
@@ -20,30 +20,29 @@ export interface FalFile {
   num_frames?: number;
 }
 
-/** Media of a finished request, and their description in its result. */
+/** Generated media, and a function that builds the result from their File objects. */
 export interface Generated {
   media: Media[];
   output: (files: FalFile[]) => unknown;
 }
 
-/** Services of a run. */
+/** Seed, faults and media generators for a request. */
 export interface GenerationContext {
-  /** Seed of an input without one; always the same for one request. */
+  /** Seed to use if the input has none; derived from the request id. */
   requestSeed: number;
   pictures: Pictures;
   films: Films;
-  /** Faults of the request. */
   faults: readonly Fault[];
 }
 
-/** An endpoint of the sandbox. */
+/** Endpoint of fal. */
 export interface Endpoint {
   id: string;
-  /** Generation time as a multiple of the sandbox's image latency. */
+  /** Generation time as a multiple of SANDBOX_LATENCY_MS. */
   latencyFactor: number;
   /**
-   * Makes the media of one request.
-   * @throws ModelError if the body or an input is rejected
+   * Generates the media of a request.
+   * @throws ModelError if the body or an input is invalid
    */
   generate: (body: unknown, context: GenerationContext) => Promise<Generated>;
 }
@@ -55,7 +54,7 @@ interface EndpointDefinition<Schema extends z.ZodType> {
   run: (input: z.output<Schema>, context: GenerationContext) => Promise<Generated>;
 }
 
-/** Makes an endpoint whose `run` only receives bodies that match the schema. */
+/** Creates an endpoint. `run` only receives bodies that match the schema. */
 export function defineEndpoint<Schema extends z.ZodType>(
   definition: EndpointDefinition<Schema>,
 ): Endpoint {
@@ -71,10 +70,7 @@ export function defineEndpoint<Schema extends z.ZodType>(
   };
 }
 
-/**
- * Returns the root app of an endpoint id: its first two segments, under which status and result are
- * served.
- */
+/** Returns the first two segments of an endpoint id, under which fal serves statuses and results. */
 export function rootAppId(endpointId: string): string {
   return endpointId.split('/').slice(0, 2).join('/');
 }

@@ -1,8 +1,8 @@
-/** The fal provider of the sandbox: queue, CDN and JWKS under `/fal`. */
+/** fal provider of the sandbox: queue, file server and JWKS, served under `/fal`. */
 import { join } from 'node:path';
 import type { Counters } from '../counters.ts';
 import type { FaultBook } from '../faults.ts';
-import { answerJson, type Route } from '../http.ts';
+import { sendJson, type Route } from '../http.ts';
 import { createFilms } from '../media/film.ts';
 import type { MediaSize } from '../media/media.ts';
 import { createPictures } from '../media/pictures.ts';
@@ -22,11 +22,11 @@ interface FalOptions {
   fsync: boolean;
   faults: FaultBook;
   counters: Counters;
-  /** The sandbox's own URL, known once it listens. */
+  /** Returns the sandbox's base URL, which is known once it listens. */
   baseUrl: () => string;
 }
 
-/** Opens the state of fal and makes its routes. Call `generator.resume()` once the URL is known. */
+/** Loads fal's state and creates its routes. Call `generator.resume()` once the base URL is known. */
 export async function createFal(options: FalOptions) {
   const { dataDir, fsync, counters, baseUrl, mediaSize } = options;
   const store = await RequestStore.open({ dataDir, fsync });
@@ -52,7 +52,7 @@ export async function createFal(options: FalOptions) {
     [
       'GET',
       /^\/fal\/\.well-known\/jwks\.json$/,
-      (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
+      (exchange) => sendJson(exchange, { status: 200, body: key.jwks }),
     ],
   ];
   const close = async () => {
@@ -63,5 +63,5 @@ export async function createFal(options: FalOptions) {
   return { routes, store, webhooks, generator, close };
 }
 
-/** Running fal provider. */
+/** Loaded fal provider. */
 export type Fal = Awaited<ReturnType<typeof createFal>>;

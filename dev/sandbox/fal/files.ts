@@ -1,26 +1,26 @@
-/** File server (CDN): media of finished requests, generated again if they are no longer cached. */
+/** Serves the media of finished requests. Media that are no longer cached are generated again. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { answerJson, type Exchange } from '../http.ts';
-import { findFault, firstHalf, spoil, type Fault } from '../faults.ts';
+import { sendJson, type Exchange } from '../http.ts';
+import { findFault, firstHalf, applyMediaFault, type Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
 import type { FalFile, Generated } from './endpoint.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 
 const cacheBytesMax = 192 * 1024 * 1024;
-/** URL of `[[private-url]]`: the metadata address of cloud providers. */
+/** URL of files with the fault `private-url`: the metadata address of cloud providers. */
 const privateUrl = 'http://169.254.169.254/latest/meta-data/';
 
 interface FileCdnOptions {
   store: RequestStore;
-  /** Base of file URLs, without a trailing slash. */
+  /** Returns the base of file URLs, without a trailing slash. */
   filesUrl: () => string;
-  /** Makes the media of a request; the result is always the same. */
+  /** Generates the media of a request; always with the same result. */
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Newest media, limited by their sum of bytes. */
+/** Cache of the newest media, limited by their total size. */
 class MediaCache {
   readonly #entries = new Map<string, Media[]>();
   #sizeBytes = 0;
@@ -32,16 +32,16 @@ class MediaCache {
   set(requestId: string, media: Media[]): void {
     if (this.#entries.has(requestId)) return;
     this.#entries.set(requestId, media);
-    this.#sizeBytes += sizeOf(media);
+    this.#sizeBytes += totalBytes(media);
     for (const [oldest, old] of this.#entries) {
       if (this.#sizeBytes <= cacheBytesMax || oldest === requestId) break;
       this.#entries.delete(oldest);
-      this.#sizeBytes -= sizeOf(old);
+      this.#sizeBytes -= totalBytes(old);
     }
   }
 }
 
-function sizeOf(media: Media[]): number {
+function totalBytes(media: Media[]): number {
   return media.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
@@ -50,20 +50,20 @@ function fileName(requestId: string, index: number, extension: string): string {
   return `${hash.slice(0, 21)}.${extension}`;
 }
 
-function urlOf(
+function buildUrl(
   request: FalRequest,
   media: Media,
-  place: { index: number; filesUrl: string },
+  location: { index: number; filesUrl: string },
 ): string {
   if (findFault(request.faults, 'private-url')) return privateUrl;
   const { body } = request;
   const inline = typeof body === 'object' && body !== null && 'sync_mode' in body && body.sync_mode;
   if (inline === true) return `data:${media.contentType};base64,${media.bytes.toString('base64')}`;
-  const name = fileName(request.requestId, place.index, media.extension);
-  return `${place.filesUrl}/${request.requestId}-${place.index}/${name}`;
+  const name = fileName(request.requestId, location.index, media.extension);
+  return `${location.filesUrl}/${request.requestId}-${location.index}/${name}`;
 }
 
-function describe(media: Media, url: string, name: string): FalFile {
+function buildFile(media: Media, url: string, name: string): FalFile {
   const { contentType, bytes, width, height, video } = media;
   return {
     url,
@@ -80,7 +80,7 @@ function describe(media: Media, url: string, name: string): FalFile {
   };
 }
 
-/** `[[truncated-media]]`: the full Content-Length, half of the bytes, then a closed connection. */
+/** Applies the fault `truncated-media`: announces the full length, sends half of the bytes, and closes the connection. */
 function sendHalf({ request, response }: Exchange, { bytes, contentType }: Media): void {
   response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
   response.write(firstHalf(bytes), () => request.socket.destroy());
@@ -93,7 +93,7 @@ function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
 
 const paddingChunk = Buffer.alloc(1024 * 1024);
 
-/** `[[big:200mb]]`: the film and a `free` box (ISO/IEC 14496-12), which players skip. */
+/** Applies the fault `big`: appends a `free` box (ISO/IEC 14496-12), which players skip, to the video. */
 function sendPadded(exchange: Exchange, media: Media, big: Fault): void {
   const paddingBytes = Number.parseInt(big.argument, 10) * paddingChunk.length;
   const header = Buffer.alloc(8);
@@ -107,7 +107,7 @@ function sendPadded(exchange: Exchange, media: Media, big: Fault): void {
   const { response } = exchange;
   const length = media.bytes.length + header.length + paddingBytes;
   response.writeHead(200, { 'Content-Type': media.contentType, 'Content-Length': length });
-  // A reader that disconnects is no failure.
+  // A caller may disconnect.
   pipeline(Readable.from(parts()), response).catch(() => {});
 }
 
@@ -120,19 +120,19 @@ function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): 
   const truncated = findFault(faults, 'truncated-media');
   const isBroken = truncated && truncated.argument !== 'silent';
   if (isBroken && exchange.request.method !== 'HEAD') sendHalf(exchange, media);
-  else send(exchange, spoil(media.bytes, faults), media.contentType);
+  else send(exchange, applyMediaFault(media.bytes, faults), media.contentType);
 }
 
-/** Makes the file server. */
+/** Creates the file server. */
 export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
   const cache = new MediaCache();
   return {
-    /** Returns fal's File objects of a request's media. */
+    /** Caches a request's media, and returns their File objects. */
     publish: (request: FalRequest, media: Media[]): FalFile[] => {
       cache.set(request.requestId, media);
       return media.map((one, index) => {
-        const url = urlOf(request, one, { index, filesUrl: filesUrl() });
-        return describe(one, url, fileName(request.requestId, index, one.extension));
+        const url = buildUrl(request, one, { index, filesUrl: filesUrl() });
+        return buildFile(one, url, fileName(request.requestId, index, one.extension));
       });
     },
     serve: async (exchange: Exchange): Promise<void> => {
@@ -140,7 +140,7 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
       const request = store.get(requestId);
       const notFound = { status: 404, body: { detail: 'File not found' } };
       if (request?.outcome?.status !== 200 || findFault(request.faults, 'dead-url')) {
-        answerJson(exchange, notFound);
+        sendJson(exchange, notFound);
         return;
       }
       const media = cache.get(requestId) ?? (await generate(request)).media;
@@ -149,11 +149,11 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
       if (one && name === fileName(requestId, Number(index), one.extension)) {
         sendMedia(exchange, one, request.faults);
       } else {
-        answerJson(exchange, notFound);
+        sendJson(exchange, notFound);
       }
     },
   };
 }
 
-/** File server of the sandbox. */
+/** File server for media. */
 export type FileCdn = ReturnType<typeof createFileCdn>;

@@ -1,7 +1,7 @@
-/** Generates the results of accepted requests, after their latency, a few at a time. */
+/** Generates the results of accepted requests once their latency has passed, a few at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findFault } from '../faults.ts';
-import { MediaInputError, seedOf } from '../media/media.ts';
+import { MediaInputError, deriveSeed } from '../media/media.ts';
 import type { FalFile, Generated, GenerationContext } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import type { FileCdn } from './files.ts';
@@ -15,18 +15,18 @@ import {
 import type { FalRequest, RequestStore } from './requests.ts';
 import type { WebhookSender } from './webhooks.ts';
 
-/** Maximum of simultaneous generations, which leaves CPU for the tests. */
+/** Maximum number of concurrent generations; the rest of the CPU is for the tests. */
 const concurrencyMax = 3;
-/** Time in the queue: share of the latency, and its maximum in milliseconds. */
+/** Time in the queue, as a share of the latency, and its maximum in milliseconds. */
 const queueShare = 0.2;
 const queueMsMax = 500;
 
-/** Returns how long a request stays IN_QUEUE, in milliseconds. */
+/** Calculates how long a request stays IN_QUEUE, in milliseconds. */
 export function queueMs({ latencyMs }: FalRequest): number {
   return Math.min(queueMsMax, latencyMs * queueShare);
 }
 
-/** Runs at most `concurrencyMax` functions at once, first in, first out. */
+/** Returns a function that runs at most `concurrencyMax` functions at a time, in order. */
 function createLimit() {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -48,13 +48,13 @@ function createLimit() {
   };
 }
 
-/** Makes a request's media deterministically, so that files can be generated again. */
-export function createGenerate(makers: Omit<GenerationContext, 'requestSeed' | 'faults'>) {
+/** Returns a function that generates a request's media. It is deterministic, so that files can be generated again. */
+export function createGenerate(generators: Omit<GenerationContext, 'requestSeed' | 'faults'>) {
   return async (request: FalRequest): Promise<Generated> => {
     const endpoint = endpoints.get(request.endpointId);
     if (!endpoint) throw new ModelError(404, [{ loc: [], msg: 'Not found', type: 'not_found' }]);
     const { faults, requestId } = request;
-    const context = { requestSeed: seedOf(requestId), faults, ...makers };
+    const context = { requestSeed: deriveSeed(requestId), faults, ...generators };
     const generated = await endpoint.generate(request.body, context);
     const partial = findFault(faults, 'partial');
     if (!partial) return generated;
@@ -62,7 +62,7 @@ export function createGenerate(makers: Omit<GenerationContext, 'requestSeed' | '
   };
 }
 
-function failureOf(error: unknown): Outcome {
+function toFailure(error: unknown): Outcome {
   if (error instanceof ModelError) return modelFailure(error);
   if (error instanceof MediaInputError) {
     const medium = error.field.startsWith('video') ? 'video' : 'image';
@@ -80,8 +80,8 @@ function failureOf(error: unknown): Outcome {
   return platformFailure(500);
 }
 
-/** Returns the failure that a fault causes. */
-function faultOutcome({ faults }: FalRequest): Outcome | undefined {
+/** Returns the failure that the request's faults cause, if any. */
+function findFaultOutcome({ faults }: FalRequest): Outcome | undefined {
   if (findFault(faults, 'policy')) return policyFailure();
   const platform = findFault(faults, 'fail-result');
   if (platform) return platformFailure(Number(platform.argument || 500));
@@ -99,7 +99,7 @@ interface GeneratorOptions {
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Makes the generator. */
+/** Creates the generator. */
 export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions) {
   const closing = new AbortController();
   const limit = createLimit();
@@ -109,14 +109,14 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
     if (delayMs > 0) await sleep(delayMs, undefined, { signal: closing.signal });
   };
 
-  const outcomeOf = async (request: FalRequest): Promise<Outcome> => {
+  const generateOutcome = async (request: FalRequest): Promise<Outcome> => {
     try {
       const { media, output } = await generate(request);
       const files: FalFile[] = cdn.publish(request, media);
       const units = String(media.length);
       return { status: 200, body: output(files), headers: { 'x-fal-billable-units': units } };
     } catch (error) {
-      return failureOf(error);
+      return toFailure(error);
     }
   };
 
@@ -130,7 +130,8 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
       await waitUntil(request.acceptedAtMs + queueMs(request));
       if (request.outcome) return;
       request.startedAtMs = Date.now();
-      const outcome = faultOutcome(request) ?? (await limit(async () => outcomeOf(request)));
+      const outcome =
+        findFaultOutcome(request) ?? (await limit(async () => generateOutcome(request)));
       await waitUntil(request.acceptedAtMs + request.latencyMs);
       if (closing.signal.aborted) return;
       if (await store.finish(request, outcome)) await webhooks.notify(request);
@@ -145,23 +146,22 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
 
   return {
     /**
-     * Generates the result after the request's latency, ends the request and sends its webhook.
-     * Never rejects.
+     * Generates the result after the request's latency, ends the request and sends its webhook. Logs errors instead of
+     * throwing them.
      */
     run,
-    /** Sends the webhook of a request that ended otherwise, e.g. by a cancel. */
+    /** Sends the webhook of a request that ended without `run`, for example because it was canceled. */
     notify,
-    /** Resumes the unfinished requests of the log. */
+    /** Resumes the unfinished requests in the log. */
     resume: (): void => {
       for (const request of store.all()) {
         if (!request.outcome) void run(request);
         else if (!request.notified) notify(request);
       }
     },
-    /** Stops all work; the next start resumes it from the log. */
+    /** Stops all work; the next start of the sandbox resumes it. */
     close: (): void => closing.abort(),
   };
 }
 
-/** Generator of results. */
 export type Generator = ReturnType<typeof createGenerator>;

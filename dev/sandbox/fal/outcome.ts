@@ -1,32 +1,30 @@
-/**
- * Results of fal requests, and fal's documented error bodies (docs: model errors, request errors).
- */
+/** Builds results and error bodies of fal requests, as documented by fal under "model errors" and "request errors". */
 import { z } from 'zod';
 import type { ValidationDetail } from '../pydantic.ts';
-import { retryAfterOf, type Fault } from '../faults.ts';
-import type { JsonAnswer } from '../http.ts';
+import { retryAfterHeader, type Fault } from '../faults.ts';
+import type { JsonResponse } from '../http.ts';
 
-/** Response to a request for the result, as the log keeps it. */
+/** Schema of an outcome in the log. */
 export const outcomeSchema = z.object({
   status: z.number(),
   body: z.unknown(),
   headers: z.record(z.string(), z.string()),
-  /** Set when the request failed: `error` of the status and of the webhook. */
+  /** Set if the request failed; also returned by the status and the webhook. */
   error: z.string().optional(),
   errorType: z.string().optional(),
 });
 
-/** Response to a request for the result. */
+/** Response to a caller that fetches the result of a request. */
 export type Outcome = z.infer<typeof outcomeSchema>;
 
-/** One entry of a model error's `detail`. */
+/** Entry in the `detail` of a model error. */
 interface ErrorDetail extends ValidationDetail {
   url: string;
 }
 
 const docsUrl = 'https://docs.fal.ai/errors';
 
-/** Rejection by a model: becomes `{detail: [...]}` with `X-Fal-Retryable`. */
+/** Error of a model. The response has the body `{detail: [...]}` and the header `X-Fal-Retryable`. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
   readonly status: number;
@@ -39,7 +37,7 @@ export class ModelError extends Error {
   }
 }
 
-/** Makes the result of a model error. */
+/** Builds the outcome of a model error. */
 export function modelFailure(error: ModelError): Outcome {
   return {
     status: error.status,
@@ -58,7 +56,7 @@ const platformErrors: Record<number, { type: string; detail: string }> = {
   504: { type: 'request_timeout', detail: 'Request timed out' },
 };
 
-/** Makes the result of a platform error with this HTTP status. */
+/** Builds the outcome of a platform error with an HTTP status. */
 export function platformFailure(status: number): Outcome {
   const known = platformErrors[status];
   const type = known?.type ?? 'internal_error';
@@ -72,7 +70,7 @@ export function platformFailure(status: number): Outcome {
   };
 }
 
-/** Makes the result of a content policy violation. */
+/** Builds the outcome of a content policy violation. */
 export function policyFailure(): Outcome {
   return modelFailure(
     new ModelError(422, [
@@ -85,18 +83,18 @@ export function policyFailure(): Outcome {
   );
 }
 
-/** Error messages of fal by status. */
-export const refusals: Record<number, string> = {
+/** Error messages for requests that fal does not accept, by status. */
+export const rejectionMessages: Record<number, string> = {
   401: 'Cannot access application. Authentication is required.',
   403: 'User is locked. Reason: Exhausted balance.',
   429: 'Too many requests. Please slow down.',
 };
 
-/** Makes the response of `[[submit:STATUS]]`: nothing was accepted. */
-export function refusal(fault: Fault): JsonAnswer {
+/** Builds the response for the fault `submit`, which prevents acceptance. */
+export function buildRejection(fault: Fault): JsonResponse {
   const status = Number(fault.argument || 503);
-  const headers = retryAfterOf(fault);
-  const detail = refusals[status];
+  const headers = retryAfterHeader(fault);
+  const detail = rejectionMessages[status];
   if (detail !== undefined) return { status, body: { detail }, headers };
   const failure =
     status === 422

@@ -1,44 +1,42 @@
-/** fal's queue protocol: submit, status, result, cancel. */
+/** fal's queue protocol: submits requests, returns status and result, and cancels. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import {
-  answerErrorPage,
-  answerHalfJson,
-  durationMs,
+  sendErrorPage,
+  sendHalfJson,
+  parseDurationMs,
   findFault,
   type FaultBook,
 } from '../faults.ts';
-import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
+import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import { queueMs, type Generator } from './generation.ts';
-import { platformFailure, refusal, refusals } from './outcome.ts';
+import { platformFailure, buildRejection, rejectionMessages } from './outcome.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 
-/**
- * Time for which `[[early-webhook]]` delays the response to a submit, until its webhook was sent.
- */
+/** How long the fault `early-webhook` delays the response to a submitted request, so that its webhook arrives first. */
 const earlyWebhookWaitMs = 2000;
 
-/** Services of the queue's routes. */
+/** Options and services of the queue. */
 export interface QueueOptions {
   store: RequestStore;
   generator: Generator;
   faults: FaultBook;
   counters: Counters;
-  /** Key of `Authorization: Key …`. */
+  /** API key that requests must send as `Authorization: Key …`. */
   apiKey: string;
-  /** Generation time of an image, in milliseconds. */
+  /** Generation time of an image in milliseconds. */
   latencyMs: number;
-  /** Base of queue URLs, without a trailing slash. */
+  /** Returns the base of queue URLs, without a trailing slash. */
   queueUrl: () => string;
 }
 
-function promptOf(body: unknown): string {
+function readPrompt(body: unknown): string {
   if (typeof body !== 'object' || body === null) return '';
   const { prompt, multi_prompt: shots } = body as { prompt?: unknown; multi_prompt?: unknown };
-  const texts = Array.isArray(shots) ? shots.map((shot: unknown) => promptOf(shot)) : [];
+  const texts = Array.isArray(shots) ? shots.map((shot: unknown) => readPrompt(shot)) : [];
   return [typeof prompt === 'string' ? prompt : '', ...texts].join(' ').trim();
 }
 
@@ -49,7 +47,7 @@ class Queue {
     this.#options = options;
   }
 
-  /** Adds the check of the API key to a handler. */
+  /** Wraps a handler so that it responds with 401 to a wrong API key. */
   authorized(handle: (exchange: Exchange) => Promise<void> | void) {
     return async (exchange: Exchange): Promise<void> => {
       if (exchange.request.headers.authorization === `Key ${this.#options.apiKey}`) {
@@ -57,7 +55,7 @@ class Queue {
         return;
       }
       this.#options.counters.unauthorized += 1;
-      answerJson(exchange, { status: 401, body: { detail: refusals[401] } });
+      sendJson(exchange, { status: 401, body: { detail: rejectionMessages[401] } });
     };
   }
 
@@ -71,14 +69,12 @@ class Queue {
     };
   }
 
-  /**
-   * Returns the request of the URL, if it belongs to that root app; otherwise responds with 404.
-   */
+  /** Finds the request in the URL; responds with 404 if it is unknown or belongs to another app. */
   #find(exchange: Exchange): FalRequest | undefined {
     const { owner, alias, requestId = '' } = exchange.params;
     const request = this.#options.store.get(requestId);
     if (request && rootAppId(request.endpointId) === `${owner}/${alias}`) return request;
-    answerJson(exchange, {
+    sendJson(exchange, {
       status: 404,
       body: { detail: 'Request not found', status: 'NOT_FOUND' },
     });
@@ -92,14 +88,14 @@ class Queue {
     if (!endpoints.has(endpointId)) {
       counters.submitsRefused += 1;
       const detail = `Application "${endpointId}" not found`;
-      answerJson(exchange, { status: 404, body: { detail } });
+      sendJson(exchange, { status: 404, body: { detail } });
       return;
     }
-    const faults = book.forSubmit(endpointId, body, promptOf(body));
-    const refused = book.struck(faults, 'submit') ?? book.struck(faults, 'reset-before-accept');
-    if (refused) {
+    const faults = book.forSubmit(endpointId, body, readPrompt(body));
+    const fault = book.takeFault(faults, 'submit') ?? book.takeFault(faults, 'reset-before-accept');
+    if (fault) {
       counters.submitsRefused += 1;
-      if (refused.name === 'submit') answerJson(exchange, refusal(refused));
+      if (fault.name === 'submit') sendJson(exchange, buildRejection(fault));
       else exchange.request.socket.destroy();
       return;
     }
@@ -123,7 +119,7 @@ class Queue {
       body: body ?? {},
       webhookUrl: exchange.url.searchParams.get('fal_webhook'),
       acceptedAtMs: Date.now(),
-      latencyMs: early ? 0 : slow ? durationMs(slow.argument, ownMs) : ownMs,
+      latencyMs: early ? 0 : slow ? parseDurationMs(slow.argument, ownMs) : ownMs,
       faults,
     });
     counters.submitsAccepted += 1;
@@ -133,12 +129,12 @@ class Queue {
   async #acknowledge(exchange: Exchange, request: FalRequest): Promise<void> {
     const { generator, faults } = this.#options;
     const running = generator.run(request);
-    // A receiver that rejects the webhook must not delay the submit through all retries.
-    const isEarly = faults.struck(request.faults, 'early-webhook') !== undefined;
+    // A receiver that rejects the webhook must not delay the response through all retries.
+    const isEarly = faults.takeFault(request.faults, 'early-webhook') !== undefined;
     if (isEarly) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
     const half = '{"status":"IN_QUEUE","request_id":"';
-    if (faults.breakAnswer(exchange, request.faults, half)) return;
-    answerJson(exchange, {
+    if (faults.breakResponse(exchange, request.faults, half)) return;
+    sendJson(exchange, {
       status: 200,
       body: {
         status: 'IN_QUEUE',
@@ -155,7 +151,7 @@ class Queue {
     const urls = this.#urls(request);
     const begun = startedAtMs !== undefined || Date.now() >= acceptedAtMs + queueMs(request);
     if (!outcome && !begun) return { status: 'IN_QUEUE', ...urls, queue_position: 0 };
-    // Real models return more fields, which the gateway does not read.
+    // Real models return log lines here, which the gateway does not read.
     const logs: string[] = [];
     if (!outcome) return { status: 'IN_PROGRESS', ...urls, logs };
     const inferenceMs = (finishedAtMs ?? 0) - (startedAtMs ?? 0);
@@ -173,14 +169,14 @@ class Queue {
     this.#options.counters.statusPolls += 1;
     const request = this.#find(exchange);
     if (!request) return;
-    const fault = this.#options.faults.struck(request.faults, 'status', request.requestId);
+    const fault = this.#options.faults.takeFault(request.faults, 'status', request.requestId);
     if (fault) {
-      answerErrorPage(exchange, fault);
+      sendErrorPage(exchange, fault);
       return;
     }
     const body = this.#statusOf(request);
     const status = body.status === 'COMPLETED' ? 200 : 202;
-    answerJson(exchange, { status, body, headers: { 'x-fal-request-id': request.requestId } });
+    sendJson(exchange, { status, body, headers: { 'x-fal-request-id': request.requestId } });
   };
 
   readonly result = (exchange: Exchange): void => {
@@ -191,22 +187,22 @@ class Queue {
     const headers = { 'x-fal-request-id': requestId };
     if (!outcome) {
       const body = { detail: 'Request is still in progress' };
-      answerJson(exchange, { status: 400, body, headers });
+      sendJson(exchange, { status: 400, body, headers });
       return;
     }
     const book = this.#options.faults;
-    const fault = book.struck(request.faults, 'result', requestId);
+    const fault = book.takeFault(request.faults, 'result', requestId);
     if (fault) {
-      answerErrorPage(exchange, fault);
+      sendErrorPage(exchange, fault);
       return;
     }
-    if (book.struck(request.faults, 'malformed-result', requestId)) {
+    if (book.takeFault(request.faults, 'malformed-result', requestId)) {
       exchange.response.setHeader('x-fal-request-id', requestId);
-      answerHalfJson(exchange, '{"images":[{"url":');
+      sendHalfJson(exchange, '{"images":[{"url":');
       return;
     }
     const { status, body } = outcome;
-    answerJson(exchange, { status, body, headers: { ...outcome.headers, ...headers } });
+    sendJson(exchange, { status, body, headers: { ...outcome.headers, ...headers } });
   };
 
   readonly cancel = async (exchange: Exchange): Promise<void> => {
@@ -215,17 +211,17 @@ class Queue {
     const request = this.#find(exchange);
     if (!request) return;
     if (request.outcome) {
-      answerJson(exchange, { status: 400, body: { status: 'ALREADY_COMPLETED' } });
+      sendJson(exchange, { status: 400, body: { status: 'ALREADY_COMPLETED' } });
       return;
     }
     if (!findFault(request.faults, 'ignore-cancel')) {
       if (await store.finish(request, platformFailure(499))) generator.notify(request);
     }
-    answerJson(exchange, { status: 202, body: { status: 'CANCELLATION_REQUESTED' } });
+    sendJson(exchange, { status: 202, body: { status: 'CANCELLATION_REQUESTED' } });
   };
 }
 
-/** Makes the routes of the queue under this path prefix. */
+/** Creates the routes of the queue under a path prefix. */
 export function queueRoutes(prefix: string, options: QueueOptions): Route[] {
   const queue = new Queue(options);
   const request = `^${prefix}/(?<owner>[^/]+)/(?<alias>[^/]+)/requests/(?<requestId>[^/]+)`;

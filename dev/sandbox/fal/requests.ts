@@ -1,4 +1,4 @@
-/** Accepted requests, restored from the durable log at start. */
+/** Stores accepted requests in memory and in a durable log, from which they are restored at startup. */
 import { join } from 'node:path';
 import { z } from 'zod';
 import { assert } from '../../../domain/errors.ts';
@@ -17,17 +17,17 @@ const acceptedRequest = z.object({
   faults: z.array(faultSchema),
 });
 
-/** Accepted request, as the log keeps it. Times are Unix milliseconds. */
+/** Accepted request as it is logged. Times are in milliseconds since 1970. */
 export type AcceptedRequest = z.infer<typeof acceptedRequest>;
 
-/** Accepted request and its state. */
+/** Accepted request and its progress. */
 export interface FalRequest extends AcceptedRequest {
   startedAtMs?: number;
   finishedAtMs?: number;
   outcome?: Outcome;
-  /** True if no webhook remains to be sent. */
+  /** True if no webhook needs to be sent any more. */
   notified: boolean;
-  /** Length of the body's JSON, which counts towards the limit of memory. */
+  /** Length of the body as JSON, which counts towards the memory limit. */
   bodyLength: number;
 }
 
@@ -47,17 +47,17 @@ type LogEvent = z.infer<typeof logEvent>;
 interface RequestStoreOptions {
   dataDir: string;
   fsync: boolean;
-  /** Maximum of finished requests in memory. */
+  /** Maximum number of finished requests in memory. */
   finishedMax?: number;
 }
 
-/** Maximum sum of the kept bodies' JSON, in characters. */
+/** Maximum total length of all bodies in memory as JSON, in characters. */
 const bodiesLengthMax = 256 * 1024 * 1024;
-/** The log is compacted at start if it has this many times more lines than needed. */
+/** At startup, the log is compacted if it has more than this many times the lines that are needed. */
 const compactionFactor = 2;
 const compactionLinesMin = 10_000;
 
-/** Requests in memory, limited in number; every change is logged first. */
+/** Requests in memory, limited in number. Every change is also logged. */
 export class RequestStore {
   readonly #requests = new Map<string, FalRequest>();
   readonly #finishedMax: number;
@@ -69,7 +69,7 @@ export class RequestStore {
     this.#finishedMax = finishedMax;
   }
 
-  /** Replays the log of this directory, or starts an empty one. */
+  /** Opens the log in a directory and reads its requests; creates it if it is missing. */
   static async open(options: RequestStoreOptions): Promise<RequestStore> {
     const { dataDir, fsync, finishedMax = 50_000 } = options;
     const store = new RequestStore(finishedMax);
@@ -90,7 +90,7 @@ export class RequestStore {
         break;
       case 'finished': {
         const request = this.#requests.get(event.requestId);
-        // If a cancel and a completion are both logged, the first one counts.
+        // If both a cancellation and a completion are logged, the first one counts.
         if (request && !request.outcome) this.#finish(request, event);
         break;
       }
@@ -153,21 +153,18 @@ export class RequestStore {
   }
 
   async #append(event: LogEvent): Promise<void> {
-    assert(this.#log, 'the store is open');
+    assert(this.#log, 'the request store is not open');
     await this.#log.append(event);
   }
 
-  /**
-   * Records an accepted request.
-   * @returns the request, when the record is on disk
-   */
+  /** Records an accepted request, and returns it when the record is on disk. */
   async accept(accepted: AcceptedRequest): Promise<FalRequest> {
     await this.#append({ type: 'accepted', request: accepted });
     return this.#add(accepted);
   }
 
   /**
-   * Ends a request; only the first end counts.
+   * Ends a request, unless it has already ended.
    * @returns true when the end is on disk; false if the request had already ended
    */
   async finish(request: FalRequest, outcome: Outcome): Promise<boolean> {
@@ -179,23 +176,23 @@ export class RequestStore {
     return true;
   }
 
-  /** Records that no webhook remains to be sent for this request. */
+  /** Records that no webhook needs to be sent any more. */
   async markNotified(request: FalRequest): Promise<void> {
     request.notified = true;
     await this.#append({ type: 'notified', requestId: request.requestId });
   }
 
-  /** Returns the request of this id, if it is still kept. */
+  /** Returns the request with this id, unless it was evicted. */
   get(requestId: string): FalRequest | undefined {
     return this.#requests.get(requestId);
   }
 
-  /** All kept requests, oldest first. */
+  /** Returns the requests in memory, oldest first. */
   all(): IterableIterator<FalRequest> {
     return this.#requests.values();
   }
 
-  /** Waits until the log is written. */
+  /** Waits for pending writes, and closes the log. */
   async close(): Promise<void> {
     await this.#log?.close();
   }

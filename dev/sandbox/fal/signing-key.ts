@@ -1,4 +1,4 @@
-/** Ed25519 key that signs fal's webhooks, kept across restarts, and its public JWKS. */
+/** Ed25519 key that signs fal's webhooks; it is stored, so that it stays the same across restarts. */
 import {
   createHash,
   createPrivateKey,
@@ -10,14 +10,14 @@ import {
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Signs webhooks and publishes the key that verifies them. */
+/** Signing key with its public JWKS. */
 export interface SigningKey {
   jwks: { keys: object[] };
-  /** Returns the signature of a delivery in hex. */
+  /** Signs a delivery; returns the signature in hex. */
   sign: (delivery: SignedDelivery) => string;
 }
 
-/** Parts of a delivery that the signature covers. */
+/** Parts of a delivery that are signed. */
 interface SignedDelivery {
   requestId: string;
   userId: string;
@@ -41,7 +41,7 @@ function makeKey(path: string): KeyObject {
   return privateKey;
 }
 
-/** Returns the message that fal signs: four lines, the last one is the SHA-256 of the raw body. */
+/** Builds the message that fal signs: four lines, of which the last is the SHA-256 of the raw body. */
 function signedMessage({ requestId, userId, timestampSeconds, rawBody }: SignedDelivery): Buffer {
   const bodyHash = createHash('sha256').update(rawBody).digest('hex');
   return Buffer.from([requestId, userId, String(timestampSeconds), bodyHash].join('\n'));
@@ -67,12 +67,12 @@ function fromPrivateKey(privateKey: KeyObject): SigningKey {
   };
 }
 
-/** Returns the key of this file, which is generated at the first call. */
+/** Reads the key from a file, or generates it and writes the file. */
 export function loadSigningKey(path: string): SigningKey {
   return fromPrivateKey(readKey(path) ?? makeKey(path));
 }
 
-/** Generates a key that is not published, for forged deliveries. */
+/** Generates a key that is not in the JWKS, for forged deliveries. */
 export function createStrangerKey(): SigningKey {
   return fromPrivateKey(generateKeyPairSync('ed25519').privateKey);
 }

@@ -1,29 +1,27 @@
-/**
- * Signed webhook deliveries, retried until the receiver responds with 2xx or all attempts are used.
- */
+/** Delivers signed webhooks, and retries until the receiver responds with 2xx or all attempts are used. */
 import { setTimeout } from 'node:timers/promises';
 import { Agent, request as httpRequest } from 'undici';
 import type { Counters } from '../counters.ts';
-import { durationMs, findFault } from '../faults.ts';
+import { parseDurationMs, findFault } from '../faults.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 import { createStrangerKey, type SigningKey } from './signing-key.ts';
 
-/** Waits between attempts, in milliseconds: ten attempts in all. */
+/** Delays between the ten delivery attempts, in milliseconds. */
 const retryDelaysMs = [200, 1000, 3000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 const deliveryTimeoutMs = 15_000;
-/** Account id of every sandbox request. */
+/** User id in all deliveries. */
 const userId = 'sandbox-user';
 
-/** Differences of a delivery from a genuine one. */
+/** How a delivery should differ from a valid one. */
 interface DeliveryOptions {
   signature?: 'good' | 'bad' | 'other-key' | undefined;
-  /** Offset of the timestamp that is sent and signed. */
+  /** Offset of the signed timestamp from the actual time. */
   timestampOffsetSeconds?: number | undefined;
-  /** URL instead of the request's own webhook URL. */
+  /** URL to use instead of the request's webhook URL. */
   url?: string | undefined;
 }
 
-/** Response of the receiver; status 0: it was unreachable. */
+/** Response of the receiver; status 0 if it was unreachable. */
 interface DeliveryResult {
   status: number;
   body: string;
@@ -35,7 +33,7 @@ interface WebhookSenderOptions {
   counters: Counters;
 }
 
-function payloadOf(request: FalRequest): string {
+function buildPayload(request: FalRequest): string {
   const { requestId, gatewayRequestId, outcome } = request;
   const ids = { request_id: requestId, gateway_request_id: gatewayRequestId };
   const failed = outcome?.error === undefined ? {} : { error: outcome.error };
@@ -49,7 +47,7 @@ interface Delivery {
   options: DeliveryOptions;
 }
 
-function signedHeaders(
+function signHeaders(
   keys: { key: SigningKey; strangerKey: SigningKey },
   { requestId, body, options }: Delivery,
 ): Record<string, string> {
@@ -57,7 +55,7 @@ function signedHeaders(
   const delivery = { requestId, userId, timestampSeconds, rawBody: body };
   const signature = {
     good: () => keys.key.sign(delivery),
-    // Genuine key, but other content, as if the body had been changed in transit.
+    // Sign another body with the valid key, as if the body had been changed in transit.
     bad: () => keys.key.sign({ ...delivery, rawBody: `${body} ` }),
     'other-key': () => keys.strangerKey.sign(delivery),
   }[options.signature ?? 'good']();
@@ -82,7 +80,7 @@ async function post(
   }
 }
 
-/** Makes the sender of the webhooks of finished requests. */
+/** Creates the sender of webhooks. */
 export function createWebhookSender({ store, key, counters }: WebhookSenderOptions) {
   const strangerKey = createStrangerKey();
   const closing = new AbortController();
@@ -93,8 +91,8 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
   });
 
   const send = async (request: FalRequest, options: DeliveryOptions = {}) => {
-    const body = payloadOf(request);
-    const headers = signedHeaders(
+    const body = buildPayload(request);
+    const headers = signHeaders(
       { key, strangerKey },
       { requestId: request.requestId, body, options },
     );
@@ -112,7 +110,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     try {
       await setTimeout(delayMs, undefined, { signal: closing.signal });
     } catch {
-      // The sandbox is closing; the caller checks the signal.
+      // The sandbox is closing; callers check the signal.
     }
   };
 
@@ -120,7 +118,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     const options = findFault(request.faults, 'bad-signature') ? { signature: 'bad' as const } : {};
     for (const delayMs of [...retryDelaysMs, 0]) {
       if (closing.signal.aborted) return;
-      // Each attempt depends on the response to the last.
+      // Attempts are made one after the other, because each depends on the last response.
       const { status } = await send(request, options);
       if (status >= 200 && status < 300) return;
       await pause(delayMs);
@@ -130,21 +128,20 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
   const notify = async (request: FalRequest) => {
     if (request.notified || findFault(request.faults, 'no-webhook')) return;
     const late = findFault(request.faults, 'late-webhook');
-    if (late) await pause(durationMs(late.argument, 3000));
+    if (late) await pause(parseDurationMs(late.argument, 3000));
     const copies = Number(findFault(request.faults, 'dup-webhook')?.argument || 1);
     for (let copy = 0; copy < copies; copy += 1) {
-      // Copies are delivered one after the other.
       await deliver(request);
     }
     if (!closing.signal.aborted) await store.markNotified(request);
   };
 
   return {
-    /** Sends one delivery, without a retry. */
+    /** Makes one delivery attempt. */
     send,
-    /** Sends all deliveries of a finished request, with retries. */
+    /** Sends all webhooks of a finished request, with retries. */
     notify,
-    /** Stops all deliveries; the next start resumes them from the log. */
+    /** Stops all deliveries; the next start of the sandbox resumes them. */
     close: async (): Promise<void> => {
       closing.abort();
       await dispatcher.destroy();
@@ -152,5 +149,5 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
   };
 }
 
-/** Sender of the sandbox’s webhooks. */
+/** Sender of webhooks. */
 export type WebhookSender = ReturnType<typeof createWebhookSender>;

@@ -1,35 +1,35 @@
-/** Draws a picture that differs by prompt and seed and shows its request as text. */
+/** Draws images that depend on prompt and seed, with the prompt as a caption. */
 import { createHash } from 'node:crypto';
 import sharp, { type Sharp } from 'sharp';
 import type { Media } from './media.ts';
 import type { Size } from './size.ts';
 
-/** Image formats that the sandbox encodes. */
+/** Image formats that the sandbox can encode. */
 export type PictureFormat = 'png' | 'jpeg' | 'webp' | 'gif';
 
-/** Picture to draw. */
+/** Properties of the image to draw. */
 export interface Drawing extends Size {
   prompt: string;
   seed: number;
-  /** Index of the picture in its request; each looks different. */
+  /** Index of the image in its request; it changes the image. */
   index: number;
   format: PictureFormat;
-  /** True leaves the background out: real alpha. */
+  /** Whether to leave out the background. */
   transparent?: boolean;
 }
 
 /**
- * Vector shapes are rasterized at most this large and then enlarged without smoothing: a 4096² PNG
- * costs 70 ms of CPU this way, and 400 ms if it is rasterized at full size (measured, 2 cores).
+ * Maximum edge at which shapes are rasterized; larger images are then enlarged without smoothing. A 4096² PNG takes 70 ms of
+ * CPU this way, and 400 ms if it is rasterized at full size (measured on 2 cores).
  */
 const canvasEdgeMax = 1024;
 const labelLengthMax = 42;
 
-// One thread per picture, which leaves CPU for the tests.
+// Use one thread per image; the rest of the CPU is for the tests.
 sharp.concurrency(1);
 sharp.cache(false);
 
-/** Text that is safe inside XML: no markup, no characters XML forbids. */
+/** Escapes text for XML, and replaces characters that XML forbids. */
 function xmlText(text: string): string {
   const allowed = text
     .toWellFormed()
@@ -61,8 +61,8 @@ function shapes(bytes: Buffer, { width, height }: Size): string {
     .join('');
 }
 
-/** The drawing as SVG; without a background when `transparent`. */
-export function svgOf(drawing: Drawing): Buffer {
+/** Draws an image as SVG. */
+export function drawSvg(drawing: Drawing): Buffer {
   const { width, height, prompt, seed, index, transparent } = drawing;
   const bytes = createHash('sha256').update(`${prompt}\n${seed}\n${index}`).digest();
   const fontSize = Math.max(8, Math.min(width / 22, height / 8));
@@ -88,8 +88,8 @@ const encoders: Record<PictureFormat, (image: Sharp) => Sharp> = {
   gif: (image) => image.gif({ effort: 1 }),
 };
 
-/** Encodes an image and reports its true size. */
-export async function mediaOf(image: Sharp, format: PictureFormat): Promise<Media> {
+/** Encodes an image, and reports its actual size. */
+export async function encodeMedia(image: Sharp, format: PictureFormat): Promise<Media> {
   const { data, info } = await encoders[format](image).toBuffer({ resolveWithObject: true });
   return {
     bytes: data,
@@ -100,7 +100,7 @@ export async function mediaOf(image: Sharp, format: PictureFormat): Promise<Medi
   };
 }
 
-/** Rasterizes a drawing at exactly its size. */
+/** Draws an image with exactly the requested size. */
 export async function draw(drawing: Drawing): Promise<Media> {
   const { width, height, format } = drawing;
   const shrink = Math.min(1, canvasEdgeMax / Math.max(width, height));
@@ -109,8 +109,8 @@ export async function draw(drawing: Drawing): Promise<Media> {
     width: Math.max(1, Math.round(width * shrink)),
     height: Math.max(1, Math.round(height * shrink)),
   };
-  const image = sharp(svgOf(canvas));
+  const image = sharp(drawSvg(canvas));
   const sized =
     shrink < 1 ? image.resize(width, height, { fit: 'fill', kernel: 'nearest' }) : image;
-  return mediaOf(drawing.transparent ? sized : sized.removeAlpha(), format);
+  return encodeMedia(drawing.transparent ? sized : sized.removeAlpha(), format);
 }

@@ -1,7 +1,4 @@
-/**
- * Worker thread that encodes loops of pictures, because the encoder is synchronous and would block
- * the server.
- */
+/** Worker thread that encodes short sequences of video frames. The encoder is synchronous and would block the server. */
 import { on } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 import h264 from 'h264-mp4-encoder';
@@ -12,14 +9,14 @@ const loopSchema = z.object({
   width: z.int(),
   height: z.int(),
   pictures: z.int(),
-  /** RGBA of the still that every picture begins with. */
+  /** RGBA bytes of the still image from which every frame is made. */
   still: z.instanceof(Uint8Array),
 });
 
-/** A loop of pictures to encode. */
+/** Sequence of frames to encode. */
 export type PictureLoop = z.infer<typeof loopSchema>;
 
-/** A white square that crosses the picture once, so that the pictures differ. */
+/** Paints a white square, whose position depends on `progress`, so that the frames differ. */
 function paintSquare(picture: Uint8Array, { width, height }: PictureLoop, progress: number): void {
   const edge = Math.floor(Math.min(width, height) / 8);
   const left = Math.floor((width - edge) * progress);
@@ -30,7 +27,7 @@ function paintSquare(picture: Uint8Array, { width, height }: PictureLoop, progre
   }
 }
 
-/** An MP4 of these pictures. */
+/** Encodes the frames as an MP4. */
 async function encode(loop: PictureLoop): Promise<Uint8Array<ArrayBuffer>> {
   const encoder = await h264.createH264MP4Encoder();
   encoder.width = loop.width;
@@ -38,7 +35,7 @@ async function encode(loop: PictureLoop): Promise<Uint8Array<ArrayBuffer>> {
   encoder.frameRate = loop.pictures;
   encoder.speed = 10;
   encoder.quantizationParameter = 36;
-  // Each picture is a key frame, so that the loop can be repeated.
+  // Each frame is a key frame, so that the sequence can be repeated.
   encoder.groupOfPictures = 1;
   encoder.initialize();
   const picture = new Uint8Array(loop.still.length);
@@ -53,7 +50,7 @@ async function encode(loop: PictureLoop): Promise<Uint8Array<ArrayBuffer>> {
   return bytes;
 }
 
-assert(parentPort, 'this module runs as a worker');
+assert(parentPort, 'film-worker.ts must run as a worker thread');
 for await (const [message] of on(parentPort, 'message')) {
   const bytes = await encode(loopSchema.parse(message));
   parentPort.postMessage(bytes, [bytes.buffer]);

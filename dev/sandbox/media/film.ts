@@ -1,11 +1,8 @@
-/**
- * Makes short H.264 MP4s with the requested size and duration: a still with a moving square, and a
- * tone.
- */
+/** Generates short H.264 MP4s with the requested size and duration: a still image with a moving square, and a tone. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
-import { svgOf } from './draw.ts';
+import { drawSvg } from './draw.ts';
 import type { PictureLoop } from './film-worker.ts';
 import {
   fetchInput,
@@ -15,39 +12,40 @@ import {
   type MediaSize,
 } from './media.ts';
 import { muxFilm } from './mux-film.ts';
-import { probeVideo, type VideoFacts } from './probe.ts';
+import { probeVideo, type VideoProperties } from './probe.ts';
 import type { Size } from './size.ts';
 import type { Tones } from './tones.ts';
 
-/** Film to make. */
+/** Properties of the video to generate. */
 export interface Film extends Size {
   prompt: string;
   seed: number;
   durationSeconds: number;
   hasAudio: boolean;
-  /** First picture of the film. */
+  /** Image to use as the still. */
   image?: MediaInput | undefined;
 }
 
-/** Maker of films. */
+/** Generates and reads videos. */
 export interface Films {
   film: (film: Film) => Promise<Media>;
-  probe: (input: MediaInput) => Promise<VideoFacts>;
+  probe: (input: MediaInput) => Promise<VideoProperties>;
 }
 
-/** Pictures per second of all films. */
+/** Frames per second of all videos. */
 const fps = 4;
 /**
- * Number of encoded pictures, which must be even (H.264 distinguishes a key frame from the previous
- * one by alternating ids); a film repeats them. Encoding costs about 30 ms of CPU per megapixel
- * (measured), so a film takes about 0.5 s at 4K and 0.1 s at 720p.
+ * Number of frames to encode; the video repeats them. It must be even, because H.264 distinguishes consecutive key frames by
+ * alternating ids. Encoding takes about 30 ms of CPU per megapixel (measured): about 0.5 s for a video in 4K, and 0.1 s in
+ * 720p.
  */
-const picturesEncoded = ({ width, height }: Size): number => (width * height > 2_100_000 ? 2 : 4);
+const countEncodedFrames = ({ width, height }: Size): number =>
+  width * height > 2_100_000 ? 2 : 4;
 const soundFrameSeconds = 1152 / 44_100;
 
-async function stillOf(film: Film): Promise<Uint8Array<ArrayBuffer>> {
+async function drawStill(film: Film): Promise<Uint8Array<ArrayBuffer>> {
   const { width, height, image } = film;
-  const source = image ? await fetchInput(image) : svgOf({ ...film, index: 0, format: 'png' });
+  const source = image ? await fetchInput(image) : drawSvg({ ...film, index: 0, format: 'png' });
   try {
     const still = sharp(source).autoOrient().resize(width, height, { fit: 'cover' });
     return new Uint8Array(await still.ensureAlpha().raw().toBuffer());
@@ -57,12 +55,9 @@ async function stillOf(film: Film): Promise<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/**
- * Sound as long as the film, or a frame shorter, because the pictures define the duration of a
- * film.
- */
-async function soundOf({ prompt, durationSeconds }: Film, tones: Tones): Promise<Buffer> {
-  return tones.make({
+/** Generates sound for a video, one audio frame shorter, because the duration of the file must be that of the pictures. */
+async function generateSound({ prompt, durationSeconds }: Film, tones: Tones): Promise<Buffer> {
+  return tones.generate({
     timbre: 'effect',
     name: prompt,
     durationSeconds: durationSeconds - soundFrameSeconds,
@@ -75,10 +70,10 @@ interface FilmMakers {
   encode: Encode;
 }
 
-/** Encodes loops of pictures as MP4s, one after the other. */
+/** Encodes sequences of frames as MP4s, one after the other. */
 type Encode = (loop: PictureLoop) => Promise<Uint8Array>;
 
-/** Encoding thread; it starts with the first loop and does not keep the process alive. */
+/** Creates the encoder. Its thread starts with the first sequence and does not keep the process alive. */
 function createEncode(): Encode {
   let worker: Worker | undefined;
   let before: Promise<unknown> = Promise.resolve();
@@ -92,7 +87,8 @@ function createEncode(): Encode {
     thread.postMessage(loop, [loop.still.buffer]);
     const [bytes]: unknown[] = await once(thread, 'message');
     thread.unref();
-    if (!(bytes instanceof Uint8Array)) throw new TypeError('the film worker sends bytes');
+    if (!(bytes instanceof Uint8Array))
+      throw new TypeError('the film worker sent a message without bytes');
     return bytes;
   }
 
@@ -103,12 +99,12 @@ function createEncode(): Encode {
   };
 }
 
-async function makeFilm(film: Film, { tones, encode }: FilmMakers): Promise<Media> {
+async function generateFilm(film: Film, { tones, encode }: FilmMakers): Promise<Media> {
   const { width, height, hasAudio } = film;
   const frames = Math.max(1, Math.round(film.durationSeconds * fps));
-  const still = await stillOf(film);
-  const loop = await encode({ width, height, pictures: picturesEncoded(film), still });
-  const mp3 = hasAudio ? await soundOf(film, tones) : null;
+  const still = await drawStill(film);
+  const loop = await encode({ width, height, pictures: countEncodedFrames(film), still });
+  const mp3 = hasAudio ? await generateSound(film, tones) : null;
   return {
     bytes: await muxFilm({ loop, fps, frames, mp3 }),
     contentType: 'video/mp4',
@@ -119,30 +115,35 @@ async function makeFilm(film: Film, { tones, encode }: FilmMakers): Promise<Medi
   };
 }
 
-async function probe(input: MediaInput): Promise<VideoFacts> {
-  const facts = await probeVideo(await fetchInput(input));
-  if (!facts) throw new MediaInputError('decode', input);
-  return facts;
+async function probe(input: MediaInput): Promise<VideoProperties> {
+  const properties = await probeVideo(await fetchInput(input));
+  if (!properties) throw new MediaInputError('decode', input);
+  return properties;
 }
 
-const tinyFacts: VideoFacts = { width: 64, height: 64, durationSeconds: 1, hasAudio: true };
+const tinyProperties: VideoProperties = {
+  width: 64,
+  height: 64,
+  durationSeconds: 1,
+  hasAudio: true,
+};
 
 /**
- * Makes films with the requested size and duration; while `size` is tiny, 64×64 films, one per
- * duration, with or without sound.
+ * Creates a generator of videos. While `size.tiny` is set, all videos are 64×64, and those with the same duration and sound
+ * are generated once.
  */
 export function createFilms(tones: Tones, size: MediaSize = { tiny: false }): Films {
   const makers = { tones, encode: createEncode() };
-  const made = new Map<string, Promise<Media>>();
+  const tinyFilms = new Map<string, Promise<Media>>();
   const tinyFilm = ({ durationSeconds, hasAudio }: Film): Promise<Media> => {
     const key = `${durationSeconds} ${hasAudio}`;
     const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0, durationSeconds, hasAudio };
-    const film = made.get(key) ?? makeFilm(tiny, makers);
-    made.set(key, film);
+    const film = tinyFilms.get(key) ?? generateFilm(tiny, makers);
+    tinyFilms.set(key, film);
     return film;
   };
   return {
-    film: async (film) => (size.tiny ? tinyFilm(film) : makeFilm(film, makers)),
-    probe: async (input) => (size.tiny ? tinyFacts : probe(input)),
+    film: async (film) => (size.tiny ? tinyFilm(film) : generateFilm(film, makers)),
+    probe: async (input) => (size.tiny ? tinyProperties : probe(input)),
   };
 }

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 
-/** Size of all media that the sandbox makes; tests change it while the sandbox runs. */
+/** Size of all generated media; tests can change it while the sandbox runs. */
 export interface MediaSize {
-  /** Every picture and film is 64×64 and made once, so that a test costs less CPU. */
+  /** Whether every image and video is 64×64 and generated once, which uses less CPU. */
   tiny: boolean;
 }
 
-/** Bytes made by the sandbox, with the fields that a provider returns about them. */
+/** Generated file, with the properties that providers report about it. */
 export interface Media {
   bytes: Buffer;
   contentType: string;
@@ -14,11 +14,11 @@ export interface Media {
   extension: string;
   width: number;
   height: number;
-  /** Only of videos. */
+  /** Only set for videos. */
   video?: { durationSeconds: number; fps: number; frames: number };
 }
 
-/** Error of an input that could not be fetched or decoded; `field` is its request field. */
+/** Error for an input file that cannot be fetched or decoded; `field` is the request field with its URL. */
 export class MediaInputError extends Error {
   override readonly name = 'MediaInputError';
   readonly kind: 'download' | 'decode' | 'too_large';
@@ -30,7 +30,7 @@ export class MediaInputError extends Error {
       {
         download: `Failed to download the file: ${url.slice(0, 200)}`,
         decode: 'Failed to load the file. It may be corrupt or of an unsupported format.',
-        too_large: 'The file, or what would be made of it, is too large.',
+        too_large: 'The input file or the output would be too large.',
       }[kind],
     );
     this.kind = kind;
@@ -39,15 +39,15 @@ export class MediaInputError extends Error {
   }
 }
 
-/** An input file as a request names it. */
+/** Input file of a request. */
 export interface MediaInput {
   field: string;
-  /** `http(s):` or `data:`. */
+  /** URL with the scheme `http`, `https` or `data`. */
   url: string;
 }
 
-/** Returns a number from 0 to 2³¹ − 1 derived from a text. */
-export function seedOf(text: string): number {
+/** Derives a number from 0 to 2³¹ − 1 from a text. */
+export function deriveSeed(text: string): number {
   return createHash('sha256').update(text).digest().readUInt32BE(0) >>> 1;
 }
 
@@ -66,9 +66,9 @@ async function readCapped(response: Response, input: MediaInput): Promise<Buffer
 }
 
 /**
- * Fetches an `http(s):` or `data:` URL. Private addresses are allowed, because the sandbox runs on
- * a developer's machine.
- * @throws MediaInputError if it cannot be fetched
+ * Fetches a URL with the scheme `http`, `https` or `data`. Private addresses are allowed, because the sandbox runs on a
+ * developer's machine.
+ * @throws MediaInputError if the file cannot be fetched or is too large
  */
 export async function fetchInput(input: MediaInput): Promise<Buffer> {
   if (!/^(https?|data):/i.test(input.url)) throw new MediaInputError('download', input);

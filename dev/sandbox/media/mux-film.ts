@@ -1,7 +1,4 @@
-/**
- * Assembles a film: encoded pictures, repeated up to its duration, and optionally the frames of an
- * MP3.
- */
+/** Assembles a video from encoded frames, which are repeated, and optionally the frames of an MP3. */
 import {
   BufferTarget,
   EncodedAudioPacketSource,
@@ -13,32 +10,32 @@ import {
 import { assert } from '../../../domain/errors.ts';
 import { readPictures, readSound } from './probe.ts';
 
-/** Parts of a film. */
+/** Parts of a video. */
 interface FilmParts {
-  /** MP4 with the pictures to repeat, each a key frame. */
+  /** MP4 with the frames to repeat, all key frames. */
   loop: Uint8Array;
-  /** Pictures per second. */
+  /** Frames per second. */
   fps: number;
-  /** Total number of pictures. */
+  /** Total number of frames. */
   frames: number;
-  /** Sound; null: none. */
+  /** Sound; null for none. */
   mp3: Buffer | null;
 }
 
-/** Returns the film as an MP4; nothing is encoded again. */
+/** Assembles the video as an MP4 without encoding anything again. */
 export async function muxFilm({ loop, fps, frames, mp3 }: FilmParts): Promise<Buffer> {
   const target = new BufferTarget();
-  // The index follows the pictures, so that a truncated film is unreadable.
+  // Write the index at the end, so that a truncated video is unreadable.
   const output = new Output({ format: new Mp4OutputFormat({ fastStart: false }), target });
   const pictures = new EncodedVideoPacketSource('avc');
   output.addVideoTrack(pictures);
   const sound = mp3 && new EncodedAudioPacketSource('mp3');
   if (sound) output.addAudioTrack(sound);
   await output.start();
-  // In parallel, because the two tracks are interleaved and wait for each other.
+  // Both tracks must be added concurrently, because the muxer interleaves them.
   await Promise.all([addPictures(pictures, { loop, fps, frames }), sound && addSound(sound, mp3)]);
   await output.finalize();
-  assert(target.buffer, 'a finished film has bytes');
+  assert(target.buffer, 'the muxed film has no bytes');
   return Buffer.from(target.buffer);
 }
 
@@ -50,7 +47,7 @@ async function addPictures(
   for (let index = 0; index < frames; index += 1) {
     const { data } = packets[index % packets.length] ?? packets[0];
     const packet = new EncodedPacket(data, 'key', index / fps, 1 / fps);
-    // Sequential, because packets must be added in their order.
+    // Added one after the other, because packets must keep their order.
     await pictures.add(packet, { decoderConfig });
   }
   pictures.close();

@@ -1,9 +1,8 @@
-/** Pictures of the endpoints; the tiny kind is for benchmarks and most tests. */
+/** Image functions for the endpoints: the full ones, or tiny images for benchmarks and most tests. */
 import { draw } from './draw.ts';
 import type { Media, MediaSize } from './media.ts';
 import { cutOut, editPicture, measure, upscalePicture } from './transform.ts';
 
-/** Makes pictures with the requested size. */
 const fullPictures = {
   draw,
   measure,
@@ -11,10 +10,10 @@ const fullPictures = {
   upscale: upscalePicture,
   cutOut,
 };
-/** Maker of pictures. */
+/** Functions that draw, edit and read images. */
 export type Pictures = typeof fullPictures;
 
-/** Makes pictures of the current size. */
+/** Creates the image functions; while `size.tiny` is set, they return tiny images. */
 export function createPictures(size: MediaSize): Pictures {
   const tinyPictures = createTinyPictures();
   const current = (): Pictures => (size.tiny ? tinyPictures : fullPictures);
@@ -27,15 +26,12 @@ export function createPictures(size: MediaSize): Pictures {
   };
 }
 
-/**
- * Makes the same 64×64 PNG for every request, because a benchmark measures the gateway and not
- * sharp.
- */
+/** Creates functions that return the same 64×64 PNG for every request, so that they use little CPU. */
 function createTinyPictures(): Pictures {
   const size = { width: 64, height: 64 };
-  let made: Promise<Media> | undefined;
+  let image: Promise<Media> | undefined;
   const tiny = async () =>
-    (made ??= draw({ ...size, prompt: 'tiny', seed: 0, index: 0, format: 'png' }));
+    (image ??= draw({ ...size, prompt: 'tiny', seed: 0, index: 0, format: 'png' }));
   return {
     draw: tiny,
     measure: async () => size,

@@ -1,4 +1,4 @@
-/** Reads properties and encoded packets of recordings and films. Nothing is decoded. */
+/** Reads properties and encoded packets of audio and video files, without decoding them. */
 import {
   ALL_FORMATS,
   BufferSource,
@@ -9,8 +9,8 @@ import {
 } from 'mediabunny';
 import { assert } from '../../../domain/errors.ts';
 
-/** Properties of a film. */
-export interface VideoFacts {
+/** Properties of a video. */
+export interface VideoProperties {
   width: number;
   height: number;
   durationSeconds: number;
@@ -21,8 +21,8 @@ function open(bytes: Uint8Array): Input {
   return new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
 }
 
-/** Returns the properties of a film; `undefined` if the bytes are no film. */
-export async function probeVideo(bytes: Uint8Array): Promise<VideoFacts | undefined> {
+/** Reads the properties of a video; undefined if the bytes are not a video. */
+export async function probeVideo(bytes: Uint8Array): Promise<VideoProperties | undefined> {
   using input = open(bytes);
   try {
     const track = await input.getPrimaryVideoTrack();
@@ -35,15 +35,13 @@ export async function probeVideo(bytes: Uint8Array): Promise<VideoFacts | undefi
   }
 }
 
-/**
- * Returns the duration of a recording or a film in seconds; `undefined` if the bytes are neither.
- */
+/** Reads the duration of an audio or video file in seconds; undefined if the bytes are neither. */
 export async function probeDurationSeconds(bytes: Uint8Array): Promise<number | undefined> {
   using input = open(bytes);
   return await input.computeDuration().catch(() => undefined);
 }
 
-/** Packets of a track in their order, and its decoder configuration. */
+/** Packets of a track in order, and its decoder configuration. */
 interface Track<Config> {
   packets: [EncodedPacket, ...EncodedPacket[]];
   decoderConfig: Config;
@@ -53,21 +51,21 @@ async function readTrack<Config>(
   track: (InputTrack & { getDecoderConfig: () => Promise<Config | null> }) | null,
 ): Promise<Track<Config>> {
   const decoderConfig = await track?.getDecoderConfig();
-  assert(track && decoderConfig, 'there is such a track');
+  assert(track && decoderConfig, 'the file has no such track');
   const packets: EncodedPacket[] = [];
   for await (const packet of new EncodedPacketSink(track).packets()) packets.push(packet);
   const [first, ...others] = packets;
-  assert(first, 'the track has packets');
+  assert(first, 'the track has no packets');
   return { packets: [first, ...others], decoderConfig };
 }
 
-/** Returns the audio track of a file made by the sandbox. */
+/** Reads the audio track of a file that the sandbox generated. */
 export async function readSound(bytes: Uint8Array): Promise<Track<AudioDecoderConfig>> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryAudioTrack());
 }
 
-/** Returns the video track of a file made by the sandbox. */
+/** Reads the video track of a file that the sandbox generated. */
 export async function readPictures(bytes: Uint8Array): Promise<Track<VideoDecoderConfig>> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryVideoTrack());

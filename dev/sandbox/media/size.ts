@@ -1,4 +1,4 @@
-/** Picture sizes in pixels, from the fields of a request. */
+/** Calculates image sizes in pixels from the fields of a request. */
 
 /** Width and height in pixels. */
 export interface Size {
@@ -6,7 +6,7 @@ export interface Size {
   height: number;
 }
 
-/** Names of fal's sizes (docs: image_size). */
+/** Names of fal's `image_size` values, as documented. */
 export const presetNames = [
   'square_hd',
   'square',
@@ -16,7 +16,7 @@ export const presetNames = [
   'landscape_16_9',
 ] as const;
 
-/** fal's named sizes. */
+/** Sizes for fal's `image_size` values. */
 export const sizePresets: Record<(typeof presetNames)[number], Size> = {
   square_hd: { width: 1024, height: 1024 },
   square: { width: 512, height: 512 },
@@ -33,11 +33,10 @@ function toMultiple(value: number, step: number): number {
 }
 
 /**
- * Returns about one megapixel of this ratio (`"16:9"`, or width / height), times the resolution's
- * scale squared. Edges are multiples of 16 at 1K, so every resolution of a ratio has the same
- * shape.
+ * Calculates a size for an aspect ratio (`"16:9"`, or width / height): about one megapixel at 1K, four at 2K. Edges are
+ * multiples of 16 at 1K, so a ratio has the same shape at every resolution.
  */
-export function sizeOfAspect(aspect: string | number, resolution = '1K'): Size {
+export function calculateSize(aspect: string | number, resolution = '1K'): Size {
   const scale = resolutionScales[resolution.toUpperCase()] ?? 1;
   const [across = 1, down = 1] =
     typeof aspect === 'number' ? [aspect, 1] : aspect.split(':').map(Number);
@@ -48,12 +47,12 @@ export function sizeOfAspect(aspect: string | number, resolution = '1K'): Size {
 }
 
 /** Parses a size such as `"1536x1024"`. */
-export function sizeOfText(text: string): Size {
+export function parseSize(text: string): Size {
   const [width = 1024, height = 1024] = text.split('x').map(Number);
   return { width, height };
 }
 
-/** Returns the size enlarged to at least this many pixels, with the same shape. */
+/** Enlarges a size to at least this many pixels, keeping its shape. */
 export function atLeastPixels(size: Size, pixels: number): Size {
   const missing = pixels / (size.width * size.height);
   if (missing <= 1) return size;

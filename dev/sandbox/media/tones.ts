@@ -1,46 +1,39 @@
-/**
- * Makes MP3s of any duration: a short loop is synthesized and encoded once, and its frames are
- * repeated.
- */
+/** Generates MP3s of any duration: synthesizes and encodes a short loop once, and repeats its frames. */
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { seedOf, type MediaSize } from './media.ts';
+import { deriveSeed, type MediaSize } from './media.ts';
 import { readSound } from './probe.ts';
 
-/** An MP3 encoding of constant bit rate. */
+/** MP3 encoding with a constant bit rate. */
 export interface Mp3Format {
   sampleRate: 22_050 | 24_000 | 44_100 | 48_000;
   bitrateKbps: 32 | 48 | 64 | 96 | 128 | 192 | 320;
 }
 
-/** Kind of sound. */
 type Timbre = 'speech' | 'music' | 'effect';
 
-/** Tone to make. */
+/** Properties of the sound to generate. */
 interface Tone {
   timbre: Timbre;
-  /** Name of the tone: a voice, or a prompt. Different names sound different. */
+  /** Voice or prompt; it determines the pitch. */
   name: string;
   durationSeconds: number;
   format: Mp3Format;
 }
 
 const loopSeconds = 2;
-/**
- * Number of cached loops: encoding a loop costs up to 30 ms of CPU (measured), a loop has at most
- * 80 kB.
- */
+/** Maximum number of cached loops. Encoding a loop takes up to 30 ms of CPU (measured); a loop has at most 80 kB. */
 const loopsMax = 128;
-/** Quarter tones from A2 over three octaves, which distinguish names. */
+/** Number of pitches to choose from: quarter tones from A2 over three octaves. */
 const pitches = 72;
 
 type Sample = (seconds: number, baseHz: number) => number;
 
 const turn = 2 * Math.PI;
-/** Major chord, up and down: one note per half second of the loop. */
+/** Major chord up and down, with one note per half second of the loop. */
 const arpeggio = [1, 5 / 4, 3 / 2, 5 / 4];
 
 const samples: Record<Timbre, Sample> = {
-  // Syllables: four swells per second over a tone with overtones.
+  // Speech-like: four swells per second of a tone with overtones.
   speech: (seconds, hz) => {
     const swell = 0.5 - 0.5 * Math.cos(turn * 4 * seconds);
     const phase = turn * hz * seconds;
@@ -53,14 +46,14 @@ const samples: Record<Timbre, Sample> = {
       0.3 * decay * Math.sin(turn * note * seconds) + 0.15 * Math.sin(turn * hz * seconds * 0.5)
     );
   },
-  // Rising sweep, repeated every half second.
+  // Rising tone, repeated every half second.
   effect: (seconds, hz) => {
     const within = seconds % 0.5;
     return 0.4 * Math.exp(-5 * within) * Math.sin(turn * hz * (1 + 2 * within) * within);
   },
 };
 
-/** Encoded frames that are repeated. */
+/** Encoded frames to repeat. */
 interface Loop {
   frames: Uint8Array[];
   frameSeconds: number;
@@ -86,13 +79,13 @@ async function encodeLoop(
   return { frames: packets.map(({ data }) => data), frameSeconds: packets[0].duration };
 }
 
-/** Makes tones; the tiny kind returns the same tone for every name. */
+/** Creates a generator of MP3s. While `size.tiny` is set, the name does not change the pitch. */
 export function createTones(size: MediaSize) {
   const loops = new Map<string, Loop>();
   let encoder: Promise<Encoder> | undefined;
 
-  const loopOf = async (tone: Tone): Promise<Loop> => {
-    const pitch = size.tiny ? 0 : seedOf(tone.name) % pitches;
+  const findOrEncodeLoop = async (tone: Tone): Promise<Loop> => {
+    const pitch = size.tiny ? 0 : deriveSeed(tone.name) % pitches;
     const key = [tone.timbre, pitch, tone.format.sampleRate, tone.format.bitrateKbps].join('/');
     const ready = await (encoder ??= createMp3Encoder());
     const loop = loops.get(key) ?? (await encodeLoop(ready, tone, pitch));
@@ -104,9 +97,9 @@ export function createTones(size: MediaSize) {
   };
 
   return {
-    /** Returns an MP3 of this tone, rounded to a frame, at least one frame long. */
-    make: async (tone: Tone): Promise<Buffer> => {
-      const { frames, frameSeconds } = await loopOf(tone);
+    /** Generates an MP3. Its duration is rounded to frames, with at least one frame. */
+    generate: async (tone: Tone): Promise<Buffer> => {
+      const { frames, frameSeconds } = await findOrEncodeLoop(tone);
       const length = Math.max(1, Math.round(tone.durationSeconds / frameSeconds));
       const all = Array.from({ length }, (_, index) => frames[index % frames.length] ?? frames[0]);
       return Buffer.concat(all.filter((frame) => frame !== undefined));
@@ -114,5 +107,5 @@ export function createTones(size: MediaSize) {
   };
 }
 
-/** Maker of tones. */
+/** Generator of MP3s. */
 export type Tones = ReturnType<typeof createTones>;

@@ -1,6 +1,6 @@
-/** Edits, upscales and cuts out input pictures. */
+/** Edits, upscales and cuts out input images. */
 import sharp, { type Metadata, type Sharp } from 'sharp';
-import { mediaOf, svgOf, type Drawing, type PictureFormat } from './draw.ts';
+import { encodeMedia, drawSvg, type Drawing, type PictureFormat } from './draw.ts';
 import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
 import type { Size } from './size.ts';
 
@@ -25,8 +25,8 @@ async function load(input: MediaInput): Promise<Loaded> {
   return { image, size: { width: metadata.autoOrient.width, height: metadata.autoOrient.height } };
 }
 
-/** Converts decoding errors, which are caused by the input. */
-async function blameInput<T>(input: MediaInput, work: Promise<T>): Promise<T> {
+/** Converts decoding errors to MediaInputError, because the input causes them. */
+async function asInputError<T>(input: MediaInput, work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
@@ -35,26 +35,26 @@ async function blameInput<T>(input: MediaInput, work: Promise<T>): Promise<T> {
 }
 
 /**
- * Returns width and height of an input picture.
- * @throws MediaInputError
+ * Reads the width and height of an input image.
+ * @throws MediaInputError if the image cannot be read
  */
 export async function measure(input: MediaInput): Promise<Size> {
   return (await load(input)).size;
 }
 
-/** Edit of one or more pictures: the first is the background, the others appear as thumbnails. */
+/** Edit of one or more images: the first becomes the background, the others appear as thumbnails. */
 export interface Edit extends Drawing {
   images: [MediaInput, ...MediaInput[]];
-  /** Mask: white is edited, black is kept. */
+  /** Mask image: white areas are edited, black areas stay as they are. */
   mask?: MediaInput | undefined;
 }
 
 async function overlay(edit: Edit): Promise<Buffer> {
-  const shapes = sharp(svgOf({ ...edit, transparent: true })).ensureAlpha();
+  const shapes = sharp(drawSvg({ ...edit, transparent: true })).ensureAlpha();
   if (!edit.mask) return shapes.png({ compressionLevel: 1 }).toBuffer();
   const { image } = await load(edit.mask);
   const { width, height } = edit;
-  const mask = await blameInput(
+  const mask = await asInputError(
     edit.mask,
     image.resize(width, height, { fit: 'fill' }).flatten().greyscale().raw().toBuffer(),
   );
@@ -72,12 +72,12 @@ async function overlay(edit: Edit): Promise<Buffer> {
 
 async function thumbnail(input: MediaInput, edge: number): Promise<Buffer> {
   const { image } = await load(input);
-  return blameInput(input, image.resize(edge, edge, { fit: 'cover' }).png().toBuffer());
+  return asInputError(input, image.resize(edge, edge, { fit: 'cover' }).png().toBuffer());
 }
 
 /**
- * Draws over the input pictures, only inside the mask if there is one.
- * @throws MediaInputError
+ * Draws over the input image, only inside the mask if there is one.
+ * @throws MediaInputError if an input cannot be read
  */
 export async function editPicture(edit: Edit): Promise<Media> {
   const { width, height, format } = edit;
@@ -88,7 +88,7 @@ export async function editPicture(edit: Edit): Promise<Media> {
     overlay(edit),
     ...others.map(async (other) => thumbnail(other, edge)),
   ]);
-  const ground = await blameInput(
+  const ground = await asInputError(
     first,
     image
       .resize(width, height, { fit: 'cover' })
@@ -101,11 +101,11 @@ export async function editPicture(edit: Edit): Promise<Media> {
     .map((input, position) => ({ input, left: position * edge, top: 0 }));
   const below = edit.transparent ? await withoutBackground(ground, edit) : ground;
   const edited = sharp(below).composite([{ input: paint, blend: 'over' as const }, ...strip]);
-  return mediaOf(edit.transparent ? edited : edited.removeAlpha(), format);
+  return encodeMedia(edit.transparent ? edited : edited.removeAlpha(), format);
 }
 
 /**
- * Enlarges a picture by a factor.
+ * Enlarges an image by a factor.
  * @throws MediaInputError if the result would be too large
  */
 export async function upscalePicture(
@@ -119,10 +119,10 @@ export async function upscalePicture(
     throw new MediaInputError('too_large', input);
   }
   const enlarged = image.resize(width, height, { fit: 'fill', kernel: 'cubic' });
-  return blameInput(input, mediaOf(enlarged, format));
+  return asInputError(input, encodeMedia(enlarged, format));
 }
 
-/** Pixels that differ from the first pixel, which probably belongs to the background. */
+/** Masks the pixels that differ from the first pixel, which is probably background. */
 function maskByColor(pixels: Buffer, size: Size): Buffer {
   const [red = 0, green = 0, blue = 0] = pixels;
   const mask = Buffer.alloc(size.width * size.height);
@@ -138,7 +138,7 @@ function maskByColor(pixels: Buffer, size: Size): Buffer {
   return mask;
 }
 
-/** For a picture without a plain background, the foreground is an ellipse in the middle. */
+/** Masks an ellipse in the middle, for images without a plain background. */
 function maskByEllipse({ width, height }: Size): Buffer {
   const mask = Buffer.alloc(width * height);
   for (let y = 0; y < height; y += 1) {
@@ -150,36 +150,36 @@ function maskByEllipse({ width, height }: Size): Buffer {
   return mask;
 }
 
-function segment(pixels: Buffer, size: Size): Buffer {
+function findForeground(pixels: Buffer, size: Size): Buffer {
   const byColor = maskByColor(pixels, size);
   const share = byColor.reduce((sum, alpha) => sum + alpha, 0) / (byColor.length * 255);
   return share > 0.02 && share < 0.98 ? byColor : maskByEllipse(size);
 }
 
-/** Returns a picture of this size with a transparent background. */
+/** Makes the background of an image transparent. */
 async function withoutBackground(picture: Buffer, { width, height }: Size): Promise<Buffer> {
   const size = { width, height };
   const pixels = await sharp(picture).toColourspace('srgb').removeAlpha().raw().toBuffer();
   return sharp(pixels, { raw: { ...size, channels: 3 } })
-    .joinChannel(segment(pixels, size), { raw: { ...size, channels: 1 } })
+    .joinChannel(findForeground(pixels, size), { raw: { ...size, channels: 1 } })
     .png({ compressionLevel: 1 })
     .toBuffer();
 }
 
-/** A cut-out and its mask, both of the input's size. */
+/** Cut-out image and its mask, both with the size of the input. */
 export interface CutOut {
   image: Media;
   mask: Media;
 }
 
-/** Makes the background transparent. The mask is computed at `operatingEdge` pixels at most. */
+/** Cuts out the foreground of an image. The mask is computed at no more than `operatingEdge` pixels. */
 export async function cutOut(
   input: MediaInput,
   { operatingEdge, format }: { operatingEdge: number; format: PictureFormat },
 ): Promise<CutOut> {
   const { image, size } = await load(input);
   const bounds = { fit: 'inside', withoutEnlargement: true } as const;
-  const small = await blameInput(
+  const small = await asInputError(
     input,
     image
       .clone()
@@ -190,7 +190,7 @@ export async function cutOut(
       .raw()
       .toBuffer({ resolveWithObject: true }),
   );
-  const smallMask = segment(small.data, small.info);
+  const smallMask = findForeground(small.data, small.info);
   const raw = { width: small.info.width, height: small.info.height, channels: 1 } as const;
   const mask = await sharp(smallMask, { raw })
     .resize(size.width, size.height, { fit: 'fill' })
@@ -198,13 +198,12 @@ export async function cutOut(
     .raw()
     .toBuffer();
   const maskRaw = { raw: { ...size, channels: 1 as const } };
-  // A separate pipeline, because sharp would remove the joined alpha channel together with that of
-  // the input.
+  // Use a separate pipeline, because sharp would remove the joined alpha channel with that of the input.
   const opaque = image.flatten({ background: '#fff' }).toColourspace('srgb').removeAlpha();
-  const ground = await blameInput(input, opaque.raw().toBuffer());
+  const ground = await asInputError(input, opaque.raw().toBuffer());
   const cut = sharp(ground, { raw: { ...size, channels: 3 } }).joinChannel(mask, maskRaw);
   return {
-    image: await mediaOf(cut, format),
-    mask: await mediaOf(sharp(mask, maskRaw), format),
+    image: await encodeMedia(cut, format),
+    mask: await encodeMedia(sharp(mask, maskRaw), format),
   };
 }

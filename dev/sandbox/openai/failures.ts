@@ -1,10 +1,10 @@
-/** OpenAI's errors: `{error: {message, type, param, code}}`. */
+/** Builds errors in OpenAI's format: `{error: {message, type, param, code}}`. */
 import type { z } from 'zod';
-import { CallRefusedError, type CallFailure } from '../calls/call.ts';
+import { CallRejectedError, type CallFailure } from '../calls/call.ts';
 
 const requestError = 'invalid_request_error';
 
-/** Messages of the errors that faults cause, by HTTP status. */
+/** Error for a fault, by HTTP status. */
 const failures: Record<number, { type: string; code: string; message: string }> = {
   400: { type: requestError, code: 'invalid_value', message: 'The request is invalid.' },
   401: { type: requestError, code: 'invalid_api_key', message: 'Incorrect API key provided.' },
@@ -37,18 +37,18 @@ interface Problem {
   param?: string;
 }
 
-/** Makes a 400. */
-export function invalidRequest({ param, ...problem }: Problem): CallRefusedError {
-  return new CallRefusedError(400, { ...problem, type: requestError, param: param ?? null });
+/** Builds a 400 error. */
+export function invalidRequest({ param, ...problem }: Problem): CallRejectedError {
+  return new CallRejectedError(400, { ...problem, type: requestError, param: param ?? null });
 }
 
 type Issue = z.core.$ZodIssue;
 
-function problemOf(issue: Issue, param: string, given: unknown): Omit<Problem, 'param'> {
+function describeIssue(issue: Issue, param: string, value: unknown): Omit<Problem, 'param'> {
   if (issue.code === 'unrecognized_keys') {
     return { code: 'unknown_parameter', message: `Unknown parameter: '${issue.keys[0] ?? ''}'.` };
   }
-  if (given === undefined) {
+  if (value === undefined) {
     const message = `Missing required parameter: '${param}'.`;
     return { code: 'missing_required_parameter', message };
   }
@@ -58,21 +58,21 @@ function problemOf(issue: Issue, param: string, given: unknown): Omit<Problem, '
   return { code: 'invalid_value', message: `Invalid value for '${param}': ${issue.message}.` };
 }
 
-/** Makes the 400 of a body that does not match its schema: OpenAI names the first problem only. */
-export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
+/** Builds the 400 error for a body that does not match its schema. Like OpenAI, it reports only the first problem. */
+export function invalidBody(error: z.ZodError, body: unknown): CallRejectedError {
   const [issue] = error.issues;
   if (!issue) return invalidRequest({ code: 'invalid_value', message: 'The request is invalid.' });
   const param =
     issue.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : String(issue.path[0] ?? '');
-  const given: unknown =
+  const value: unknown =
     typeof body === 'object' && body !== null ? Reflect.get(body, param) : undefined;
-  return invalidRequest({ ...problemOf(issue, param, given), param });
+  return invalidRequest({ ...describeIssue(issue, param, value), param });
 }
 
-/** Makes the error of a fault. */
-export function failure({ cause, status, type }: CallFailure): CallRefusedError {
+/** Builds the error that a fault causes. */
+export function failure({ cause, status, type }: CallFailure): CallRejectedError {
   if (cause === 'policy') {
-    return new CallRefusedError(400, {
+    return new CallRejectedError(400, {
       code: type ?? 'moderation_blocked',
       message: 'Your request was rejected by the safety system. safety_violations=[violence].',
       type: 'image_generation_user_error',
@@ -80,7 +80,7 @@ export function failure({ cause, status, type }: CallFailure): CallRefusedError 
     });
   }
   const known = failures[cause === 'concurrency' ? 429 : status] ?? failures[500];
-  return new CallRefusedError(status, {
+  return new CallRejectedError(status, {
     code: 'server_error',
     message: 'The request failed.',
     ...known,
@@ -89,8 +89,8 @@ export function failure({ cause, status, type }: CallFailure): CallRefusedError 
   });
 }
 
-/** Makes the body of an error. */
-export function wording({ message, code, details }: CallRefusedError): unknown {
+/** Builds the body of an error response. */
+export function errorBody({ message, code, details }: CallRejectedError): unknown {
   const { type = requestError, param = null } = details;
   return { error: { message, type, param, code } };
 }

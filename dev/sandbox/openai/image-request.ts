@@ -1,8 +1,8 @@
-/** Requests of OpenAI's image endpoints: parameters, models, and the sizes of each model. */
+/** Schemas and checks of requests to OpenAI's image endpoints. */
 import { z } from 'zod';
-import { CallRefusedError } from '../calls/call.ts';
+import { CallRejectedError } from '../calls/call.ts';
 import type { Size } from '../media/size.ts';
-import { sizeOfText } from '../media/size.ts';
+import { parseSize } from '../media/size.ts';
 import { invalidRequest } from './failures.ts';
 
 const qualities = ['low', 'medium', 'high', 'xhigh', 'max', 'auto'] as const;
@@ -22,13 +22,13 @@ const shared = {
   safety_identifier: z.string().nullish(),
 };
 
-/** The JSON body of a generation. */
+/** Schema of a generation's JSON body. */
 export const generationBody = z.strictObject({
   ...shared,
   moderation: z.enum(['low', 'auto']).nullish(),
 });
 
-/** Fields of an edit's form, without its files. */
+/** Schema of an edit's form, without its files. */
 export const editFields = z.strictObject({
   ...shared,
   input_fidelity: z.enum(['high', 'low']).nullish(),
@@ -37,33 +37,33 @@ export const editFields = z.strictObject({
 type ImageParameters = Omit<z.output<typeof generationBody>, 'moderation'>;
 
 interface Model {
-  /** Models with only the three standard sizes and qualities. */
-  isFixed: boolean;
+  /** True if the model only has the three standard sizes and qualities. */
+  hasFixedSizes: boolean;
   qualities: readonly (typeof qualities)[number][];
 }
 
-const usual = ['low', 'medium', 'high', 'auto'] as const;
-const fixed: Model = { isFixed: true, qualities: usual };
-const free: Model = { isFixed: false, qualities: usual };
-const fine: Model = { isFixed: false, qualities };
+const standardQualities = ['low', 'medium', 'high', 'auto'] as const;
+const fixedSizesModel: Model = { hasFixedSizes: true, qualities: standardQualities };
+const customSizesModel: Model = { hasFixedSizes: false, qualities: standardQualities };
+const fineModel: Model = { hasFixedSizes: false, qualities };
 
-/** Models available in November 2026; `gpt-image-1` and DALL·E are shut down. */
+/** Models that OpenAI offers in November 2026; `gpt-image-1` and DALL·E are shut down. */
 const models: Record<string, Model> = {
-  'gpt-image-1-mini': fixed,
-  'gpt-image-1.5': fixed,
-  'chatgpt-image-latest': fixed,
-  'gpt-image-2': free,
-  'gpt-image-2.5-flare': fine,
-  'gpt-image-2.5-sunburst': fine,
-  'gpt-image-2.6-flare': fine,
-  'gpt-image-2.6-sunburst': fine,
+  'gpt-image-1-mini': fixedSizesModel,
+  'gpt-image-1.5': fixedSizesModel,
+  'chatgpt-image-latest': fixedSizesModel,
+  'gpt-image-2': customSizesModel,
+  'gpt-image-2.5-flare': fineModel,
+  'gpt-image-2.5-sunburst': fineModel,
+  'gpt-image-2.6-flare': fineModel,
+  'gpt-image-2.6-sunburst': fineModel,
 };
 
-/** Ids with the date of a snapshot name the same model. */
+/** Finds a model by its id, which may end with the date of a snapshot. */
 function findModel(name: string): Model {
   const model = models[name.replace(/-\d{4}-\d{2}-\d{2}$/, '')];
   if (model) return model;
-  throw new CallRefusedError(404, {
+  throw new CallRejectedError(404, {
     code: 'model_not_found',
     message: `The model '${name}' does not exist or you do not have access to it.`,
     param: 'model',
@@ -75,7 +75,7 @@ const edgeMax = 3840;
 const pixelsMin = 655_360;
 const pixelsMax = 8_294_400;
 
-function isFreeSize({ width, height }: Size): boolean {
+function isCustomSizeAllowed({ width, height }: Size): boolean {
   const pixels = width * height;
   const ratio = Math.max(width, height) / Math.min(width, height);
   const isWhole = width % 16 === 0 && height % 16 === 0;
@@ -83,28 +83,29 @@ function isFreeSize({ width, height }: Size): boolean {
   return isWhole && fits && ratio <= 3;
 }
 
-/** Returns the standard size whose shape is nearest to that of a picture. */
+/** Returns the standard size with the shape nearest to that of an image. */
 function standardSizeFor({ width, height }: Size): Size {
   const ratio = width / height;
   const text = ratio > 1.25 ? '1536x1024' : ratio < 0.8 ? '1024x1536' : '1024x1024';
-  return sizeOfText(text);
+  return parseSize(text);
 }
 
-function readSize(asked: string, model: Model, shape: Size): Size {
-  if (asked === 'auto') return standardSizeFor(shape);
-  if (standardSizes.includes(asked)) return sizeOfText(asked);
-  const isText = /^\d{2,4}x\d{2,4}$/.test(asked);
-  if (isText && !model.isFixed && isFreeSize(sizeOfText(asked))) return sizeOfText(asked);
+function readSize(requested: string, model: Model, shape: Size): Size {
+  if (requested === 'auto') return standardSizeFor(shape);
+  if (standardSizes.includes(requested)) return parseSize(requested);
+  const isText = /^\d{2,4}x\d{2,4}$/.test(requested);
+  if (isText && !model.hasFixedSizes && isCustomSizeAllowed(parseSize(requested)))
+    return parseSize(requested);
   const supported = [...standardSizes, 'auto'].map((one) => `'${one}'`).join(', ');
   throw invalidRequest({
     code: 'invalid_value',
-    message: `Invalid value: '${asked}'. Supported values are: ${supported}.`,
+    message: `Invalid value: '${requested}'. Supported values are: ${supported}.`,
     param: 'size',
   });
 }
 
-/** Valid request. */
-export interface ImageOrder extends Size {
+/** Valid image request. */
+export interface ImageRequest extends Size {
   prompt: string;
   count: number;
   quality: 'low' | 'medium' | 'high' | 'xhigh' | 'max';
@@ -113,11 +114,11 @@ export interface ImageOrder extends Size {
 }
 
 /**
- * Checks rules beyond the schema: model, size, quality and format together.
- * @param shape of the picture to edit, which `size: auto` keeps
- * @throws CallRefusedError
+ * Checks the rules for model, size, quality and format that the schema does not express.
+ * @param shape size of the image to edit, whose shape `size: auto` keeps
+ * @throws CallRejectedError if a rule is broken
  */
-export function readOrder(parameters: ImageParameters, shape: Size): ImageOrder {
+export function readImageRequest(parameters: ImageParameters, shape: Size): ImageRequest {
   const { background, output_format: format, output_compression: compression } = parameters;
   const model = findModel(parameters.model);
   const quality = parameters.quality ?? 'auto';

@@ -1,29 +1,34 @@
-/** `POST /v1/images/generations` and `POST /v1/images/edits`. */
+/** Image endpoints of OpenAI: `POST /v1/images/generations` and `POST /v1/images/edits`. */
 import sharp from 'sharp';
 import { z } from 'zod';
 import {
-  jsonEndpoint,
-  jsonReply,
+  createJsonEndpoint,
+  buildJsonReply,
   type CallContext,
   type CallEndpoint,
-  type CallRefusedError,
+  type CallRejectedError,
   type Reply,
 } from '../calls/call.ts';
 import { describeForm, readForm, type Form, type FormFile } from '../multipart.ts';
-import { findFault, spoil, withoutMarkers } from '../faults.ts';
-import { type Media, type MediaInput, MediaInputError, seedOf } from '../media/media.ts';
+import { findFault, applyMediaFault, withoutMarkers } from '../faults.ts';
+import { type Media, type MediaInput, MediaInputError, deriveSeed } from '../media/media.ts';
 import type { Drawing } from '../media/draw.ts';
 import type { Pictures } from '../media/pictures.ts';
 import type { Size } from '../media/size.ts';
 import { invalidBody, invalidRequest } from './failures.ts';
-import { editFields, generationBody, readOrder, type ImageOrder } from './image-request.ts';
+import {
+  editFields,
+  generationBody,
+  readImageRequest,
+  type ImageRequest,
+} from './image-request.ts';
 
 const inputsMax = 16;
 const inputBytesMax = 50 * 1024 * 1024;
 const maskBytesMax = 4 * 1024 * 1024;
 
-/** Output tokens of a 1024×1024 picture (documented for low to high, estimated above). */
-const outputTokens: Record<ImageOrder['quality'], number> = {
+/** Output tokens for a 1024×1024 image. `low` to `high` are documented, the others are estimates. */
+const outputTokens: Record<ImageRequest['quality'], number> = {
   low: 272,
   medium: 1056,
   high: 4160,
@@ -31,14 +36,14 @@ const outputTokens: Record<ImageOrder['quality'], number> = {
   max: 16_640,
 };
 
-/** Input tokens of a picture: a base and an amount per tile (documented at low fidelity). */
+/** Calculates the input tokens of an image: a base and an amount per tile, as documented for low fidelity. */
 function inputTokens({ width, height }: Size): number {
   const shrink = Math.min(1, 512 / Math.min(width, height));
   const tiles = Math.ceil((width * shrink) / 512) * Math.ceil((height * shrink) / 512);
   return 65 + 129 * tiles;
 }
 
-function usageOf(order: ImageOrder, inputs: readonly Size[], made: number) {
+function calculateUsage(order: ImageRequest, inputs: readonly Size[], made: number) {
   const textTokens = Math.ceil(order.prompt.length / 4);
   const imageTokens = inputs.reduce((sum, size) => sum + inputTokens(size), 0);
   const share = (order.width * order.height) / 1024 ** 2;
@@ -53,13 +58,13 @@ function usageOf(order: ImageOrder, inputs: readonly Size[], made: number) {
 }
 
 interface Job {
-  order: ImageOrder;
-  /** Input pictures. */
+  order: ImageRequest;
+  /** Sizes of the input images. */
   inputs: Size[];
   make: (drawing: Drawing) => Promise<Media>;
 }
 
-async function answer({ order, inputs, make }: Job, context: CallContext): Promise<Reply> {
+async function generateImages({ order, inputs, make }: Job, context: CallContext): Promise<Reply> {
   const { width, height, format, isTransparent, quality } = order;
   const partial = findFault(context.faults, 'partial');
   const count = partial ? Math.min(order.count, Number(partial.argument || 1)) : order.count;
@@ -68,48 +73,50 @@ async function answer({ order, inputs, make }: Job, context: CallContext): Promi
     height,
     format,
     prompt: withoutMarkers(order.prompt),
-    seed: seedOf(context.requestId),
+    seed: deriveSeed(context.requestId),
     transparent: isTransparent,
   };
   const media = await Promise.all(
     Array.from({ length: count }, async (_, index) => make({ ...drawing, index })),
   );
-  return jsonReply({
+  return buildJsonReply({
     created: Math.floor(Date.now() / 1000),
     background: isTransparent ? 'transparent' : 'opaque',
-    data: media.map(({ bytes }) => ({ b64_json: spoil(bytes, context.faults).toString('base64') })),
+    data: media.map(({ bytes }) => ({
+      b64_json: applyMediaFault(bytes, context.faults).toString('base64'),
+    })),
     output_format: format,
     quality,
     size: `${width}x${height}`,
-    usage: usageOf(order, inputs, count),
+    usage: calculateUsage(order, inputs, count),
   });
 }
 
-/** Without a picture to edit, `size: auto` is a square. */
+/** Size for `size: auto` if there is no image to edit. */
 const square: Size = { width: 1024, height: 1024 };
 
-/** `POST /v1/images/generations`. */
+/** Creates the endpoint `POST /v1/images/generations`. */
 export function generationEndpoint(pictures: Pictures): CallEndpoint {
-  return jsonEndpoint({
+  return createJsonEndpoint({
     path: /^\/openai\/v1\/images\/generations$/,
     latencyFactor: 1,
     schema: z.preprocess((body) => body ?? {}, generationBody),
-    refuse: invalidBody,
-    promptOf: ({ prompt }) => prompt,
+    buildError: invalidBody,
+    readPrompt: ({ prompt }) => prompt,
     check: (body) => {
-      const order = readOrder(body, square);
-      return async (context) => answer({ order, inputs: [], make: pictures.draw }, context);
+      const order = readImageRequest(body, square);
+      return async (context) => generateImages({ order, inputs: [], make: pictures.draw }, context);
     },
   });
 }
 
-const numbers = new Set(['n', 'output_compression', 'partial_images']);
+const numericFields = new Set(['n', 'output_compression', 'partial_images']);
 
-/** Converts the fields of a form to the JSON that they stand for. */
-function fieldsOf(form: Form): Record<string, unknown> {
+/** Converts the fields of a form to JSON values. */
+function parseFields(form: Form): Record<string, unknown> {
   return Object.fromEntries(
     [...form.fields].map(([name, [value = '']]) => {
-      if (numbers.has(name)) return [name, Number(value)];
+      if (numericFields.has(name)) return [name, Number(value)];
       return [name, name === 'stream' ? value === 'true' : value];
     }),
   );
@@ -150,11 +157,11 @@ async function readImages(files: readonly FormFile[], pictures: Pictures) {
   return { images, sizes };
 }
 
-function invalidMask(message: string): CallRefusedError {
+function invalidMask(message: string): CallRejectedError {
   return invalidRequest({ code: 'invalid_mask', message, param: 'mask' });
 }
 
-/** OpenAI edits transparent parts of a mask, the sandbox's drawing edits white parts. */
+/** Converts a mask: OpenAI edits where the mask is transparent, the sandbox where it is white. */
 async function readMask({ bytes }: FormFile, first: Size): Promise<MediaInput> {
   if (bytes.length > maskBytesMax) throw invalidMask('The mask must be less than 4 MB.');
   const mask = sharp(bytes);
@@ -172,14 +179,14 @@ function isImage({ field }: FormFile): boolean {
   return field === 'image' || field === 'image[]';
 }
 
-/** `POST /v1/images/edits`. */
+/** Creates the endpoint `POST /v1/images/edits`. */
 export function editEndpoint(pictures: Pictures): CallEndpoint {
   return {
     path: /^\/openai\/v1\/images\/edits$/,
     latencyFactor: 1,
     read: async (exchange) => {
       const form = await readForm(exchange);
-      const fields = fieldsOf(form);
+      const fields = parseFields(form);
       const parsed = editFields.safeParse(fields);
       return {
         body: describeForm(form),
@@ -188,11 +195,11 @@ export function editEndpoint(pictures: Pictures): CallEndpoint {
           if (!parsed.success) throw invalidBody(parsed.error, fields);
           const { images, sizes } = await readImages(form.files.filter(isImage), pictures);
           const shape = sizes[0] ?? square;
-          const order = readOrder(parsed.data, shape);
+          const order = readImageRequest(parsed.data, shape);
           const file = form.files.find(({ field }) => field === 'mask');
           const mask = file && (await readMask(file, shape));
           const make = async (drawing: Drawing) => pictures.edit({ ...drawing, images, mask });
-          return async (context) => answer({ order, inputs: sizes, make }, context);
+          return async (context) => generateImages({ order, inputs: sizes, make }, context);
         },
       };
     },

@@ -1,9 +1,9 @@
-/** BiRefNet v2 on fal: background removal of pictures. */
+/** BiRefNet v2 on fal: removes the background of images. */
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type FalFile } from '../endpoint.ts';
 import { imageUrl, syncMode } from './fields.ts';
 
-/** Models of BiRefNet, for pictures and videos. */
+/** Variants of BiRefNet, for images and videos. */
 export const birefnetModels = [
   'General Use (Light)',
   'General Use (Light 2K)',
@@ -12,10 +12,10 @@ export const birefnetModels = [
   'Portrait',
   'General Use (Dynamic)',
 ] as const;
-/** Resolutions at which BiRefNet computes its mask. */
+/** Resolutions at which BiRefNet can compute its mask. */
 export const operatingResolutions = ['1024x1024', '2048x2048', '2304x2304'] as const;
 
-/** Documented: only the dynamic model has the largest resolution. */
+/** Arguments for `refine`: only the dynamic variant supports the highest resolution, as documented. */
 export const resolutionFitsModel: [
   (input: { model: string; operating_resolution: string }) => boolean,
   { path: string[]; message: string },
@@ -28,7 +28,7 @@ export const resolutionFitsModel: [
   },
 ];
 
-/** The family's endpoints. */
+/** Endpoints of BiRefNet. */
 export const birefnetEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/birefnet/v2',

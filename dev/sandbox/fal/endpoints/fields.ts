@@ -1,24 +1,24 @@
-/** Input fields that many fal endpoints share, and the run of the endpoints that draw pictures. */
+/** Input fields shared by many fal endpoints, and functions that draw and edit images. */
 import { z } from 'zod';
 import { findFault, withoutMarkers } from '../../faults.ts';
 import type { PictureFormat } from '../../media/draw.ts';
 import type { MediaInput } from '../../media/media.ts';
-import { sizeOfAspect, type Size } from '../../media/size.ts';
+import { calculateSize, type Size } from '../../media/size.ts';
 import type { GenerationContext } from '../endpoint.ts';
 
-/** Prompt with a maximum length in characters. */
+/** Builds the schema of a prompt with a maximum length in characters. */
 export const prompt = (charactersMax = 50_000) => z.string().min(1).max(charactersMax);
-/** Number of pictures. */
+/** Builds the schema of the number of images. */
 export const numImages = (max: number) => z.int().min(1).max(max).default(1);
-/** Optional in pydantic's sense: absent or null. */
+/** Schema of an optional seed. */
 export const seed = z.int().nullish();
-/** Output format; default `png`. */
+/** Schema of the output format. */
 export const outputFormat = z.enum(['jpeg', 'png', 'webp']).default('png');
-/** If true, the result contains the media as data URIs. */
+/** Schema of a flag to return the media as data URIs. */
 export const syncMode = z.boolean().default(false);
-/** Safety tolerance; 1 is the strictest. */
+/** Schema of the safety tolerance; 1 is the strictest. */
 export const safetyTolerance = z.enum(['1', '2', '3', '4', '5', '6']).default('4');
-/** Ratios of the nano-banana family. */
+/** Aspect ratios that the nano-banana models support. */
 export const aspectRatios = [
   '21:9',
   '16:9',
@@ -31,12 +31,12 @@ export const aspectRatios = [
   '2:3',
   '9:16',
 ] as const;
-/** URL of an input picture. */
+/** Schema of an input image's URL. */
 export const imageUrl = z.string().min(1);
-/** One or more input pictures. */
+/** Builds the schema of one or more input images. */
 export const imageUrls = (max = 16) => z.array(imageUrl).min(1).max(max);
 
-/** Parts of a picture request that the sandbox draws by. */
+/** Properties of the images to draw. */
 export interface PictureRequest {
   prompt: string;
   seed?: number | null | undefined;
@@ -46,7 +46,7 @@ export interface PictureRequest {
   transparent?: boolean;
 }
 
-function drawings(request: PictureRequest, context: GenerationContext) {
+function planDrawings(request: PictureRequest, context: GenerationContext) {
   const { count, size, format, transparent } = request;
   const shrink = Number(findFault(context.faults, 'small-media')?.argument || 1);
   return Array.from({ length: count }, (_, index) => ({
@@ -60,14 +60,14 @@ function drawings(request: PictureRequest, context: GenerationContext) {
   }));
 }
 
-/** Draws the requested pictures. */
+/** Draws the requested images. */
 export async function drawAll(request: PictureRequest, context: GenerationContext) {
-  const all = drawings(request, context);
+  const all = planDrawings(request, context);
   return Promise.all(all.map(async (drawing) => context.pictures.draw(drawing)));
 }
 
-/** Fetches the input pictures of `image_urls`. */
-export function inputsOf(
+/** Converts the URLs of the input images to media inputs. */
+export function toMediaInputs(
   urls: readonly string[],
   field = 'image_urls',
 ): [MediaInput, ...MediaInput[]] {
@@ -81,28 +81,28 @@ interface EditRequest extends PictureRequest {
 }
 
 /**
- * Edits the input pictures, once per requested picture.
- * @throws MediaInputError
+ * Edits the input images once for each requested image.
+ * @throws MediaInputError if an input cannot be read
  */
 export async function editAll(request: EditRequest, context: GenerationContext) {
   const { images, mask } = request;
-  const all = drawings(request, context);
+  const all = planDrawings(request, context);
   return Promise.all(
     all.map(async (drawing) => context.pictures.edit({ ...drawing, images, mask })),
   );
 }
 
 /**
- * Returns the size for `auto`: the shape of the first input at this resolution.
- * @throws MediaInputError
+ * Calculates the image size for `auto`: the shape of the first input, at the given resolution.
+ * @throws MediaInputError if the input cannot be read
  */
-export async function sizeLikeInput(
+export async function matchInputSize(
   context: GenerationContext,
   input: MediaInput,
   resolution?: string,
 ): Promise<Size> {
   const { width, height } = await context.pictures.measure(input);
-  // Models limit the shape to 3:1.
+  // Models limit the aspect ratio to 3:1.
   const ratio = Math.min(3, Math.max(1 / 3, width / height));
-  return sizeOfAspect(ratio, resolution);
+  return calculateSize(ratio, resolution);
 }

@@ -1,12 +1,12 @@
-/** Common parts of the video endpoints: sizes, durations and fal's plain File. */
+/** Functions shared by the video endpoints: sizes, aspect ratios and results. */
 import { findFault, withoutMarkers } from '../../faults.ts';
 import type { Film } from '../../media/film.ts';
 import type { MediaInput } from '../../media/media.ts';
 import type { Size } from '../../media/size.ts';
 import type { FalFile, Generated, GenerationContext } from '../endpoint.ts';
 
-/** fal's `File`, without the fields of `ImageFile` and `VideoFile`. */
-export function plainFile(file: FalFile | undefined) {
+/** Reduces a File to the fields that results without image or video properties have. */
+export function toPlainFile(file: FalFile | undefined) {
   if (!file) return undefined;
   const { url, content_type, file_name, file_size } = file;
   return { url, content_type, file_name, file_size };
@@ -17,7 +17,7 @@ function toEven(value: number): number {
 }
 
 /**
- * Returns a frame size of this ratio; the shorter edge is `720p` or the like, and edges are even,
+ * Calculates the frame size for an aspect ratio. The shorter edge is given by the resolution, such as `720p`; both are even,
  * as H.264 requires.
  */
 export function frameSize(ratio: number, resolution: string): Size {
@@ -27,17 +27,17 @@ export function frameSize(ratio: number, resolution: string): Size {
     : { width: toEven(short), height: toEven(short / ratio) };
 }
 
-/** Returns width / height of `"16:9"`. */
-export function ratioOf(aspect: string): number {
+/** Parses an aspect ratio such as `"16:9"` to width / height. */
+export function parseAspectRatio(aspect: string): number {
   const [across = 1, down = 1] = aspect.split(':').map(Number);
   return across / down;
 }
 
 /**
- * Returns the ratio of a picture, at most 21:9.
- * @throws MediaInputError
+ * Reads the aspect ratio of an image, limited to 21:9.
+ * @throws MediaInputError if the image cannot be read
  */
-export async function ratioLikeInput(
+export async function readAspectRatio(
   context: GenerationContext,
   input: MediaInput,
 ): Promise<number> {
@@ -49,8 +49,8 @@ interface FilmRequest extends Omit<Film, 'seed'> {
   seed?: number | null | undefined;
 }
 
-/** Returns the requested film, changed by a fault if there is one. */
-function deliveredFilm(request: FilmRequest, { faults }: GenerationContext): FilmRequest {
+/** Applies faults to the requested video. */
+function applyFaults(request: FilmRequest, { faults }: GenerationContext): FilmRequest {
   const short = findFault(faults, 'short-film');
   const shrink = Number(findFault(faults, 'small-media')?.argument || 1);
   return {
@@ -62,18 +62,18 @@ function deliveredFilm(request: FilmRequest, { faults }: GenerationContext): Fil
   };
 }
 
-/** Makes the film; the result has one `video`, and the seed if the model returns it. */
-export async function filmOf(
+/** Generates a video. The result has one `video`, and the seed if the model returns it. */
+export async function generateVideo(
   request: FilmRequest,
   context: GenerationContext,
   { withSeed = false } = {},
 ): Promise<Generated> {
   const seed = request.seed ?? context.requestSeed;
   const prompt = withoutMarkers(request.prompt);
-  const film = deliveredFilm(request, context);
+  const film = applyFaults(request, context);
   const media = [await context.films.film({ ...film, prompt, seed })];
   return {
     media,
-    output: ([video]) => ({ video: plainFile(video), ...(withSeed && { seed }) }),
+    output: ([video]) => ({ video: toPlainFile(video), ...(withSeed && { seed }) }),
   };
 }

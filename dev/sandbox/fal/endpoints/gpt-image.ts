@@ -1,7 +1,7 @@
-/** OpenAI image models on fal: gpt-image-1-mini, 1.5, 2, 2.5 flare and sunburst. */
+/** OpenAI's image models on fal: gpt-image-1-mini, 1.5 and 2, and 2.5 flare and sunburst. */
 import { z } from 'zod';
 import type { PictureFormat } from '../../media/draw.ts';
-import { presetNames, sizeOfText, sizePresets, type Size } from '../../media/size.ts';
+import { presetNames, parseSize, sizePresets, type Size } from '../../media/size.ts';
 import {
   defineEndpoint,
   type Endpoint,
@@ -13,11 +13,11 @@ import {
   editAll,
   imageUrl,
   imageUrls,
-  inputsOf,
+  toMediaInputs,
   numImages,
   outputFormat,
   prompt,
-  sizeLikeInput,
+  matchInputSize,
   syncMode,
 } from './fields.ts';
 
@@ -48,17 +48,17 @@ const shared = {
   output_format: outputFormat,
   sync_mode: syncMode,
 };
-const first = {
+const firstGeneration = {
   ...shared,
   num_images: numImages(4),
   quality: z.enum(['low', 'medium', 'high']).default('high'),
 };
-const second = {
+const secondGeneration = {
   ...shared,
   num_images: numImages(4),
   quality: z.enum(['auto', 'low', 'medium', 'high']).default('high'),
 };
-const latest = {
+const latestGeneration = {
   ...shared,
   num_images: numImages(10),
   quality: z.enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max']).default('auto'),
@@ -73,8 +73,8 @@ interface GptImageInput {
   image_size: string | Size;
 }
 
-/** JPEG has no alpha channel: OpenAI rejects the combination. */
-const alphaNeedsFormat: [
+/** Arguments for `refine`: JPEG has no alpha channel, so OpenAI rejects a transparent background. */
+const transparencyFitsFormat: [
   (input: { background: string; output_format: string }) => boolean,
   { path: string[]; message: string },
 ] = [
@@ -83,10 +83,12 @@ const alphaNeedsFormat: [
   { path: ['background'], message: 'Transparent background is not supported for jpeg' },
 ];
 
-function sizeOf(asked: string | Size): Size | undefined {
-  if (typeof asked !== 'string') return asked;
-  if (asked === 'auto') return undefined;
-  return Object.entries(sizePresets).find(([name]) => name === asked)?.[1] ?? sizeOfText(asked);
+function parseImageSize(requested: string | Size): Size | undefined {
+  if (typeof requested !== 'string') return requested;
+  if (requested === 'auto') return undefined;
+  return (
+    Object.entries(sizePresets).find(([name]) => name === requested)?.[1] ?? parseSize(requested)
+  );
 }
 
 const output = (images: FalFile[]) => ({ images });
@@ -95,7 +97,7 @@ async function generate(input: GptImageInput, context: GenerationContext) {
   const request = {
     prompt: input.prompt,
     count: input.num_images,
-    size: sizeOf(input.image_size) ?? sizePresets.square_hd,
+    size: parseImageSize(input.image_size) ?? sizePresets.square_hd,
     format: input.output_format,
     transparent: input.background === 'transparent',
   };
@@ -109,13 +111,13 @@ interface GptEditInput extends GptImageInput {
 }
 
 async function edit(input: GptEditInput, context: GenerationContext) {
-  const images = inputsOf(input.image_urls);
+  const images = toMediaInputs(input.image_urls);
   const maskField = input.mask_url ? 'mask_url' : 'mask_image_url';
   const maskUrl = input.mask_url ?? input.mask_image_url;
   const request = {
     prompt: input.prompt,
     count: input.num_images,
-    size: sizeOf(input.image_size) ?? (await sizeLikeInput(context, images[0])),
+    size: parseImageSize(input.image_size) ?? (await matchInputSize(context, images[0])),
     format: input.output_format,
     transparent: input.background === 'transparent',
     images,
@@ -125,17 +127,17 @@ async function edit(input: GptEditInput, context: GenerationContext) {
 }
 
 const firstText = z
-  .object({ ...first, image_size: fixedSize.default('1024x1024') })
-  .refine(...alphaNeedsFormat);
+  .object({ ...firstGeneration, image_size: fixedSize.default('1024x1024') })
+  .refine(...transparencyFitsFormat);
 const firstEdit = z
   .object({
-    ...first,
+    ...firstGeneration,
     image_size: fixedOrAuto.default('auto'),
     image_urls: imageUrls(),
     input_fidelity: z.enum(['low', 'high']).default('high'),
     mask_image_url: imageUrl.nullish(),
   })
-  .refine(...alphaNeedsFormat);
+  .refine(...transparencyFitsFormat);
 const editFields = {
   image_size: freeSize.default('auto'),
   image_urls: imageUrls(),
@@ -143,7 +145,7 @@ const editFields = {
 };
 const textFields = { image_size: freeSize.default('landscape_4_3') };
 
-/** The family's endpoints. */
+/** Endpoints of OpenAI's image models. */
 export const gptImageEndpoints: Endpoint[] = [
   ...['fal-ai/gpt-image-1-mini', 'fal-ai/gpt-image-1.5'].flatMap((id) => [
     defineEndpoint({ id, input: firstText, run: generate }),
@@ -151,23 +153,23 @@ export const gptImageEndpoints: Endpoint[] = [
   ]),
   defineEndpoint({
     id: 'openai/gpt-image-2',
-    input: z.object({ ...second, ...textFields }).refine(...alphaNeedsFormat),
+    input: z.object({ ...secondGeneration, ...textFields }).refine(...transparencyFitsFormat),
     run: generate,
   }),
   defineEndpoint({
     id: 'openai/gpt-image-2/edit',
-    input: z.object({ ...second, ...editFields }).refine(...alphaNeedsFormat),
+    input: z.object({ ...secondGeneration, ...editFields }).refine(...transparencyFitsFormat),
     run: edit,
   }),
   ...['openai/gpt-image-2.5/flare', 'openai/gpt-image-2.5/sunburst'].flatMap((id) => [
     defineEndpoint({
       id: `${id}/text-to-image`,
-      input: z.object({ ...latest, ...textFields }).refine(...alphaNeedsFormat),
+      input: z.object({ ...latestGeneration, ...textFields }).refine(...transparencyFitsFormat),
       run: generate,
     }),
     defineEndpoint({
       id: `${id}/edit`,
-      input: z.object({ ...latest, ...editFields }).refine(...alphaNeedsFormat),
+      input: z.object({ ...latestGeneration, ...editFields }).refine(...transparencyFitsFormat),
       run: edit,
     }),
   ]),

@@ -1,6 +1,6 @@
-/** Google Imagen 4 on fal. */
+/** Google's Imagen 4 on fal. */
 import { z } from 'zod';
-import { sizeOfAspect } from '../../media/size.ts';
+import { calculateSize } from '../../media/size.ts';
 import { defineEndpoint, type Endpoint } from '../endpoint.ts';
 import {
   drawAll,
@@ -23,7 +23,7 @@ const input = z.object({
   sync_mode: syncMode,
 });
 
-/** The family's endpoints. */
+/** Endpoints of Imagen. */
 export const imagenEndpoints: Endpoint[] = [
   'fal-ai/imagen4/preview',
   'fal-ai/imagen4/preview/ultra',
@@ -31,10 +31,10 @@ export const imagenEndpoints: Endpoint[] = [
   defineEndpoint({
     id,
     input,
-    run: async (asked, context) => {
-      const size = sizeOfAspect(asked.aspect_ratio, asked.resolution);
-      const { num_images: count, output_format: format } = asked;
-      const media = await drawAll({ ...asked, count, size, format }, context);
+    run: async (body, context) => {
+      const size = calculateSize(body.aspect_ratio, body.resolution);
+      const { num_images: count, output_format: format } = body;
+      const media = await drawAll({ ...body, count, size, format }, context);
       return { media, output: (images) => ({ images, description: '' }) };
     },
   }),

@@ -1,8 +1,8 @@
-/** Gemini image models on fal: nano-banana, nano-banana-pro and gemini-3.1-flash-image. */
+/** Gemini's image models on fal: nano-banana, nano-banana-pro and gemini-3.1-flash-image. */
 import { z } from 'zod';
 import type { PictureFormat } from '../../media/draw.ts';
 import type { Media } from '../../media/media.ts';
-import { sizeOfAspect } from '../../media/size.ts';
+import { calculateSize } from '../../media/size.ts';
 import {
   defineEndpoint,
   type Endpoint,
@@ -14,13 +14,13 @@ import {
   drawAll,
   editAll,
   imageUrls,
-  inputsOf,
+  toMediaInputs,
   numImages,
   outputFormat,
   prompt,
   safetyTolerance,
   seed,
-  sizeLikeInput,
+  matchInputSize,
   syncMode,
 } from './fields.ts';
 
@@ -50,29 +50,29 @@ interface NanoBananaInput {
   resolution?: string | undefined;
 }
 
-const described = (media: Media[]) => ({
+const buildResult = (media: Media[]) => ({
   media,
   output: (images: FalFile[]) => ({ images, description: '' }),
 });
 
 async function generate(input: NanoBananaInput, context: GenerationContext) {
   const aspect = input.aspect_ratio === 'auto' ? '1:1' : input.aspect_ratio;
-  const size = sizeOfAspect(aspect, input.resolution);
+  const size = calculateSize(aspect, input.resolution);
   const { num_images: count, output_format: format } = input;
-  return described(await drawAll({ ...input, count, size, format }, context));
+  return buildResult(await drawAll({ ...input, count, size, format }, context));
 }
 
 async function edit(input: NanoBananaInput & { image_urls: string[] }, context: GenerationContext) {
-  const images = inputsOf(input.image_urls);
+  const images = toMediaInputs(input.image_urls);
   const size =
     input.aspect_ratio === 'auto'
-      ? await sizeLikeInput(context, images[0], input.resolution)
-      : sizeOfAspect(input.aspect_ratio, input.resolution);
+      ? await matchInputSize(context, images[0], input.resolution)
+      : calculateSize(input.aspect_ratio, input.resolution);
   const { num_images: count, output_format: format } = input;
-  return described(await editAll({ ...input, images, count, size, format }, context));
+  return buildResult(await editAll({ ...input, images, count, size, format }, context));
 }
 
-/** The family's endpoints. */
+/** Endpoints of Gemini's image models. */
 export const nanoBananaEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/nano-banana',
@@ -100,7 +100,7 @@ export const nanoBananaEndpoints: Endpoint[] = [
     }),
     run: edit,
   }),
-  // Ids of the same model during and after its preview.
+  // The model has one id from its preview and another since its release.
   ...['fal-ai/gemini-3.1-flash-image', 'fal-ai/gemini-3.1-flash-image-preview'].flatMap((id) => [
     defineEndpoint({
       id,

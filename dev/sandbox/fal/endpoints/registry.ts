@@ -1,4 +1,4 @@
-/** All endpoints of the fal sandbox, by id. A new family is one import and one line here. */
+/** All fal endpoints of the sandbox. A new model family is one import and one line here. */
 import type { Endpoint } from '../endpoint.ts';
 import { birefnetEndpoints } from './birefnet.ts';
 import { gptImageEndpoints } from './gpt-image.ts';
@@ -26,7 +26,7 @@ const all = [
   ...videoToolEndpoints,
 ];
 
-/** Endpoints by id. */
+/** Endpoints by their ids. */
 export const endpoints: ReadonlyMap<string, Endpoint> = new Map(
   all.map((endpoint) => [endpoint.id, endpoint]),
 );

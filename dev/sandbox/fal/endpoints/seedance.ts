@@ -1,8 +1,8 @@
-/** ByteDance Seedance 2.0 and 2.5 on fal: text, image and reference to video. */
+/** ByteDance's Seedance 2.0 and 2.5 on fal: text, image and reference to video. */
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type GenerationContext } from '../endpoint.ts';
 import { imageUrl, prompt, seed } from './fields.ts';
-import { filmOf, frameSize, ratioLikeInput, ratioOf } from './films.ts';
+import { generateVideo, frameSize, readAspectRatio, parseAspectRatio } from './films.ts';
 
 const latencyFactor = 4;
 const autoSeconds = 5;
@@ -10,7 +10,7 @@ const autoSeconds = 5;
 interface Version {
   root: string;
   secondsMax: number;
-  /** Reference pictures. */
+  /** Maximum number of reference images. */
   imagesMax: number;
 }
 const versions: Version[] = [
@@ -18,8 +18,8 @@ const versions: Version[] = [
   { root: 'bytedance/seedance-2.5', secondsMax: 30, imagesMax: 30 },
 ];
 
-/** `"auto"` or whole seconds as a string: the number 8 is rejected. */
-function durations(secondsMax: number) {
+/** Builds the schema of a duration: `"auto"`, or whole seconds as a string, because fal rejects numbers. */
+function durationSchema(secondsMax: number) {
   const seconds = Array.from({ length: secondsMax - 3 }, (_, index) => String(index + 4));
   return z.enum(['auto', ...seconds]).default('auto');
 }
@@ -40,19 +40,19 @@ async function run(input: SeedanceInput, context: GenerationContext) {
   const field = input.image_url === undefined ? 'image_urls' : 'image_url';
   const url = input.image_url ?? reference;
   const image = url === undefined ? undefined : { field, url };
-  const auto = image ? await ratioLikeInput(context, image) : 16 / 9;
-  const ratio = input.aspect_ratio === 'auto' ? auto : ratioOf(input.aspect_ratio);
+  const auto = image ? await readAspectRatio(context, image) : 16 / 9;
+  const ratio = input.aspect_ratio === 'auto' ? auto : parseAspectRatio(input.aspect_ratio);
   const durationSeconds = input.duration === 'auto' ? autoSeconds : Number(input.duration);
   const size = frameSize(ratio, input.resolution);
-  const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
-  const film = { ...size, prompt: text, seed: chosen, durationSeconds, hasAudio, image };
-  return filmOf(film, context, { withSeed: true });
+  const { prompt: text, seed: requestedSeed, generate_audio: hasAudio } = input;
+  const film = { ...size, prompt: text, seed: requestedSeed, durationSeconds, hasAudio, image };
+  return generateVideo(film, context, { withSeed: true });
 }
 
-function endpointsOf({ root, secondsMax, imagesMax }: Version): Endpoint[] {
+function createEndpoints({ root, secondsMax, imagesMax }: Version): Endpoint[] {
   const shared = {
     prompt: prompt(),
-    duration: durations(secondsMax),
+    duration: durationSchema(secondsMax),
     resolution: z.enum(['480p', '720p']).default('720p'),
     aspect_ratio: z.enum(['auto', '21:9', '16:9', '4:3', '1:1', '3:4', '9:16']).default('auto'),
     generate_audio: z.boolean().default(true),
@@ -83,5 +83,7 @@ function endpointsOf({ root, secondsMax, imagesMax }: Version): Endpoint[] {
   ];
 }
 
-/** The family's endpoints. */
-export const seedanceEndpoints: Endpoint[] = versions.flatMap((version) => endpointsOf(version));
+/** Endpoints of Seedance. */
+export const seedanceEndpoints: Endpoint[] = versions.flatMap((version) =>
+  createEndpoints(version),
+);

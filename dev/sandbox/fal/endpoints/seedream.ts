@@ -1,4 +1,4 @@
-/** ByteDance Seedream v4 on fal. It has no `output_format`: pictures are PNG. */
+/** ByteDance's Seedream v4 on fal. It has no `output_format`; all images are PNG. */
 import { z } from 'zod';
 import { atLeastPixels, presetNames, sizePresets, type Size } from '../../media/size.ts';
 import { defineEndpoint, type Endpoint, type FalFile } from '../endpoint.ts';
@@ -6,24 +6,24 @@ import {
   drawAll,
   editAll,
   imageUrl,
-  inputsOf,
+  toMediaInputs,
   numImages,
   prompt,
   seed,
   syncMode,
 } from './fields.ts';
 
-/** Documented: total pixels from 960×960 to 4096×4096; smaller sizes are scaled up. */
+/** Limits of the number of pixels, as documented; smaller sizes are scaled up. */
 const pixelsMin = 960 * 960;
 const pixelsMax = 4096 * 4096;
-/** Documented: only the last ten input pictures are used. */
+/** Maximum number of input images that are used, as documented: the last ones. */
 const inputsUsedMax = 10;
 const autoSizes = {
   auto: { width: 2048, height: 2048 },
   auto_2K: { width: 2048, height: 2048 },
   auto_4K: { width: 4096, height: 4096 },
 };
-const named = { ...sizePresets, ...autoSizes };
+const namedSizes = { ...sizePresets, ...autoSizes };
 
 const dimensions = z
   .object({
@@ -46,17 +46,20 @@ const shared = {
   sync_mode: syncMode,
 };
 
-function sizeOf(asked: z.output<typeof imageSize>): Size {
-  return atLeastPixels(typeof asked === 'string' ? named[asked] : asked, pixelsMin);
+function parseImageSize(requested: z.output<typeof imageSize>): Size {
+  return atLeastPixels(
+    typeof requested === 'string' ? namedSizes[requested] : requested,
+    pixelsMin,
+  );
 }
 
-/** The family's endpoints. */
+/** Endpoints of Seedream. */
 export const seedreamEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/bytedance/seedream/v4/text-to-image',
     input: z.object(shared),
     run: async (input, context) => {
-      const size = sizeOf(input.image_size);
+      const size = parseImageSize(input.image_size);
       const usedSeed = input.seed ?? context.requestSeed;
       const request = { prompt: input.prompt, seed: usedSeed, count: input.num_images, size };
       const media = await drawAll({ ...request, format: 'png' }, context);
@@ -67,9 +70,9 @@ export const seedreamEndpoints: Endpoint[] = [
     id: 'fal-ai/bytedance/seedream/v4/edit',
     input: z.object({ ...shared, image_urls: z.array(imageUrl).min(1) }),
     run: async (input, context) => {
-      const size = sizeOf(input.image_size);
+      const size = parseImageSize(input.image_size);
       const usedSeed = input.seed ?? context.requestSeed;
-      const images = inputsOf(input.image_urls.slice(-inputsUsedMax));
+      const images = toMediaInputs(input.image_urls.slice(-inputsUsedMax));
       const request = { prompt: input.prompt, seed: usedSeed, count: input.num_images, size };
       const media = await editAll({ ...request, images, format: 'png' }, context);
       return { media, output: (files: FalFile[]) => ({ images: files, seed: usedSeed }) };

@@ -1,10 +1,8 @@
-/**
- * Image upscalers on fal: Topaz and SeedVR2. Their result has one `image`; Topaz returns no size.
- */
+/** Image upscalers on fal: Topaz and SeedVR2. Their results have one `image`, for Topaz without its size. */
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type FalFile } from '../endpoint.ts';
 import { imageUrl, seed, syncMode } from './fields.ts';
-import { plainFile } from './films.ts';
+import { toPlainFile } from './films.ts';
 
 const topazModels = [
   'Low Resolution V2',
@@ -19,10 +17,10 @@ const topazModels = [
   'Wonder',
 ] as const;
 const level = z.number().min(0).max(1).nullish();
-/** Height in pixels of SeedVR's target resolutions. */
+/** Height in pixels for each `target_resolution` of SeedVR2. */
 const targetHeights = { '720p': 720, '1080p': 1080, '1440p': 1440, '2160p': 2160 };
 
-/** The family's endpoints. */
+/** Endpoints of the image upscalers. */
 export const upscaleEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/topaz/upscale/image',
@@ -40,7 +38,7 @@ export const upscaleEndpoints: Endpoint[] = [
       const source = { field: 'image_url', url: input.image_url };
       const options = { factor: input.upscale_factor, format: input.output_format };
       const media = [await pictures.upscale(source, options)];
-      return { media, output: ([image]: FalFile[]) => ({ image: plainFile(image) }) };
+      return { media, output: ([image]: FalFile[]) => ({ image: toPlainFile(image) }) };
     },
   }),
   defineEndpoint({

@@ -1,8 +1,8 @@
-/** Google Veo 3.1 on fal. */
+/** Google's Veo 3.1 on fal. */
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint } from '../endpoint.ts';
 import { imageUrl, prompt, safetyTolerance, seed } from './fields.ts';
-import { filmOf, frameSize, ratioLikeInput, ratioOf } from './films.ts';
+import { generateVideo, frameSize, readAspectRatio, parseAspectRatio } from './films.ts';
 
 const latencyFactor = 4;
 const shared = {
@@ -15,7 +15,7 @@ const shared = {
   safety_tolerance: safetyTolerance,
 };
 
-/** The family's endpoints. */
+/** Endpoints of Veo. */
 export const veoEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/veo3.1',
@@ -23,9 +23,12 @@ export const veoEndpoints: Endpoint[] = [
     input: z.object({ ...shared, aspect_ratio: z.enum(['16:9', '9:16']).default('16:9') }),
     run: async (input, context) => {
       const durationSeconds = Number.parseInt(input.duration, 10);
-      const size = frameSize(ratioOf(input.aspect_ratio), input.resolution);
-      const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
-      return filmOf({ ...size, prompt: text, seed: chosen, durationSeconds, hasAudio }, context);
+      const size = frameSize(parseAspectRatio(input.aspect_ratio), input.resolution);
+      const { prompt: text, seed: requestedSeed, generate_audio: hasAudio } = input;
+      return generateVideo(
+        { ...size, prompt: text, seed: requestedSeed, durationSeconds, hasAudio },
+        context,
+      );
     },
   }),
   defineEndpoint({
@@ -39,14 +42,14 @@ export const veoEndpoints: Endpoint[] = [
     run: async (input, context) => {
       const image = { field: 'image_url', url: input.image_url };
       const durationSeconds = Number.parseInt(input.duration, 10);
-      const isTall = (await ratioLikeInput(context, image)) < 1;
-      // Documented: other shapes are cropped to 16:9 or 9:16.
+      const isTall = (await readAspectRatio(context, image)) < 1;
+      // Inputs with other shapes are cropped to 16:9 or 9:16, as documented.
       const aspect =
         input.aspect_ratio === 'auto' ? (isTall ? '9:16' : '16:9') : input.aspect_ratio;
-      const size = frameSize(ratioOf(aspect), input.resolution);
-      const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
-      const film = { ...size, prompt: text, seed: chosen, durationSeconds, hasAudio, image };
-      return filmOf(film, context);
+      const size = frameSize(parseAspectRatio(aspect), input.resolution);
+      const { prompt: text, seed: requestedSeed, generate_audio: hasAudio } = input;
+      const film = { ...size, prompt: text, seed: requestedSeed, durationSeconds, hasAudio, image };
+      return generateVideo(film, context);
     },
   }),
 ];

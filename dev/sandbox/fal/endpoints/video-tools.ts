@@ -1,6 +1,6 @@
 /**
- * Video upscale and background removal on fal. The sandbox cannot decode video: it reads size and
- * duration of the input and makes a new film with the size and duration of the output.
+ * Upscales and removes the background of videos on fal. The sandbox cannot decode video: it generates a new video with the
+ * size and duration that the result should have.
  */
 import { z } from 'zod';
 import { MediaInputError, type MediaInput } from '../../media/media.ts';
@@ -12,7 +12,7 @@ import {
 } from '../endpoint.ts';
 import { birefnetModels, operatingResolutions, resolutionFitsModel } from './birefnet.ts';
 import { syncMode } from './fields.ts';
-import { filmOf } from './films.ts';
+import { generateVideo } from './films.ts';
 
 const latencyFactor = 4;
 const edgeMax = 4096;
@@ -40,7 +40,7 @@ const topazModels = [
 const level = z.number().min(0).max(1).nullish();
 const videoUrl = z.string().min(1);
 
-async function likeInput(context: GenerationContext, input: MediaInput, factor: number) {
+async function planOutput(context: GenerationContext, input: MediaInput, factor: number) {
   const { width, height, durationSeconds, hasAudio } = await context.films.probe(input);
   const size = {
     width: Math.round((width * factor) / 2) * 2,
@@ -52,7 +52,7 @@ async function likeInput(context: GenerationContext, input: MediaInput, factor: 
   return { ...size, durationSeconds, hasAudio };
 }
 
-/** The family's endpoints. */
+/** Endpoints of the video tools. */
 export const videoToolEndpoints: Endpoint[] = [
   defineEndpoint({
     id: 'fal-ai/topaz/upscale/video',
@@ -67,8 +67,8 @@ export const videoToolEndpoints: Endpoint[] = [
     }),
     run: async (input, context) => {
       const source = { field: 'video_url', url: input.video_url };
-      const film = await likeInput(context, source, input.upscale_factor);
-      return filmOf({ ...film, prompt: 'upscaled' }, context);
+      const film = await planOutput(context, source, input.upscale_factor);
+      return generateVideo({ ...film, prompt: 'upscaled' }, context);
     },
   }),
   defineEndpoint({
@@ -82,12 +82,12 @@ export const videoToolEndpoints: Endpoint[] = [
         output_mask: z.boolean().default(false),
         refine_foreground: z.boolean().default(true),
         sync_mode: syncMode,
-        // The other containers of fal need encoders that the sandbox does not have.
+        // fal's other containers need encoders that the sandbox does not have.
         video_output_type: z.literal('X264 (.mp4)').default('X264 (.mp4)'),
       })
       .refine(...resolutionFitsModel),
     run: async (input, context) => {
-      const film = await likeInput(context, { field: 'video_url', url: input.video_url }, 1);
+      const film = await planOutput(context, { field: 'video_url', url: input.video_url }, 1);
       const { requestSeed: seed, films } = context;
       const video = await films.film({ ...film, seed, prompt: 'background removed' });
       const mask = input.output_mask
@@ -95,8 +95,8 @@ export const videoToolEndpoints: Endpoint[] = [
         : undefined;
       return {
         media: mask ? [video, mask] : [video],
-        output: ([made, mask_video]: FalFile[]) => ({
-          video: made,
+        output: ([file, mask_video]: FalFile[]) => ({
+          video: file,
           ...(mask_video && { mask_video }),
         }),
       };

@@ -2,10 +2,10 @@
 import { Fragment, type ReactNode } from 'react';
 
 /** Shows each value after its name. */
-export function Facts({ facts }: { facts: Record<string, ReactNode> }) {
+export function DescriptionList({ items }: { items: Record<string, ReactNode> }) {
   return (
     <dl className="facts">
-      {Object.entries(facts).map(([name, value]) => (
+      {Object.entries(items).map(([name, value]) => (
         <Fragment key={name}>
           <dt>{name}</dt>
           <dd>{value}</dd>

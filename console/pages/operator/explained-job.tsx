@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
-import { typeText } from '../../parts/names.ts';
-import { Facts } from '../../parts/facts.tsx';
+import { formatType } from '../../parts/names.ts';
+import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { Moment } from '../../parts/times.tsx';
@@ -15,11 +15,11 @@ import { OrganizationLink } from './links.tsx';
 import { Refund } from './refund.tsx';
 import { listEvents } from './job-events.ts';
 
-type Story = OperatorSchemas['ExplainedJob'];
+type Explanation = OperatorSchemas['ExplainedJob'];
 const refreshMs = 3000;
 
 /** Shows the page. */
-export function JobStory({ jobId }: { jobId: string }) {
+export function ExplainedJob({ jobId }: { jobId: string }) {
   const { data, error } = useQuery({
     queryKey: ['operator', 'job', jobId],
     queryFn: async () => {
@@ -33,7 +33,7 @@ export function JobStory({ jobId }: { jobId: string }) {
   return (
     <>
       <div className="head">
-        <h2>{typeText(data.type)}</h2>
+        <h2>{formatType(data.type)}</h2>
         <State name={data.status} />
         <div className="row">
           <Refund jobId={jobId} billing={data.billing} />
@@ -41,11 +41,11 @@ export function JobStory({ jobId }: { jobId: string }) {
         </div>
       </div>
       <div className="stack">
-        <Explanation story={data} />
+        <NextSteps explanation={data} />
         <div className="two">
-          <Timeline story={data} />
+          <Timeline explanation={data} />
           <div className="stack">
-            <Details story={data} />
+            <Details explanation={data} />
             <section className="card">
               <h2>Request</h2>
               {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
@@ -60,7 +60,7 @@ export function JobStory({ jobId }: { jobId: string }) {
   );
 }
 
-function Explanation({ story: { why, next } }: { story: Story }) {
+function NextSteps({ explanation: { why, next } }: { explanation: Explanation }) {
   return (
     <section className="card stack">
       <p className="why">{why}</p>
@@ -86,12 +86,12 @@ function Explanation({ story: { why, next } }: { story: Story }) {
   );
 }
 
-function Timeline({ story }: { story: Story }) {
+function Timeline({ explanation }: { explanation: Explanation }) {
   return (
     <section className="card">
       <h2>Timeline</h2>
       <ol className="events" aria-label="Timeline">
-        {listEvents(story).map(({ id, at, kind, text, detail }) => (
+        {listEvents(explanation).map(({ id, at, kind, text, detail }) => (
           <li key={id} data-kind={kind}>
             <span className="dim">
               <Moment at={at} />
@@ -107,13 +107,13 @@ function Timeline({ story }: { story: Story }) {
   );
 }
 
-function Details({ story }: { story: Story }) {
-  const { organization, key, billing, workflow, calls, jobId, requestId, deadlineAt } = story;
+function Details({ explanation }: { explanation: Explanation }) {
+  const { organization, key, billing, workflow, calls, jobId, requestId, deadlineAt } = explanation;
   return (
     <section className="card">
       <h2>Details</h2>
-      <Facts
-        facts={{
+      <DescriptionList
+        items={{
           Organization: (
             <>
               <OrganizationLink id={organization.organizationId} name={organization.name} />{' '}

@@ -5,7 +5,7 @@ import { requestJson } from '../../gateway/client.ts';
 import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
 
-interface ReasonedActionProps<Answer> {
+interface OperatorActionProps<Response> {
   /** Label of the button, and of the confirm button in the dialog. */
   verb: string;
   title: string;
@@ -17,22 +17,22 @@ interface ReasonedActionProps<Answer> {
   /** Returns further fields of the request body, besides the reason. */
   body?: (read: FieldReader) => object;
   /** Receives the response body of the successful request. */
-  onDone?: (answer: Answer) => void;
+  onDone?: (response: Response) => void;
   /** Description of the effect, and further form fields. */
   children: ReactNode;
 }
 
 /** Shows the button, sends the request, and reloads all operator data. */
-export function ReasonedAction<Answer>(props: ReasonedActionProps<Answer>) {
+export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();
   const act = async (read: FieldReader): Promise<void> => {
     try {
-      const answer = await requestJson<Answer>(`/api/admin/v1${path}`, {
+      const response = await requestJson<Response>(`/api/admin/v1${path}`, {
         method: 'POST',
         body: { ...body?.(read), reason: read('reason') },
       });
-      onDone?.(answer);
+      onDone?.(response);
     } finally {
       // Data is reloaded after an error too, because a failed action may have changed it.
       await client.invalidateQueries({ queryKey: ['operator'] });
