@@ -16,6 +16,7 @@ interface RelayDeps {
   logger: Logger;
 }
 
+/** Longest wait for the signal. The provider waits for it and gives up after about 15 seconds. */
 const signalTimeoutMs = 5000;
 
 /** Creates the relay that stores notifications and signals them to workflows. */

@@ -12,6 +12,7 @@ import {
 } from '../jobs/contract.ts';
 import { forEachAlone, type Isolated } from '../platform/isolation.ts';
 import type { Logger } from '../platform/logger.ts';
+import { callTemporal } from '../platform/temporal.ts';
 import type { WebhookIds, Webhooks } from './webhooks.ts';
 
 interface RelayDeps {
@@ -35,14 +36,12 @@ export interface WebhookRelay {
   resume: () => Promise<Isolated>;
 }
 
-const startTimeoutMs = 10_000;
-
 /** Creates the relay. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
   function start(ids: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
-    return client.withDeadline(Date.now() + startTimeoutMs, () =>
+    return callTemporal(client, () =>
       client.workflow.start(webhookDeliveryType, {
         workflowId: deliveryIdOf(ids.subjectId),
         taskQueue: studioTaskQueue(deps.taskQueuePrefix),

@@ -14,6 +14,7 @@ import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import { command } from '../platform/database.ts';
 import { forEachAlone } from '../platform/isolation.ts';
+import { callTemporal } from '../platform/temporal.ts';
 
 interface ReservationSweepDeps {
   config: Config;
@@ -61,8 +62,6 @@ export const missingGraceMs = 30_000;
  * the job's own duration.
  */
 const overdueChecks = 30;
-/** Timeout of a request to Temporal. */
-const requestTimeoutMs = 5000;
 
 /**
  * Checks the due reservations, and releases those whose workflow no longer exists. The order is
@@ -97,7 +96,7 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
       await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
       return 'extended';
     }
-    await deps.client.withDeadline(Date.now() + requestTimeoutMs, () =>
+    await callTemporal(deps.client, () =>
       deps.client.workflow.getHandle(workflowIdOf(entry.id)).terminate('overdue and not settled'),
     );
     await release(deps, entry);
