@@ -3,10 +3,9 @@
  * its own organization.
  */
 import { Webhook } from 'standardwebhooks';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { during } from '../harness/during.ts';
-import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
-import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
 import { untilHolds } from '../harness/until.ts';
 
 interface Notices {
@@ -19,21 +18,7 @@ interface Notices {
 
 const path = '/api/v1/webhooks/notices';
 const imagePrice = 3.9;
-const receiver = during(startWebhookReceiver);
-// Settings of a worker: the sweeper and retries of webhooks.
-const gateway = useOwnGateway(
-  () => ({
-    admittedOrigins: [receiver.origin],
-    latencyMs: 10,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    env: { WEBHOOK_RETRY_DELAYS_MS: '100,100' },
-  }),
-  'last',
-);
-beforeAll(async () => {
-  // The sweeper runs in processes of workers only.
-  await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
-});
+const gateway = useGateway({ settled: 'last' });
 
 const look = async (caller: TestCaller) =>
   (await gateway.call<Notices>(path, { key: caller.key })).body;
@@ -56,27 +41,34 @@ const limited = async (caller: TestCaller, credits: number, per = 'month') =>
       body: { name: 'limited', limit: { credits, per } },
     })
   ).body;
-/** Expects exactly `count` notices after two passes of the sweeper. */
-const remains = async (caller: TestCaller, count: number) => {
-  for (let pass = 0; pass < 2; pass += 1) await gateway.api.services.accountNotices.make();
-  const { notices } = await look(caller);
-  expect(notices).toHaveLength(count);
+/** Lets the sweeper send notices until this many have arrived at a path, and returns them. */
+const untilReceived = async (at: string, count = 1) => {
+  await sweepOnce(gateway);
+  return gateway.receiver.untilReceived(at, count);
+};
+/** Expects exactly `count` delivered notices after two passes of the sweeper. */
+const expectNotices = async (caller: TestCaller, count: number) => {
+  for (let pass = 0; pass < 2; pass += 1) await sweepOnce(gateway);
   await untilHolds(async () =>
     expect((await look(caller)).notices.map(({ state }) => state)).toEqual(
       Array.from({ length: count }, () => 'delivered'),
     ),
   );
 };
-const targetAt = (at: string, more: object = {}) => ({ url: receiver.at(at), ...more });
+const targetAt = (at: string, more: object = {}) => ({ url: gateway.receiver.at(at), ...more });
 
 describe.concurrent('a low-balance notice', () => {
   it('is sent once, signed, and sent again only after the balance was above the threshold', async () => {
     const caller = await gateway.newCaller({ credits: 12 });
     const saved = await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
-    expect(saved.body).toEqual({ url: receiver.at('/low'), lowBalanceCredits: 8.5, notices: [] });
-    await remains(caller, 0);
+    expect(saved.body).toEqual({
+      url: gateway.receiver.at('/low'),
+      lowBalanceCredits: 8.5,
+      notices: [],
+    });
+    await expectNotices(caller, 0);
     expect(await draw(caller.key)).toBe(200);
-    const [hook] = await receiver.untilReceived('/low');
+    const [hook] = await untilReceived('/low');
     const { secret } = (
       await gateway.call<{ secret: string }>('/api/v1/webhooks/secret', { key: caller.key })
     ).body;
@@ -88,38 +80,42 @@ describe.concurrent('a low-balance notice', () => {
     expect(await draw(caller.key)).toBe(200);
     // An unchanged threshold sends no second notice.
     await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
-    await remains(caller, 1);
+    await expectNotices(caller, 1);
     await grant(caller, 5);
-    await remains(caller, 1);
+    await expectNotices(caller, 1);
     expect(await draw(caller.key)).toBe(200);
-    const [first, second] = await receiver.untilReceived('/low', 2);
+    const [first, second] = await untilReceived('/low', 2);
     expect(second?.body.data).toMatchObject({ credits: 5.3, threshold: 8.5 });
     expect(second?.headers['webhook-id']).not.toBe(first?.headers['webhook-id']);
-    await remains(caller, 2);
-    expect(receiver.received('/low')).toHaveLength(2);
+    await expectNotices(caller, 2);
+    expect(gateway.receiver.received('/low')).toHaveLength(2);
+    const jobWebhooks = await gateway.admin(
+      `/webhooks?status=delivered&organizationId=${caller.organizationId}`,
+    );
+    expect(jobWebhooks.body.data).toEqual([]);
   });
 
   it('is retried with the same message id after the receiver fails', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
-    const url = receiver.at('/shaky', (response, count) => {
+    const url = gateway.receiver.at('/shaky', (response, count) => {
       response.writeHead(count === 1 ? 500 : 204).end();
     });
     await set(caller, { url, lowBalanceCredits: 1 });
-    const [first, second] = await receiver.untilReceived('/shaky', 2);
+    const [first, second] = await untilReceived('/shaky', 2);
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
     expect(second?.text).toBe(first?.text);
-    await remains(caller, 1);
+    await expectNotices(caller, 1);
     expect((await look(caller)).notices).toMatchObject([{ attempts: 2, lastStatus: 204 }]);
   });
 
   it('is delivered by another worker after the first worker stops', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     let open = false;
-    const url = receiver.at('/wiped', (response) => {
+    const url = gateway.receiver.at('/wiped', (response) => {
       response.writeHead(open ? 204 : 503, { 'retry-after': '600' }).end();
     });
     await set(caller, { url, lowBalanceCredits: 1 });
-    const [hook] = await receiver.untilReceived('/wiped');
+    const [hook] = await untilReceived('/wiped');
     const noticeId = /ntc_[0-9a-f]{32}/.exec(hook?.text ?? '')?.[0] ?? '';
     await untilHolds(async () =>
       expect((await look(caller)).notices).toMatchObject([{ lastStatus: 503 }]),
@@ -129,7 +125,7 @@ describe.concurrent('a low-balance notice', () => {
     await gateway.database.query(
       `UPDATE webhook SET overdue_at = now() WHERE subject_id = '${noticeId}'`,
     );
-    await remains(caller, 1);
+    await expectNotices(caller, 1);
   });
 
   it('is not sent without a URL, nor for other organizations', async () => {
@@ -139,13 +135,13 @@ describe.concurrent('a low-balance notice', () => {
     ];
     await set(silent, { url: null, lowBalanceCredits: 5 });
     await set(other, targetAt('/others'));
-    await remains(silent, 0);
-    await remains(other, 0);
-    expect(receiver.received('/others')).toEqual([]);
+    await expectNotices(silent, 0);
+    await expectNotices(other, 0);
+    expect(gateway.receiver.received('/others')).toEqual([]);
     // A new URL gets a notice for a balance that is already low.
     await set(silent, targetAt('/late', { lowBalanceCredits: 5 }));
-    await receiver.untilReceived('/late');
-    await remains(silent, 1);
+    await untilReceived('/late');
+    await expectNotices(silent, 1);
   });
 });
 
@@ -155,9 +151,9 @@ describe.concurrent('a key-limit notice', () => {
     await set(caller, targetAt('/limit'));
     const { key, keyId } = await limited(caller, 2 * imagePrice + 1);
     expect(await draw(key)).toBe(200);
-    await remains(caller, 0);
+    await expectNotices(caller, 0);
     expect(await draw(key)).toBe(200);
-    const [near] = await receiver.untilReceived('/limit');
+    const [near] = await untilReceived('/limit');
     const next = new Date();
     const resetsAt = new Date(
       Date.UTC(next.getUTCFullYear(), next.getUTCMonth() + 1),
@@ -174,17 +170,17 @@ describe.concurrent('a key-limit notice', () => {
     expect(near?.body).toMatchObject({ type: 'key.limit.near', data });
     // Rejected with one credit left, which is less than the price of an image.
     for (let time = 0; time < 2; time += 1) expect(await draw(key)).toBe(402);
-    const [, reached] = await receiver.untilReceived('/limit', 2);
+    const [, reached] = await untilReceived('/limit', 2);
     expect(reached?.body).toMatchObject({ type: 'key.limit.reached', data });
-    await remains(caller, 2);
+    await expectNotices(caller, 2);
     await gateway.call(`/api/v1/api-keys/${keyId}/limit`, {
       method: 'PUT',
       key: caller.key,
       body: { limit: { credits: 9, per: 'month' } },
     });
-    await receiver.untilReceived('/limit', 3);
-    await remains(caller, 3);
-    expect(receiver.received('/limit').map(({ body }) => body.type)).toEqual([
+    await untilReceived('/limit', 3);
+    await expectNotices(caller, 3);
+    expect(gateway.receiver.received('/limit').map(({ body }) => body.type)).toEqual([
       'key.limit.near',
       'key.limit.reached',
       'key.limit.near',
@@ -203,12 +199,12 @@ describe.concurrent('a key-limit notice', () => {
     ]);
     await gateway.call(`/api/v1/api-keys/${gone.keyId}`, { method: 'DELETE', key: caller.key });
     await set(caller, targetAt('/used'));
-    const [reached] = await receiver.untilReceived('/used');
+    const [reached] = await untilReceived('/used');
     expect(reached?.body).toMatchObject({
       type: 'key.limit.reached',
       data: { keyId: used.keyId, used: imagePrice, resetsAt: null },
     });
-    await remains(caller, 1);
+    await expectNotices(caller, 1);
   });
 });
 
@@ -227,15 +223,5 @@ describe('the URL for account notices', () => {
     expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
     expect(answer.body.details.map((each) => each.path)).toEqual([field]);
     expect(await look(gateway.caller)).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
-  });
-
-  it('keeps account notices out of the lists of job webhooks', async () => {
-    const { body } = await gateway.call<{ data: { jobId: string }[] }>(
-      '/api/admin/v1/webhooks?status=delivered',
-      {
-        key: gateway.config.ADMIN_API_KEY,
-      },
-    );
-    expect(body.data).toEqual([]);
   });
 });

@@ -30,7 +30,7 @@ interface Timeline {
 }
 
 const imagePath = '/api/v1/studio/image/generate';
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 const start = async ({ key }: TestCaller, body: object) =>
   (await gateway.call(imagePath, { key, body: { prompt: 'a tree', async: true, ...body } })).body
@@ -78,7 +78,7 @@ describe('GET /studio/jobs/events', () => {
       gateway.newCaller({ credits: 100 }),
       gateway.newCaller({ credits: 100 }),
     ]);
-    const before = await start(one, { prompt: '[[slow:8s]] an early tree' });
+    const before = await start(one, { prompt: '[[slow:3s]] an early tree' });
     const [mine, theirs] = await Promise.all([follow(one), follow(other)]);
     expect([mine.status, mine.type]).toEqual([200, 'text/event-stream']);
     // The stream includes jobs that were open before.
@@ -151,7 +151,7 @@ describe('the timeline of a job', () => {
   });
 
   it('shows a running step, a failed step, and a retried step', async () => {
-    const running = await start(gateway.caller, { prompt: '[[slow:4s]] a tree' });
+    const running = await start(gateway.caller, { prompt: '[[slow:2s]] a tree' });
     await untilHolds(async () =>
       expect(
         (await timeline(running)).body.data.steps.map(({ name, state }) => [name, state]),

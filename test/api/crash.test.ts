@@ -4,19 +4,30 @@
  */
 import { once } from 'node:events';
 import { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import type { SpawnedProcess } from '../harness/running-gateway.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { useOwnGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  // Its workers are killed.
-  gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+// Its workers are killed.
+const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
+afterEach(() => gateway.endSpawned());
 
 const path = '/api/v1/studio/image/generate';
+
+/** Starts a job and waits until its provider has accepted it. */
+async function startAccepted(prompt: string): Promise<string> {
+  const accepted = await gateway.call(path, { body: { prompt, async: true } });
+  const { jobId } = accepted.body.data;
+  await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  return jobId;
+}
+
+async function expectCharged(jobId: string) {
+  const done = await gateway.untilDone(jobId);
+  expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+  expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+  expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  return done.body.data.result;
+}
 
 async function entriesOf(jobId: string): Promise<string[]> {
   const rows = await gateway.database.query<{ kind: string }>(
@@ -26,34 +37,20 @@ async function entriesOf(jobId: string): Promise<string[]> {
   return rows.map((row) => row.kind);
 }
 
-describe('a worker that receives SIGTERM', () => {
-  it('exits with 0, and another worker completes the running job', async () => {
+describe('a worker', () => {
+  it('that receives SIGTERM exits with 0, and another worker completes the running job', async () => {
     const { child } = await gateway.spawn('worker');
-    const accepted = await gateway.call(path, {
-      body: { prompt: '[[slow:1s]] a moving crane', async: true },
-    });
-    const { jobId } = accepted.body.data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const jobId = await startAccepted('[[slow:1s]] a moving crane');
     const exited = once(child, 'exit');
     child.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
-
-    const second = await gateway.spawn('worker');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    second.child.kill('SIGKILL');
+    await gateway.spawn('worker');
+    await expectCharged(jobId);
   });
-});
 
-describe('a worker that is killed', () => {
-  it('between the provider’s success and the charge leaves a job that another worker charges once', async () => {
+  it('killed between the provider’s success and the charge leaves a job that another worker charges once', async () => {
     const first = await gateway.spawn('worker');
-    const accepted = await gateway.call(path, {
-      body: { prompt: '[[slow:800ms]] a lighthouse in the storm', async: true },
-    });
-    const { jobId } = accepted.body.data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-
+    const jobId = await startAccepted('[[slow:800ms]] a lighthouse in the storm');
     // A charge waits for this lock, so the worker can be killed before it.
     const holder = new Client({ connectionString: gateway.database.url });
     await holder.connect();
@@ -62,43 +59,26 @@ describe('a worker that is killed', () => {
       gateway.caller.organizationId,
     ]);
     await expect
-      .poll(async () => {
-        const waiting = await gateway.database.query(
+      .poll(() =>
+        gateway.database.query(
           `SELECT 1 FROM pg_stat_activity
            WHERE datname = current_database() AND query LIKE '%ledger_apply%' AND wait_event_type = 'Lock'`,
-        );
-        return waiting.length;
-      })
-      .toBe(1);
+        ),
+      )
+      .toHaveLength(1);
     first.child.kill('SIGKILL');
     await holder.query('COMMIT');
     await holder.end();
 
     await gateway.spawn('worker');
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
-    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    const [image] = done.body.data.result.images;
+    const [image] = (await expectCharged(jobId)).images;
     expect((await fetch(image?.url ?? '')).status).toBe(200);
-  });
-
-  it('while the provider works leaves a job that another worker completes from the notification and charges once', async () => {
-    const worker = await gateway.spawn('worker');
-    const accepted = await gateway.call(path, {
-      body: { prompt: '[[slow:1500ms]] a lighthouse at night', async: true },
-    });
-    const { jobId } = accepted.body.data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    worker.child.kill('SIGKILL');
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data.status).toBe('completed');
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
   });
 });
 
 describe('an API process that is killed', () => {
   it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
+    await gateway.spawn('worker');
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const request = {
       method: 'POST',
@@ -118,105 +98,71 @@ describe('an API process that is killed', () => {
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     const submits = await gateway.sandbox.submits({ match: 'at noon' });
     expect(submits).toHaveLength(1);
-    const jobId = /job_[0-9a-f]{32}/.exec(submits[0]?.webhookUrl ?? '')?.[0] ?? '';
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    await expectCharged(/job_[0-9a-f]{32}/.exec(submits[0]?.webhookUrl ?? '')?.[0] ?? '');
   });
 });
 
-describe('a terminated workflow', () => {
-  it('leaves its reservation to the sweeper, which releases it and fails the job', async () => {
-    const accepted = await gateway.call(path, {
-      body: { prompt: '[[slow:60s]] a lighthouse forgotten', async: true },
-    });
-    const { jobId } = accepted.body.data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    await gateway.api.client.workflow.getHandle(jobId).terminate('test');
-    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '300' });
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data).toMatchObject({
+describe('the sweeper', () => {
+  it('releases and fails a job whose workflow was terminated, and leaves a running job alone, however long it takes', async () => {
+    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
+    const slow = await startAccepted('[[slow:5s]] a slow lighthouse');
+    const lost = await startAccepted('[[slow:60s]] a lighthouse forgotten');
+    await gateway.api.client.workflow.getHandle(lost).terminate('test');
+    expect((await gateway.untilDone(lost)).body.data).toMatchObject({
       status: 'failed',
       error: { code: 'JOB_LOST' },
       billing: { state: 'released', charged: 0 },
     });
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'release']);
-  });
-});
-
-describe('a job whose workflow is running', () => {
-  it('is left alone by the sweeper, however long it takes', async () => {
-    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
-    const accepted = await gateway.call(path, {
-      body: { prompt: '[[slow:5s]] a slow lighthouse', async: true },
-    });
-    const done = await gateway.untilDone(accepted.body.data.jobId);
-    expect(done.body.data.status).toBe('completed');
+    expect(await entriesOf(lost)).toEqual(['reserve', 'release']);
+    await expectCharged(slow);
   });
 });
 
 describe('a job without a running worker', () => {
-  let idle: TestGateway;
-  let worker: SpawnedProcess;
-  beforeAll(async () => {
-    idle = await startGateway({ worker: false, env: { VERDICT_WAIT_MS: '1000' } });
-  });
-  afterAll(() => idle.close());
-
   it('gets 503 with its job id in time, and a repeat of its Idempotency-Key returns it once a worker runs', async () => {
-    const ask = () =>
-      idle.call(path, {
-        body: { prompt: 'a lighthouse without a keeper' },
-        headers: { 'idempotency-key': 'keeper-1' },
-      });
+    const ask = await impatientRequest('a lighthouse without a keeper', gateway.caller.key);
     const undecided = await ask();
-    expect([undecided.status, undecided.body.error]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+    expect(undecided).toMatchObject({
+      status: 503,
+      body: { error: 'SERVICE_UNAVAILABLE', jobId: expect.stringMatching(/^job_/) },
+    });
     expect(undecided.headers.get('retry-after')).toBe('2');
-    const { jobId } = undecided.body;
-    expect(jobId).toMatch(/^job_/);
     // A repeat gets the same response as long as no worker runs.
-    const repeated = await ask();
-    expect([repeated.status, repeated.body.jobId]).toEqual([503, jobId]);
+    const { jobId } = undecided.body;
+    expect(await ask()).toMatchObject({ status: 503, body: { jobId } });
 
-    worker = await idle.spawn('worker');
+    await gateway.spawn('worker');
     await expect.poll(async () => (await ask()).status).toBe(200);
-    const job = await idle.untilDone(jobId);
-    expect(job.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-    expect(await idle.sandbox.submits({ match: 'without a keeper' })).toHaveLength(1);
-    await idle.expectSettled();
+    await expectCharged(jobId);
   });
 
   it('gets 402 when its Idempotency-Key is repeated, although the API missed the event', async () => {
-    const { key } = await idle.newCaller({ credits: 1 });
-    const headers = { 'idempotency-key': 'keeper-2' };
-    const ask = () => idle.call(path, { key, headers, body: { prompt: 'an unpaid keeper' } });
-    worker.child.kill('SIGSTOP');
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const ask = await impatientRequest('an unpaid keeper', key);
     const undecided = await ask();
-    expect([undecided.status, undecided.body.jobId]).toEqual([503, expect.stringMatching(/^job_/)]);
-    worker.child.kill('SIGCONT');
-    const { client } = idle.api;
-    const refused = await client.workflow.getHandle(undecided.body.jobId).result();
-    expect(refused).toMatchObject({ status: 'refused', billing: 'none' });
-    const repeated = await ask();
-    expect([repeated.status, repeated.body.error]).toEqual([402, 'INSUFFICIENT_CREDITS']);
-  });
-});
-
-describe('an API process whose LISTEN connection is cut repeatedly', () => {
-  it('finds the state of a job by reading its row', async () => {
+    expect(undecided.status).toBe(503);
     await gateway.spawn('worker');
-    const cutting = setInterval(() => {
-      void gateway.database.query(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND query LIKE 'LISTEN%'`,
-      );
-    }, 20);
-    const startedAt = performance.now();
-    // The end of a job is found by another look at its row.
-    const prompt = '[[slow:6s]] a deaf keeper';
-    const accepted = await gateway.call(path, { body: { prompt, async: true } });
-    clearInterval(cutting);
-    expect(accepted.status).toBe(202);
-    expect(performance.now() - startedAt).toBeLessThan(4000);
-    const done = await gateway.untilDone(accepted.body.data.jobId);
-    expect(done.body.data.status).toBe('completed');
+    const { workflow } = gateway.api.client;
+    const refused = await workflow.getHandle(undecided.body.jobId).result();
+    expect(refused).toMatchObject({ status: 'refused', billing: 'none' });
+    expect(await ask()).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });
+
+  /** Returns a keyed request to an API that waits one second for the decision. */
+  async function impatientRequest(prompt: string, key: string) {
+    const url = await gateway.secondApi({ VERDICT_WAIT_MS: '1000' });
+    return async () => {
+      const answer = await fetch(`${url}${path}`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/json',
+          'idempotency-key': prompt.replaceAll(' ', '-'),
+        },
+        body: JSON.stringify({ prompt }),
+      });
+      const body = (await answer.json()) as { error: string; jobId: string };
+      return { status: answer.status, headers: answer.headers, body };
+    };
+  }
 });

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 let caller: TestCaller;
 let picture: string;
 

@@ -1,93 +1,64 @@
 /**
  * The worker compares a provider's output with the plan before the charge, and charges the
- * delivered amount.
+ * delivered amount. `test/activities/output-check.test.ts` tests the rules.
  */
-import { beforeAll, describe, expect, it } from 'vitest';
-import { useOwnGateway } from '../harness/gateway.ts';
-import type { SpawnedProcess } from '../harness/running-gateway.ts';
+import { beforeAll, expect, it, vi } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let worker: SpawnedProcess;
-// It reads the log of its worker.
-const gateway = useOwnGateway({ worker: false, latencyMs: 10 });
-beforeAll(async () => {
-  worker = await gateway.spawn('worker', { LOG_LEVEL: 'warn' });
+const gateway = useGateway({ media: 'full', settled: 'last' });
+/** Objects that the workers logged as warnings. */
+const warnings: unknown[] = [];
+beforeAll(() => {
+  // The workers of a shared gateway run in this process.
+  const warn = vi.spyOn(gateway.api.services.logger, 'warn');
+  warn.mockImplementation((...line: unknown[]) => void warnings.push(line));
+  return () => warn.mockRestore();
 });
 
-/** A job's billing. */
-async function make(path: string, body: object) {
-  const accepted = await gateway.call(path, { body: { async: true, ...body } });
-  expect(accepted.status, JSON.stringify(accepted.body)).toBe(202);
-  const { jobId } = accepted.body.data;
-  const { status, billing } = (await gateway.untilDone(jobId)).body.data;
-  expect(status).toBe('completed');
-  return { jobId, reserved: billing.reserved, charged: billing.charged };
-}
+const film = { path: 'video/generate', durationSeconds: 4 };
+const picture = { path: 'image/generate' };
 
-/** The fields that the log says are not as planned; its lines come a moment later. */
-async function expectDifferences(jobId: string, fields: string[]): Promise<void> {
-  const found = () =>
-    worker.lines
-      .filter((line) => line.msg === 'call.output_differs' && line['jobId'] === jobId)
-      .flatMap((line) => line['differences'] as { field: string }[])
-      .map(({ field }) => field);
-  await expect.poll(found).toEqual(fields);
-}
-
-describe('a video', () => {
-  const film = (body: object) => make('/api/v1/studio/video/generate', body);
-
-  it.each([
-    ['as asked', '', { durationSeconds: 4 }, 160, 160, []],
-    ['without the sound', '[[silent-film]]', { durationSeconds: 4 }, 160, 80, ['hasAudio']],
-    ['half as long', '[[short-film:2]]', { durationSeconds: 4 }, 160, 80, ['durationSeconds']],
-    [
-      'half as long, without the sound',
-      '[[short-film:2]] [[silent-film]]',
-      { durationSeconds: 4 },
-      160,
-      40,
-      ['hasAudio', 'durationSeconds'],
-    ],
-    ['longer', '[[short-film:8]]', { durationSeconds: 4 }, 160, 160, ['durationSeconds']],
-    [
-      'smaller',
-      '[[small-media:1.6]]',
-      { model: 'seedance-2.0', durationSeconds: 4 },
-      121.36,
-      53.84,
-      [],
-    ],
-  ])(
-    'delivered %s is charged as delivered',
-    async (_name, marker, fields, reserved, charged, differences) => {
-      const job = await film({ prompt: `${marker} waves`, ...fields });
-      expect(job).toMatchObject({ reserved, charged });
-      await expectDifferences(job.jobId, differences);
+it.concurrent.each([
+  ['a film without sound', '[[silent-film]]', film, 160, 80, ['hasAudio']],
+  ['a film half as long', '[[short-film:2]]', film, 160, 80, ['durationSeconds']],
+  ['a smaller film', '[[small-media:1.6]]', { ...film, model: 'seedance-2.0' }, 121.36, 53.84, []],
+  [
+    'a smaller image',
+    '[[small-media:2]]',
+    { ...picture, model: 'nano-banana-pro', resolution: '4K' },
+    30,
+    15,
+    [],
+  ],
+  [
+    'two smaller images',
+    '[[small-media:2]]',
+    {
+      ...picture,
+      model: 'alpha-image-2',
+      quality: 'low',
+      numImages: 2,
+      imageSize: { width: 2048, height: 2048 },
     },
-  );
-});
-
-describe('images', () => {
-  const picture = (body: object) => make('/api/v1/studio/image/generate', body);
-
-  it.each([
-    ['nano-banana-pro', '', { resolution: '4K' }, 30, 30, []],
-    ['nano-banana-pro', '[[small-media:2]]', { resolution: '4K' }, 30, 15, []],
-    [
-      'alpha-image-2',
-      '[[small-media:2]]',
-      { quality: 'low', numImages: 2, imageSize: { width: 2048, height: 2048 } },
-      8,
-      2,
-      ['width', 'height', 'width', 'height'],
-    ],
-    ['seedream', '[[small-media:2]]', { width: 2048 }, 3, 3, ['width', 'height']],
-  ])(
-    'from %s with the fault "%s" are charged as delivered',
-    async (model, marker, fields, reserved, charged, differences) => {
-      const job = await picture({ prompt: `${marker} a tree`, model, ...fields });
-      expect(job).toMatchObject({ reserved, charged });
-      await expectDifferences(job.jobId, differences);
-    },
-  );
-});
+    8,
+    2,
+    ['width', 'height', 'width', 'height'],
+  ],
+])(
+  '%s is charged as delivered, and logged',
+  async (_name, marker, { path, ...fields }, reserved, charged, differences) => {
+    const accepted = await gateway.call(`/api/v1/studio/${path}`, {
+      body: { async: true, prompt: `${marker} waves`, ...fields },
+    });
+    expect(accepted.status, JSON.stringify(accepted.body)).toBe(202);
+    const { jobId } = accepted.body.data;
+    expect((await gateway.untilDone(jobId)).body.data).toMatchObject({
+      status: 'completed',
+      billing: { reserved, charged },
+    });
+    const logged = warnings
+      .filter((line) => JSON.stringify(line).includes(jobId))
+      .flatMap((line) => (line as [{ differences: { field: string }[] }])[0].differences);
+    expect(logged.map(({ field }) => field)).toEqual(differences);
+  },
+);

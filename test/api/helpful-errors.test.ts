@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 const chat = (model: string) => ({ model, messages: [{ role: 'user', content: 'x' }] });
 
 it('a missing key is named in the error, and an invalid key is not described', async () => {
@@ -29,15 +29,8 @@ it.each([
   ],
   ['{"model": "gpt-4o"', 'must be JSON; the error is in line 1, column 19'],
 ])('a syntax error in the JSON %j is reported with its position', async (text, message) => {
-  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${gateway.caller.key}`,
-      'content-type': 'application/json',
-    },
-    body: text,
-  });
-  expect([response.status, await response.json()]).toMatchObject([400, { message }]);
+  const { status, body } = await gateway.call('/v1/chat/completions', { body: text });
+  expect([status, body]).toMatchObject([400, { message }]);
 });
 
 it.each([

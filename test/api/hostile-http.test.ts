@@ -55,82 +55,58 @@ const request = (first: string, headers: string[], body = ''): string =>
 const auth = (): string => `Authorization: Bearer ${gateway.caller.key}`;
 const own = (): string => `Host: ${host()}`;
 const json = 'Content-Type: application/json';
+const usage = (...headers: string[]): string =>
+  request('GET /api/v1/usage HTTP/1.1', [own(), auth(), ...headers]);
 const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
 
+const chunked = 'Transfer-Encoding: chunked';
+const four = 'Content-Length: 4';
+const hiddenInChunks = `0\r\n\r\n${smuggled}`;
 /** Chat requests whose length two programs could read differently: headers and the rest of the bytes. */
 const ambiguousChats: [string, string[], string][] = [
-  [
-    'a length and chunks',
-    ['Content-Length: 4', 'Transfer-Encoding: chunked'],
-    `0\r\n\r\n${smuggled}`,
-  ],
-  [
-    'chunks and a length',
-    ['Transfer-Encoding: chunked', 'Content-Length: 4'],
-    `0\r\n\r\n${smuggled}`,
-  ],
+  ['a length and chunks', [four, chunked], hiddenInChunks],
+  ['chunks and a length', [chunked, four], hiddenInChunks],
   ['two lengths', ['Content-Length: 2', 'Content-Length: 60'], `{}${smuggled}`],
   ['a list of lengths', ['Content-Length: 2, 2'], `{}${smuggled}`],
   ['a signed length', ['Content-Length: +2'], `{}${smuggled}`],
   ['a negative length', ['Content-Length: -1'], `{}${smuggled}`],
   ['a length in hexadecimal', ['Content-Length: 0x2'], `{}${smuggled}`],
   ['a length beyond 64 bits', ['Content-Length: 99999999999999999999'], '{}'],
-  ['an unknown transfer coding', ['Transfer-Encoding: xchunked'], `0\r\n\r\n${smuggled}`],
-  [
-    'chunked twice',
-    ['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-    `0\r\n\r\n${smuggled}`,
-  ],
-  [
-    'a space before the colon',
-    ['Transfer-Encoding : chunked', 'Content-Length: 4'],
-    `0\r\n\r\n${smuggled}`,
-  ],
-  [
-    'a folded header',
-    ['X: a\r\n Transfer-Encoding: chunked', 'Content-Length: 4'],
-    `0\r\n\r\n${smuggled}`,
-  ],
-  ['a bad chunk size', ['Transfer-Encoding: chunked'], `zz\r\n{}\r\n0\r\n\r\n`],
-  ['a chunk size with a sign', ['Transfer-Encoding: chunked'], `-2\r\n{}\r\n0\r\n\r\n`],
-  ['a huge chunk size', ['Transfer-Encoding: chunked'], `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`],
+  ['an unknown transfer coding', ['Transfer-Encoding: xchunked'], hiddenInChunks],
+  ['chunked twice', [chunked, 'Transfer-Encoding: identity'], hiddenInChunks],
+  ['a space before the colon', ['Transfer-Encoding : chunked', four], hiddenInChunks],
+  ['a folded header', [`X: a\r\n ${chunked}`, four], hiddenInChunks],
+  ['a bad chunk size', [chunked], `zz\r\n{}\r\n0\r\n\r\n`],
+  ['a chunk size with a sign', [chunked], `-2\r\n{}\r\n0\r\n\r\n`],
+  ['a huge chunk size', [chunked], `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`],
 ];
 
 describe('ambiguous requests', () => {
   it.each<[string, () => string]>([
-    ...ambiguousChats.map(([what, headers, rest]): [string, () => string] => [
-      what,
+    ...ambiguousChats.map(([name, headers, rest]): [string, () => string] => [
+      name,
       () => request('POST /api/v1/chat HTTP/1.1', [own(), auth(), json, ...headers], rest),
     ]),
-    [
-      'bare line feeds',
-      () => `GET /api/v1/usage HTTP/1.1\n${own()}\n${auth()}\nConnection: close\n\n`,
-    ],
-    ['bare carriage returns', () => `GET /api/v1/usage HTTP/1.1\r${own()}\r${auth()}\r\r`],
-    ['a NUL in a header', () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'X: a\0b'])],
+    ['bare line feeds', () => usage().replaceAll('\r\n', '\n')],
+    ['bare carriage returns', () => usage().replaceAll('\r\n', '\r')],
+    ['a NUL in a header', () => usage('X: a\0b')],
     ['a NUL in the target', () => request('GET /api/v1/us\0age HTTP/1.1', [own(), auth()])],
-    [
-      'a header without a colon',
-      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'garbage']),
-    ],
-    [
-      'a header without a name',
-      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), ': x']),
-    ],
+    ['a header without a colon', () => usage('garbage')],
+    ['a header without a name', () => usage(': x')],
     ['no host', () => request('GET /api/v1/usage HTTP/1.1', [auth()])],
     ['an unknown version', () => request('GET /api/v1/usage HTTP/9.9', [own(), auth()])],
     ['an unknown method', () => request('HACK /api/v1/usage HTTP/1.1', [own(), auth()])],
     ['no HTTP', () => 'SSH-2.0-OpenSSH_9.6\r\n\r\n'],
     ['a TLS handshake', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-  ])('are rejected: %s', async (_what, bytes) => {
-    const answer = await raw(bytes());
+  ])('are rejected: %s', async (_name, bytes) => {
+    const statuses = statusesOf(await raw(bytes()));
     // At most one response: the request hidden in the body gets none.
-    expect(statusesOf(answer)).toSatisfy(
-      (statuses: number[]) =>
-        statuses.length === 0 ||
-        (statuses.length === 1 && (statuses[0] ?? 500) < 500 && statuses[0] !== 200),
-    );
+    expect(statuses.length).toBeLessThanOrEqual(1);
+    for (const status of statuses) {
+      expect(status).not.toBe(200);
+      expect(status).toBeLessThan(500);
+    }
   });
 
   it('would be visible as a second response, as for two valid requests in one write', async () => {
@@ -142,22 +118,9 @@ describe('ambiguous requests', () => {
 });
 
 describe('malformed input', () => {
-  it.each<[string, () => string, number | number[]]>([
-    [
-      'a header of 20 KB',
-      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), `X: ${'x'.repeat(20_000)}`]),
-      431,
-    ],
-    [
-      '100 KB of headers',
-      () =>
-        request('GET /api/v1/usage HTTP/1.1', [
-          own(),
-          auth(),
-          ...Array.from({ length: 1000 }, (_, at) => `X-${at}: ${'x'.repeat(90)}`),
-        ]),
-      431,
-    ],
+  it.each<[string, () => string, number[]]>([
+    ['a header of 20 KB', () => usage(`X: ${'x'.repeat(20_000)}`), [431]],
+    ['100 KB of headers', () => usage(...Array(1000).fill(`X: ${'x'.repeat(96)}`)), [431]],
     [
       'a target of 20 KB',
       () => request(`GET /api/v1/usage?x=${'x'.repeat(20_000)} HTTP/1.1`, [own(), auth()]),
@@ -170,31 +133,20 @@ describe('malformed input', () => {
       () => request('GET http://127.0.0.1:1/api/v1/usage HTTP/1.1', [own(), auth()]),
       [200, 400, 404],
     ],
-    [
-      'an upgrade',
-      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'Upgrade: websocket']),
-      [200, 400],
-    ],
-    [
-      'a method override',
-      () =>
-        request('GET /api/v1/api-keys HTTP/1.1', [own(), auth(), 'X-HTTP-Method-Override: DELETE']),
-      200,
-    ],
+    ['an upgrade', () => usage('Upgrade: websocket'), [200, 400]],
+    ['a method override', () => usage('X-HTTP-Method-Override: DELETE'), [200]],
     [
       'an unsatisfiable expectation',
-      () =>
-        request(
-          'POST /api/v1/chat HTTP/1.1',
-          [own(), auth(), json, 'Expect: magic', 'Content-Length: 2'],
-          '{}',
-        ),
+      () => {
+        const headers = [own(), auth(), json, 'Expect: magic', 'Content-Length: 2'];
+        return request('POST /api/v1/chat HTTP/1.1', headers, '{}');
+      },
       [400, 417],
     ],
-  ])('gets an error or a closed connection: %s', async (_what, bytes, expected) => {
+  ])('gets an error or a closed connection: %s', async (_name, bytes, expected) => {
     const [status = 'closed', ...more] = statusesOf(await raw(bytes()));
     expect(more).toEqual([]);
-    expect([expected, 'closed'].flat()).toContain(status);
+    expect([...expected, 'closed']).toContain(status);
   });
 
   it.each([
@@ -313,12 +265,9 @@ describe('an echoed value', () => {
       '\u202egnp.exe.png',
       '.htaccess',
     ]) {
-      const answer = await gateway.call<{ publicUrl?: string; storagePath?: string }>(
-        '/api/v1/storage/upload-url',
-        {
-          body: { filename, contentType: 'image/png' },
-        },
-      );
+      const answer = await gateway.call<{ storagePath?: string }>('/api/v1/storage/upload-url', {
+        body: { filename, contentType: 'image/png' },
+      });
       expect(answer.status).toBeOneOf([200, 400]);
       expect(answer.body.storagePath ?? '').toMatch(
         /^(org_[0-9a-f]{32}\/file_[0-9a-f]{32}\.png)?$/,

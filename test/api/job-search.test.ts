@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 const path = '/api/v1/studio/jobs';
 
 interface Listed {

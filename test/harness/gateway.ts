@@ -10,6 +10,7 @@ import type { Scope } from '../../api/identity/access.ts';
 import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
 import { runAudit } from '../../ledger/audit.ts';
+import type { Config } from '../../platform/config.ts';
 import { during } from './during.ts';
 import {
   startFurtherApi,
@@ -73,6 +74,8 @@ export interface TestGateway extends RunningGateway {
   /** The caller whose key `call` uses. */
   caller: TestCaller;
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
+  /** Calls an endpoint of operators; a body has an actor and a reason unless it names others. */
+  admin: <Body = StudioBody>(path: string, body?: object, method?: string) => Promise<Answer<Body>>;
   /** An organization with this many credits and a key. */
   newCaller: (options: CallerOptions) => Promise<TestCaller>;
   /** Polls a job until it has ended. */
@@ -156,6 +159,12 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     receiver: parts.receiver.below(`/${caller.organizationId}`),
     caller,
     call,
+    admin: (path, body, method) =>
+      call(`/api/admin/v1${path}`, {
+        key: config.ADMIN_API_KEY,
+        ...(method && { method }),
+        ...(body && { body: { actor: 'olga', reason: 'ticket 7', ...body } }),
+      }),
     newCaller,
     async untilDone(jobId, key = caller.key) {
       for (;;) {
@@ -196,6 +205,8 @@ interface SharedOptions extends FirstCaller {
    * Settings of a separate API for the file, which uses the shared database, sandbox and workers.
    */
   env?: Record<string, string>;
+  /** Settings of this API that are smaller than the configuration accepts. */
+  unchecked?: Partial<Config>;
 }
 
 /**
@@ -203,12 +214,13 @@ interface SharedOptions extends FirstCaller {
  * of its own; rows of other files are in the database.
  */
 export function useGateway(options: SharedOptions = {}): TestGateway {
-  const { credits, settled = 'each', media = 'tiny', env } = options;
+  const { credits, settled = 'each', media = 'tiny', unchecked } = options;
+  const env = options.env ?? (unchecked && {});
   const gateway = {} as TestGateway;
   beforeAll(async () => {
     const parts = await (shared ??= startParts({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }));
     if (media === 'full') await parts.sandbox.resizeMedia({ tiny: false });
-    const own = env ? await startFurtherApi(parts, env) : parts;
+    const own = env ? await startFurtherApi(parts, env, unchecked) : parts;
     Object.assign(gateway, await withCallers(own, credits));
   });
   if (settled === 'each') afterEach(() => gateway.expectSettled());

@@ -143,10 +143,11 @@ export async function startParts(options: GatewayOptions): Promise<RunningGatewa
 export async function startFurtherApi(
   parts: RunningGateway,
   further: Record<string, string>,
+  unchecked: Partial<Config> = {},
 ): Promise<RunningGateway> {
   const admitted = parts.config.ALLOW_PRIVATE_NETWORK_ORIGINS;
   const env = { ...parts.env, ...(await address(admitted)), ...further };
-  const { api, config } = await startTestApi(env);
+  const { api, config } = await startTestApi(env, unchecked);
   const spawned = spawner(env);
   return {
     ...parts,
@@ -175,8 +176,11 @@ async function address(admitted: readonly string[]): Promise<Record<string, stri
   };
 }
 
-async function startTestApi(env: Record<string, string>): Promise<{ api: Api; config: Config }> {
-  const config = loadConfig(knownProviders, env);
+async function startTestApi(
+  env: Record<string, string>,
+  unchecked: Partial<Config> = {},
+): Promise<{ api: Api; config: Config }> {
+  const config = { ...loadConfig(knownProviders, env), ...unchecked };
   return { config, api: await startApi({ config, logger, observe: checkResponses }) };
 }
 

@@ -8,8 +8,8 @@ const hangMs = 60_000;
  * Calls a function repeatedly until its result is truthy, and returns that. @throws after a minute
  */
 export const until = <T>(check: () => T | Promise<T>) =>
-  vi.waitUntil(check, { timeout: hangMs, interval: 10 });
+  vi.waitUntil(check, { timeout: hangMs, interval: 25 });
 
 /** Repeats a check until it passes; unlike `expect.poll`, it also works in concurrent tests. */
 export const untilHolds = (check: () => unknown) =>
-  vi.waitFor(check, { timeout: hangMs, interval: 40 });
+  vi.waitFor(check, { timeout: hangMs, interval: 100 });

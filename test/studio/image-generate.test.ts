@@ -142,6 +142,15 @@ describe('the input of a provider call', () => {
     });
   });
 
+  it('has at most as many images as the provider accepts, and a seed that differs between calls', () => {
+    const { calls } = plan({ prompt: 'an orchard', numImages: 10, seed: 7 });
+    expect(calls.map(({ routes }) => routes[0]?.input)).toMatchObject([
+      { num_images: 4, seed: 7 },
+      { num_images: 4, seed: 11 },
+      { num_images: 2, seed: 15 },
+    ]);
+  });
+
   it('goes to the edit endpoint if there are reference images', () => {
     const body = { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] };
     expect(plan(body).calls[0]?.routes[0]?.providerEndpoint).toBe('fal-ai/nano-banana/edit');

@@ -1,0 +1,15 @@
+/** Runs the sweeper in the process of the test, when the test needs a pass. */
+import { createRelays } from '../../activities/services.ts';
+import type { Config } from '../../platform/config.ts';
+import { sweep } from '../../worker/sweeper.ts';
+import type { TestGateway } from './gateway.ts';
+
+/** Runs one pass over the database of a gateway, with its settings or other ones. */
+export function sweepOnce(
+  { api: { services, client }, config: own }: TestGateway,
+  settings: Partial<Config> = {},
+) {
+  const config = { ...own, ...settings };
+  const { webhookRelay } = createRelays(services, client, config);
+  return sweep({ config, services, client, webhookRelay, prepareServer: () => Promise.resolve() });
+}
