@@ -26,7 +26,8 @@ const assistantMessage = z
     content: assistantContent.nullish(),
     name: name.nullish(),
     refusal: text.nullish(),
-    // May be empty, because some providers return an empty list in answers without tool calls.
+    // The list may be empty, because some providers return an empty list if there are no tool
+    // calls.
     tool_calls: z.array(toolCall).max(256).nullish(),
     // These fields are part of answers, which callers may send unchanged in the next request. Other
     // fields of answers are dropped.

@@ -1,4 +1,4 @@
-/** Checks a chat request against its models, and builds the order for the chat activity. */
+/** Checks a chat request against its models, and builds the order for `services.chat`. */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { minimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -11,7 +11,7 @@ import { checkParts } from './part-checks.ts';
 import { signUploads } from './uploaded-pictures.ts';
 
 type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage'>;
-type Candidates = ChatOrder['models'];
+type ModelsToTry = ChatOrder['models'];
 
 /**
  * Estimates the price of a chat.
@@ -31,7 +31,7 @@ export async function estimateChat(call: ChatCall, services: Services): Promise<
 export function checkModels(
   { ctx, body: request }: ChatCall,
   { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
-): Candidates {
+): ModelsToTry {
   const { model, fallbacks = [], body } = request;
   // The list is empty if the request contains only items or blocks that are dropped.
   if (body.messages.length === 0) {
@@ -69,8 +69,8 @@ function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void
   throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }
 
-/** Builds the order of a chat from its request and its caller. */
-export function buildOrder({ ctx, body: request }: ChatCall, models: Candidates): ChatOrder {
+/** Builds the order for `services.chat` from a request, its caller and its models. */
+export function buildOrder({ ctx, body: request }: ChatCall, models: ModelsToTry): ChatOrder {
   const { caller, requestId } = ctx.state;
   const { organizationId, keyId } = caller;
   return { ...request, organizationId, keyId, requestId, models };

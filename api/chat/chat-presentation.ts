@@ -21,7 +21,7 @@ export interface ChatContext {
 export interface Presentation {
   /** Formats an answer that is not streamed. */
   body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
-  /** Formats steps as stream text; empty if they have nothing to send. */
+  /** Formats steps of the stream. Returns an empty string if there is nothing to send. */
   steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
   /** Formats the end of a complete stream. */
   end: (context: ChatContext, bill: ChatBill) => string;
@@ -49,22 +49,22 @@ function formatServiceUsage(usage: TokenUsage) {
 
 /** Formats usage with OpenAI's field names and with the gateway's. */
 function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
-  const both = formatServiceUsage(usage);
+  const serviceUsage = formatServiceUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
-    prompt_tokens: both.inputTokens,
-    completion_tokens: both.outputTokens,
-    total_tokens: both.totalTokens,
+    prompt_tokens: serviceUsage.inputTokens,
+    completion_tokens: serviceUsage.outputTokens,
+    total_tokens: serviceUsage.totalTokens,
     prompt_tokens_details: {
       cached_tokens: cachedInputTokens,
       cache_write_tokens: cacheWriteTokens,
     },
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
-    ...both,
+    ...serviceUsage,
   };
 }
 
-/** Returns `tried`: the errors of models that failed before one answered; empty if none failed. */
+/** Returns `tried`, the errors of models that failed before another one answered, if any failed. */
 export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }

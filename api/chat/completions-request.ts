@@ -102,7 +102,7 @@ export const openaiFields = {
   reasoning: reasoning.nullish(),
   thinking: thinking.nullish(),
   cache_control: cacheControl.nullish(),
-  // Only the default values are accepted.
+  // These fields accept only their default values.
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
   stream_options: z
@@ -116,13 +116,13 @@ export const openaiFields = {
 /** Fields that are rejected, because ignoring them would change the answer. */
 const rejectedFields = {
   provider: provider.nullish(),
-  audio: rejectedField('answers are only text'),
+  audio: rejectedField('answers contain only text'),
   web_search_options: rejectedField('web search is not available'),
   functions: rejectedField('use tools'),
   function_call: rejectedField('use tool_choice'),
 };
 
-type Wire = { messages: ChatRequest['body']['messages'] } & z.infer<
+type WireRequest = { messages: ChatRequest['body']['messages'] } & z.infer<
   z.ZodObject<typeof sharedFields>
 > &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
@@ -147,7 +147,7 @@ const gatewayFields: ReadonlySet<string> = new Set([
   'thinking',
 ]);
 
-function toRequest(wire: Wire): ChatRequest {
+function toRequest(wire: WireRequest): ChatRequest {
   const options: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(wire)) {
     if (value != null && !gatewayFields.has(field)) options[field] = value;

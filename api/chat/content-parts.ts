@@ -51,10 +51,10 @@ const filePart = z
     message: 'is required unless there is a file_id',
   })
   .transform(({ file: { file_id: id, ...file }, cache_control }): ContentPart => {
-    const mark = withoutNulls({ cache_control });
+    const cacheFields = withoutNulls({ cache_control });
     return id == null
-      ? { type: 'file', file: withoutNulls(file), ...mark }
-      : { type: 'image_url', image_url: { url: id }, ...mark };
+      ? { type: 'file', file: withoutNulls(file), ...cacheFields }
+      : { type: 'image_url', image_url: { url: id }, ...cacheFields };
   });
 
 /** Content that may only be text. */

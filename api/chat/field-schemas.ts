@@ -58,14 +58,14 @@ export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...p
   return z.array(part).max(1024);
 }
 
-type Present<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
+type WithoutNulls<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
 
 /**
  * Removes null and undefined fields from an object, because no provider accepts `null` in every
  * field.
  */
-export function withoutNulls<Fields extends object>(fields: Fields): Present<Fields> {
+export function withoutNulls<Fields extends object>(fields: Fields): WithoutNulls<Fields> {
   const entries = Object.entries(fields).filter(([, value]) => value != null);
   // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
-  return Object.fromEntries(entries) as Present<Fields>;
+  return Object.fromEntries(entries) as WithoutNulls<Fields>;
 }

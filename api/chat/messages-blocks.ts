@@ -23,10 +23,10 @@ export const nullableCacheControlField = { cache_control: cacheControl.nullish()
 
 const textBlock = z
   .object({ type: z.literal('text'), text, ...nullableCacheControlField })
-  .transform(({ type, text: content, ...mark }) => ({
+  .transform(({ type, text: content, ...cacheFields }) => ({
     type,
     text: content,
-    ...withoutNulls(mark),
+    ...withoutNulls(cacheFields),
   }));
 /** Text block as a part of a message. */
 export type TextPart = z.infer<typeof textBlock>;
@@ -67,13 +67,17 @@ const documentBlock = z
     ...nullableCacheControlField,
   })
   .transform(({ source, title, cache_control }): ContentPart => {
-    const mark = withoutNulls({ cache_control });
-    if ('text' in source) return { type: 'text', text: source.text, ...mark };
+    const cacheFields = withoutNulls({ cache_control });
+    if ('text' in source) return { type: 'text', text: source.text, ...cacheFields };
     if ('fileId' in source) {
-      return { type: 'image_url', image_url: { url: source.fileId }, ...mark };
+      return { type: 'image_url', image_url: { url: source.fileId }, ...cacheFields };
     }
     const file = 'url' in source ? { file_url: source.url } : { file_data: source.data };
-    return { type: 'file', file: { ...file, ...withoutNulls({ filename: title }) }, ...mark };
+    return {
+      type: 'file',
+      file: { ...file, ...withoutNulls({ filename: title }) },
+      ...cacheFields,
+    };
   });
 const toolResult = z.object({
   type: z.literal('tool_result'),

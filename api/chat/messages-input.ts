@@ -60,7 +60,7 @@ function convertAssistantMessage(content: AssistantBlocks): ChatMessage {
   const details: JsonObject[] = [];
   let thoughts = '';
   /** Provider data that belongs to the next tool call. */
-  let extra: JsonObject | undefined;
+  let extraContent: JsonObject | undefined;
   for (const block of content) {
     if (block.type === 'text') texts.push(block);
     if (block.type === 'thinking') {
@@ -70,13 +70,13 @@ function convertAssistantMessage(content: AssistantBlocks): ChatMessage {
       );
     }
     if (block.type === 'redacted_thinking') {
-      const ours = unseal(block.data);
-      if (ours) extra = ours.extraContent;
+      const sealedContent = unseal(block.data);
+      if (sealedContent) extraContent = sealedContent.extraContent;
       else details.push(toReasoningDetail({ text: '', signature: '', data: block.data }));
     }
     if (block.type !== 'tool_use') continue;
-    calls.push(convertToolCall(block, extra));
-    extra = undefined;
+    calls.push(convertToolCall(block, extraContent));
+    extraContent = undefined;
   }
   return {
     role: 'assistant',
@@ -89,12 +89,12 @@ function convertAssistantMessage(content: AssistantBlocks): ChatMessage {
 
 function convertToolCall(
   { id, name, input, cache_control }: ToolUse,
-  extra: JsonObject | undefined,
+  extraContent: JsonObject | undefined,
 ): ToolCall {
   return {
     id,
     type: 'function',
     function: { name, arguments: JSON.stringify(input) },
-    ...withoutNulls({ cache_control, extra_content: extra }),
+    ...withoutNulls({ cache_control, extra_content: extraContent }),
   };
 }

@@ -63,7 +63,7 @@ const wireRequest = z.object({
   container: rejectedField('tools that the provider runs are not supported'),
   mcp_servers: rejectedField('tools that the provider runs are not supported'),
 });
-type Wire = z.infer<typeof wireRequest>;
+type WireRequest = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/messages. */
 export const messagesRequest = wireRequest
@@ -75,7 +75,7 @@ export const countRequest = wireRequest
   .omit({ max_tokens: true })
   .transform((wire) => toRequest({ ...wire, max_tokens: 1 }));
 
-function toRequest(wire: Wire): ChatRequest {
+function toRequest(wire: WireRequest): ChatRequest {
   return {
     model: wire.model,
     ...(wire.models && { fallbacks: wire.models }),
@@ -90,7 +90,7 @@ function toRequest(wire: Wire): ChatRequest {
   };
 }
 
-function convertOptions(wire: Wire): Omit<ChatBody, 'messages'> {
+function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
   const { effort, format } = wire.output_config ?? {};
   const { stop_sequences: stop = [] } = wire;
   return {
@@ -115,7 +115,7 @@ function convertOptions(wire: Wire): Omit<ChatBody, 'messages'> {
   };
 }
 
-function convertTools({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
+function convertTools({ tools = [], tool_choice: choice }: WireRequest): Partial<ChatBody> {
   if (tools.length === 0) return {};
   const parallel = choice && 'disable_parallel_tool_use' in choice;
   return {
@@ -130,7 +130,7 @@ function convertTools({ tools = [], tool_choice: choice }: Wire): Partial<ChatBo
 }
 
 function convertToolChoice(
-  choice: NonNullable<Wire['tool_choice']>,
+  choice: NonNullable<WireRequest['tool_choice']>,
 ): NonNullable<ChatBody['tool_choice']> {
   if (choice.type === 'any') return 'required';
   if (choice.type === 'tool') return { type: 'function', function: { name: choice.name } };

@@ -1,6 +1,6 @@
 /**
- * Checks that the model supports the parts of a request, and that URLs, which providers will fetch,
- * have public addresses.
+ * Checks that the model supports the parts of a request, and that URLs in them have public
+ * addresses, because providers fetch them.
  */
 import { partsOf } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -17,22 +17,22 @@ import type { ChatRequest } from './chat-request.ts';
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
   for (const [path, part] of partsOf(request.body)) {
-    const unsupported = (kind: string): GatewayError =>
+    const createUnsupportedError = (kind: string): GatewayError =>
       fieldError('UNSUPPORTED_PARAMETER', path, `${model.id} does not accept ${kind}`);
     switch (part.type) {
       case 'image_url':
-        if (!model.supportsImages) throw unsupported('images');
+        if (!model.supportsImages) throw createUnsupportedError('images');
         checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
         break;
       case 'file':
-        if (!model.supportsImages) throw unsupported('documents');
+        if (!model.supportsImages) throw createUnsupportedError('documents');
         if (part.file.file_url !== undefined) checkUrl(part.file.file_url, path, outbound);
         break;
       case 'input_audio':
-        if (!model.supportsAudio) throw unsupported('audio');
+        if (!model.supportsAudio) throw createUnsupportedError('audio');
         break;
       case 'video_url':
-        if (!model.supportsVideo) throw unsupported('video');
+        if (!model.supportsVideo) throw createUnsupportedError('video');
         break;
       case 'text':
       case 'refusal':

@@ -2,17 +2,17 @@
 import { z } from 'zod';
 import { rejectedField } from './field-schemas.ts';
 
-const oneProvider = rejectedField('each model here has one provider');
+const oneProvider = rejectedField('each model of the gateway has one provider');
 /**
  * Schema of the preferences. Guarantees about data use, the choice of provider or the price are
  * rejected, because the gateway cannot give them. Other preferences are dropped.
  */
 export const provider = z.object({
   data_collection: z
-    .literal('allow', 'must be allow: how a provider uses data is not controlled here')
+    .literal('allow', 'must be allow: the gateway cannot control how a provider uses data')
     .nullish(),
   zdr: z
-    .literal(false, 'must be false: how long a provider stores data is not controlled here')
+    .literal(false, 'must be false: the gateway cannot control how long a provider stores data')
     .nullish(),
   only: oneProvider,
   ignore: oneProvider,

@@ -109,8 +109,8 @@ export class ResponseItems {
       events.push(...this.#endPart());
       part = { kind, text: '' };
       parts.push(part);
-      const place = this.#locatePart(this.#message);
-      events.push({ type: 'response.content_part.added', ...place, part: formatPart(part) });
+      const location = this.#locatePart(this.#message);
+      events.push({ type: 'response.content_part.added', ...location, part: formatPart(part) });
     }
     part.text += delta;
     events.push({
@@ -129,12 +129,12 @@ export class ResponseItems {
   #endPart(): ResponseEvent[] {
     const part = this.#message?.parts.at(-1);
     if (!this.#message || !part) return [];
-    const place = this.#locatePart(this.#message);
+    const location = this.#locatePart(this.#message);
     const { kind, text } = part;
     const content = kind === 'refusal' ? { refusal: text } : { text, logprobs: [] };
     return [
-      { type: `response.${kind}.done`, ...place, ...content },
-      { type: 'response.content_part.done', ...place, part: formatPart(part) },
+      { type: `response.${kind}.done`, ...location, ...content },
+      { type: 'response.content_part.done', ...location, part: formatPart(part) },
     ];
   }
 
@@ -159,13 +159,13 @@ export class ResponseItems {
     if (isWhole) item.details.push(toReasoningDetail({ text, signature, data }));
     const isKnown = isWhole && item.text.endsWith(text);
     if (text === '' || isKnown) return events;
-    const place = { ...this.#locateItem(item), summary_index: 0 };
+    const location = { ...this.#locateItem(item), summary_index: 0 };
     if (item.text === '') {
       const type = 'response.reasoning_summary_part.added';
-      events.push({ type, ...place, part: formatSummary('') });
+      events.push({ type, ...location, part: formatSummary('') });
     }
     item.text += text;
-    events.push({ type: 'response.reasoning_summary_text.delta', ...place, delta: text });
+    events.push({ type: 'response.reasoning_summary_text.delta', ...location, delta: text });
     return events;
   }
 
@@ -175,10 +175,10 @@ export class ResponseItems {
     this.#reasoning = null;
     const done = this.#endItem(item, 'completed');
     if (item.text === '') return [done];
-    const place = { ...this.#locateItem(item), summary_index: 0 };
+    const location = { ...this.#locateItem(item), summary_index: 0 };
     return [
-      { type: 'response.reasoning_summary_text.done', ...place, text: item.text },
-      { type: 'response.reasoning_summary_part.done', ...place, part: formatSummary(item.text) },
+      { type: 'response.reasoning_summary_text.done', ...location, text: item.text },
+      { type: 'response.reasoning_summary_part.done', ...location, part: formatSummary(item.text) },
       done,
     ];
   }

@@ -14,13 +14,13 @@ import {
 import { unseal } from './thoughts.ts';
 
 /** Translated messages, and the paths of the items that were ignored. */
-interface Conversation {
+interface TranslatedInput {
   messages: ChatMessage[];
   ignored: string[];
 }
 
 /** Schema of the `input` field. */
-export const input = z.union([text, items]).transform((sent, ctx): Conversation => {
+export const input = z.union([text, items]).transform((sent, ctx): TranslatedInput => {
   if (typeof sent === 'string') return { messages: [{ role: 'user', content: sent }], ignored: [] };
   const ignored: string[] = [];
   for (const [index, item] of sent.entries()) {
@@ -35,8 +35,8 @@ export const input = z.union([text, items]).transform((sent, ctx): Conversation 
 });
 
 /**
- * Returns whether the item of a reference can be dropped without losing meaning: reasoning, or the
- * text before a tool call. The AI SDK sends such references unless `store: false` is set.
+ * Returns whether a reference can be dropped without losing meaning, because its item is reasoning
+ * or the text before a tool call. The AI SDK sends such references unless `store: false` is set.
  */
 function canBeDropped(sent: readonly InputItem[], index: number): boolean {
   const next = sent
@@ -54,13 +54,14 @@ function canBeDropped(sent: readonly InputItem[], index: number): boolean {
 function toMessages(sent: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   /** Provider data that belongs to the next tool call. */
-  let pending: JsonObject | undefined;
+  let pendingExtraContent: JsonObject | undefined;
   for (const item of sent) {
     if ('role' in item) addMessage(messages, item);
-    else if (item.type === 'reasoning') pending = addReasoning(messages, item) ?? pending;
+    else if (item.type === 'reasoning')
+      pendingExtraContent = addReasoning(messages, item) ?? pendingExtraContent;
     else if (item.type === 'function_call') {
-      addCall(messages, item, pending);
-      pending = undefined;
+      addCall(messages, item, pendingExtraContent);
+      pendingExtraContent = undefined;
     } else if (item.type === 'function_call_output') {
       const { call_id, output } = item;
       const hasPictures = typeof output !== 'string' && output.some(({ type }) => type !== 'text');

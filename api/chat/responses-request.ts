@@ -80,12 +80,12 @@ const wireRequest = z.object({
   moderation: rejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
-type Wire = z.infer<typeof wireRequest>;
+type WireRequest = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/responses. */
 export const responsesRequest = wireRequest.transform(toRequest);
 
-function toRequest(wire: Wire): ChatRequest {
+function toRequest(wire: WireRequest): ChatRequest {
   const system = wire.instructions;
   return {
     model: wire.model,
@@ -106,7 +106,7 @@ function toRequest(wire: Wire): ChatRequest {
   };
 }
 
-function convertOptions(wire: Wire): Omit<ChatBody, 'messages'> {
+function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
   const { text: output, reasoning } = wire;
   const format = output?.format;
   return {
@@ -133,7 +133,7 @@ function convertFormat(
   return { type, json_schema: { name: title, schema, ...withoutNulls({ description, strict }) } };
 }
 
-function convertTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Wire) {
+function convertTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: WireRequest) {
   if (!tools || tools.length === 0) return {};
   const body: Partial<ChatBody> = {
     tools: tools.map(({ name: title, description, parameters, strict }) => ({

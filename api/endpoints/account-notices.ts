@@ -1,4 +1,6 @@
-/** /api/v1/webhooks/notices: URL of account notices (docs/webhooks.md). */
+/**
+ * /api/v1/webhooks/notices: gets and sets the URL that receives account notices (docs/webhooks.md).
+ */
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -29,14 +31,17 @@ const noticesSchema = z.object({
     .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
 });
 
-/** Access rules as for creating API keys, because notices reveal what the organization spends. */
+/**
+ * Access rules, the same as for creating API keys, because notices reveal the organization's
+ * spending.
+ */
 const noticesAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or change the URL of notices.',
   answer: noticesSchema,
 } as const;
 
-async function showNotices(
+async function readNotices(
   accountNotices: AccountNotices,
   organizationId: string,
 ): Promise<z.infer<typeof noticesSchema>> {
@@ -57,7 +62,7 @@ export const noticeEndpoints = section('Webhooks', {
     route: 'GET /api/v1/webhooks/notices',
     ...noticesAccess,
     summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
-    handle: ({ caller }, { accountNotices }) => showNotices(accountNotices, caller.organizationId),
+    handle: ({ caller }, { accountNotices }) => readNotices(accountNotices, caller.organizationId),
   }),
 
   setNotices: defineEndpoint({
@@ -85,7 +90,7 @@ export const noticeEndpoints = section('Webhooks', {
         url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
         lowBalanceMicro: low === null ? null : microFromCredits(low),
       });
-      return showNotices(accountNotices, organizationId);
+      return readNotices(accountNotices, organizationId);
     },
   }),
 });

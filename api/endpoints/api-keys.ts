@@ -1,4 +1,4 @@
-/** /api/v1/api-keys: the API keys of the authenticated user (spec §4.3). */
+/** /api/v1/api-keys: manages the API keys of the authenticated user (spec §4.3). */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -10,7 +10,7 @@ import { pastExpiryError } from '../identity/key-verdicts.ts';
 import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
-import { newKey, newKeyFields, showNewKey } from './new-key.ts';
+import { newKey, newKeyFields, buildNewKeyResponse } from './new-key.ts';
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
@@ -78,7 +78,7 @@ export const apiKeys = section('API keys', {
         }
         return createKeys(connection, config.KEY_PEPPER).create(requested);
       });
-      return showNewKey(ctx, createdKey);
+      return buildNewKeyResponse(ctx, createdKey);
     },
   }),
 
@@ -109,7 +109,7 @@ export const apiKeys = section('API keys', {
         expiresAtMs: expiresAt,
       });
       return {
-        ...showNewKey(ctx, createdKey),
+        ...buildNewKeyResponse(ctx, createdKey),
         replaced: { keyId, expiresAt: createdKey.oldExpiresAt },
       };
     },

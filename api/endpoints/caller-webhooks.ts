@@ -36,7 +36,7 @@ export const webhookSchema = webhookLine
   .meta({ id: 'Webhook' });
 
 /** Returns a webhook with its latest attempts. */
-export async function showWebhook(
+export async function buildWebhookResponse(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
@@ -66,7 +66,7 @@ export async function redeliver(
 ): Promise<z.infer<typeof webhookSchema>> {
   const { jobId, organizationId } = webhook;
   await webhookRelay.redeliver({ subjectId: jobId, organizationId });
-  return showWebhook(webhooks, await findWebhook(webhooks, webhook));
+  return buildWebhookResponse(webhooks, await findWebhook(webhooks, webhook));
 }
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
@@ -83,7 +83,10 @@ export const callerWebhooks = section('Webhooks', {
       const { id: jobId } = await findJob(call, { reads });
       const { organizationId } = call.caller;
       return toData(
-        await showWebhook(webhooks, await findWebhook(webhooks, { jobId, organizationId })),
+        await buildWebhookResponse(
+          webhooks,
+          await findWebhook(webhooks, { jobId, organizationId }),
+        ),
       );
     },
   }),

@@ -1,4 +1,6 @@
-/** POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: the price of a chat. */
+/**
+ * POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: estimate the price of a chat.
+ */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';

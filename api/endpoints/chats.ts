@@ -1,9 +1,9 @@
-/** GET /api/v1/chats/{id}: the tokens used by one chat, and its charge. */
+/** GET /api/v1/chats/{id}: returns the tokens and the charge of one chat. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 import { toData, dataSchema, pathId } from './fields.ts';
-import { showRecord, usageRecord } from './usage.ts';
+import { formatUsageRecord, usageRecord } from './usage.ts';
 
 /** Endpoint that returns the usage record of a chat. */
 export const chats = section('Chat', {
@@ -19,7 +19,7 @@ export const chats = section('Chat', {
     async handle({ caller, params: { chatId } }, { usageReads }) {
       const record = await usageReads.chat(caller.organizationId, chatId);
       if (!record) throw new GatewayError('NOT_FOUND', 'No such chat.');
-      return toData(showRecord(record));
+      return toData(formatUsageRecord(record));
     },
   }),
 });

@@ -42,7 +42,7 @@ export type EndpointScope = Scope | 'admin' | 'open' | 'any';
 export interface EndpointDescription {
   /** Error message for callers with the role `viewer`. Set if they may not use the endpoint. */
   viewerError?: string;
-  /** Rate limit of the key that the request counts against. Defaults to `requests`. */
+  /** Rate limit that the request counts toward. Defaults to `requests`. */
   bucket?: RateBucket;
   /** Format of error responses. Defaults to the gateway's own format. */
   errorFormat?: ErrorFormat;

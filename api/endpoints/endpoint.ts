@@ -19,10 +19,10 @@ import type {
 /** Value of `answer` for endpoints whose `handle` sets the response on the Koa context itself. */
 export const rawResponse = z.void();
 
-type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
+type ParsedPart<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 /** Request that has passed the access checks, with its parsed parts. */
-export interface Call<Parts extends RequestParts = RequestParts> {
+export interface EndpointCall<Parts extends RequestParts = RequestParts> {
   /** Koa context, for anything that `handle` reads or sets itself. */
   ctx: RouterContext<RequestState>;
   /** Caller. Set only if the endpoint requires an API key. */
@@ -30,12 +30,12 @@ export interface Call<Parts extends RequestParts = RequestParts> {
   /** Operator. Set only if the scope is `admin`. */
   operator: Operator;
   requestId: string;
-  params: Parsed<Parts['params']>;
-  query: Parsed<Parts['query']>;
-  body: Parsed<Parts['body']>;
+  params: ParsedPart<Parts['params']>;
+  query: ParsedPart<Parts['query']>;
+  body: ParsedPart<Parts['body']>;
 }
 
-interface Definition<Parts extends RequestParts, Answer> extends Pick<
+interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
   EndpointDescription,
   'viewerError' | 'bucket' | 'errorFormat' | 'takesXApiKey' | 'summary' | 'description'
 > {
@@ -50,12 +50,15 @@ interface Definition<Parts extends RequestParts, Answer> extends Pick<
   answers?: Record<number, string | ResponseDescription>;
   /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
-  handle: (call: Call<Parts>, services: Composition) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
+  handle: (
+    call: EndpointCall<Parts>,
+    services: Composition,
+  ) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
 }
 
 /** Endpoint without the types of its request and response. */
 export interface Endpoint extends EndpointDescription {
-  handle: Definition<RequestParts, unknown>['handle'];
+  handle: EndpointDefinition<RequestParts, unknown>['handle'];
 }
 
 /** Adds the OpenAPI tag to endpoints, and each endpoint's name as its `operationId`. */
@@ -77,7 +80,7 @@ function listErrorCodes({
   scope,
   request = {},
   errors = [],
-}: Pick<Definition<RequestParts, unknown>, 'scope' | 'request' | 'errors'>): ErrorCode[] {
+}: Pick<EndpointDefinition<RequestParts, unknown>, 'scope' | 'request' | 'errors'>): ErrorCode[] {
   const hasBody = request.body ?? request.content;
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
@@ -95,7 +98,7 @@ function listErrorCodes({
 
 /** Declares an endpoint. `handle` receives exactly the parts that `request` parses. */
 export function defineEndpoint<Parts extends RequestParts, Answer>(
-  definition: Definition<Parts, Answer>,
+  definition: EndpointDefinition<Parts, Answer>,
 ): Endpoint {
   const { route, scope = 'admin', request = {}, ...rest } = definition;
   const { answers = { 200: 'Done.' } } = definition;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
 import { responseName, type ResponseName } from '../../domain/json.ts';
-import { plainText } from '../identity/key-fields.ts';
+import { plainTextSchema } from '../identity/key-fields.ts';
 import { metadataFilter } from '../http/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
@@ -17,7 +17,7 @@ export const idField = (kind: IdKind) =>
   z.string().regex(idPattern(kind), `must be the id of a ${kind}`);
 
 /** Schema of an operator's name, also used for `actor`. */
-export const operatorName = plainText(100);
+export const operatorName = plainTextSchema(100);
 
 /**
  * Fields `actor` and `reason` of every request with which an operator changes something. The runner
@@ -31,7 +31,7 @@ export const auditFields = {
       description:
         'Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead.',
     }),
-  reason: plainText(500),
+  reason: plainTextSchema(500),
 };
 
 /** Example of `auditFields` for the OpenAPI documents. */
@@ -92,8 +92,8 @@ interface Paging<Row, Shown> {
 }
 
 /**
- * Builds a response with the schema `pageSchema`. `rows` must contain one row more than the page,
- * if there are more, so that `hasMore` is known.
+ * Builds a response with the schema `pageSchema`. `rows` must contain one row more than the page
+ * if there is a next page.
  */
 export function toPage<Row, Shown>(
   rows: readonly Row[],

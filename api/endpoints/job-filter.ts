@@ -1,11 +1,11 @@
 /** Query parameters that filter and search jobs. */
 import { z } from 'zod';
 import { searchedJobsMax } from '../../jobs/records/job-search.ts';
-import { plainText } from '../identity/key-fields.ts';
+import { plainTextSchema } from '../identity/key-fields.ts';
 import { jobType, recordFilter, toRecordFilter } from './fields.ts';
 
 /** Query parameter that searches jobs. */
-export const jobSearch = plainText(200)
+export const jobSearch = plainTextSchema(200)
   .optional()
   .meta({
     description:

@@ -26,7 +26,7 @@ export const newKeyFields = {
 };
 
 /** Returns the response with a new key, and forbids caches to store it. */
-export function showNewKey(
+export function buildNewKeyResponse(
   ctx: ParameterizedContext,
   { key, meta }: NewKey,
 ): z.infer<typeof newKey> {

@@ -98,8 +98,8 @@ export const storedFiles = section('Storage', {
       if (!job) throw new GatewayError('JOB_NOT_FOUND');
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await files.deleteMedia(jobId);
-      const now = (await reads.read(organizationId, jobId)) ?? job;
-      return { ...toData(await view.resource(now)), credits: view.credits(now) };
+      const updatedJob = (await reads.read(organizationId, jobId)) ?? job;
+      return { ...toData(await view.resource(updatedJob)), credits: view.credits(updatedJob) };
     },
   }),
 });

@@ -14,7 +14,7 @@ import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, listSteps } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-filter.ts';
-import { defineEndpoint, section, type Call } from './endpoint.ts';
+import { defineEndpoint, section, type EndpointCall } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;
 
@@ -46,7 +46,7 @@ const timeline = z
   .meta({ id: 'JobTimeline' });
 const jobResponse = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
-type JobPathCall = Pick<Call<typeof jobRequest>, 'caller' | 'params'>;
+type JobPathCall = Pick<EndpointCall<typeof jobRequest>, 'caller' | 'params'>;
 
 /** Returns the job with the id in the path. @throws GatewayError JOB_NOT_FOUND */
 export async function findJob(
@@ -59,7 +59,7 @@ export async function findJob(
   return job;
 }
 
-async function showJob(
+async function buildJobResponse(
   ctx: ParameterizedContext,
   view: JobView,
   job: JobRecord,
@@ -119,11 +119,11 @@ export const studioJobs = section('Jobs', {
       const job = await findJob(call, { reads });
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
-      if (waitMs === 0 || job.status !== 'open') return showJob(ctx, view, job);
+      if (waitMs === 0 || job.status !== 'open') return buildJobResponse(ctx, view, job);
       const endWait = openWaits.enter(call.caller);
       try {
         const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id }, waitMs);
-        return await showJob(ctx, view, awaited ?? job);
+        return await buildJobResponse(ctx, view, awaited ?? job);
       } finally {
         endWait();
       }
@@ -165,9 +165,9 @@ export const studioJobs = section('Jobs', {
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });
-      const now = await cancelJob({ client, jobWaits }, job);
-      ctx.status = now.status === 'open' ? 202 : 200;
-      return showJob(ctx, view, now);
+      const updatedJob = await cancelJob({ client, jobWaits }, job);
+      ctx.status = updatedJob.status === 'open' ? 202 : 200;
+      return buildJobResponse(ctx, view, updatedJob);
     },
   }),
 });

@@ -38,7 +38,7 @@ export function throwIfFailed({ id, error }: JobRecord): void {
 }
 
 /** Sets status 202 and the headers for polling the job. Returns the job's ticket (design §4). */
-export function showTicket(
+export function buildTicketResponse(
   ctx: ParameterizedContext,
   job: JobRecord,
   view: JobView,

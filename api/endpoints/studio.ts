@@ -20,7 +20,12 @@ import {
   studioErrors,
   studioHeaders,
 } from './studio-description.ts';
-import { readResult, setCreditsHeaders, showTicket, ticketResponse } from './studio-results.ts';
+import {
+  readResult,
+  setCreditsHeaders,
+  buildTicketResponse,
+  ticketResponse,
+} from './studio-results.ts';
 
 /** Error codes of estimates: those that a request can return before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
@@ -63,7 +68,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       const { job, waited } = await submitJob(ctx, { capability }, services);
       ctx.set('X-Job-Id', job.id);
       const data = waited && (await readResult(job, view));
-      if (!data) return showTicket(ctx, job, view);
+      if (!data) return buildTicketResponse(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
       if (capability.envelope !== 'bare') return { ...toData(data), credits };
@@ -91,7 +96,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
 
 function describeBody(capability: Capability) {
   const { example, upload } = capability;
-  const json = { schema: withCommonFields(capability.request), example };
+  const json = { schema: addCommonFields(capability.request), example };
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',
@@ -115,7 +120,7 @@ function describeBody(capability: Capability) {
 /**
  * Returns the schema of a request as it is sent, before transforms, with the common fields added.
  */
-function withCommonFields(request: z.ZodType): z.ZodType {
+function addCommonFields(request: z.ZodType): z.ZodType {
   const sent = request instanceof z.ZodPipe ? request.in : request;
   assert(sent instanceof z.ZodObject, 'the schema of a request must be an object');
   return sent.safeExtend(commonFields);

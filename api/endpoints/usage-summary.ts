@@ -137,10 +137,11 @@ function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | unde
   return format === undefined ? ctx.accepts('json', 'text/csv') === 'text/csv' : format === 'csv';
 }
 
-type Sums = Omit<UsageSum, 'keys'>;
+type UsageTotals = Omit<UsageSum, 'keys'>;
 
-function sumRows(rows: readonly UsageSum[]): Sums {
-  const sum = (name: keyof Sums): number => rows.reduce((total, row) => total + row[name], 0);
+function sumRows(rows: readonly UsageSum[]): UsageTotals {
+  const sum = (name: keyof UsageTotals): number =>
+    rows.reduce((total, row) => total + row[name], 0);
   return {
     requests: sum('requests'),
     creditsMicro: sum('creditsMicro'),

@@ -100,9 +100,9 @@ export const usage = section('Usage', {
         uploads.quotaOf(organizationId),
       ]);
       return {
-        ...showAccount(page.account),
+        ...formatAccount(page.account),
         storage: { limit, used, remaining: Math.max(0, limit - used) },
-        usage: page.records.map(showRecord),
+        usage: page.records.map(formatUsageRecord),
         hasMore: page.nextCursor !== null,
         nextCursor: page.nextCursor,
       };
@@ -111,7 +111,7 @@ export const usage = section('Usage', {
 });
 
 /** Returns the balance and the six-hour window in credits, for callers and for operators. */
-export function showAccount(account: UsagePage['account']): z.infer<typeof accountSchema> {
+export function formatAccount(account: UsagePage['account']): z.infer<typeof accountSchema> {
   const available = creditsFromMicro(account.posted - account.reserved);
   const usedMicro = account.window?.used ?? 0;
   const { windowLimit, window } = account;
@@ -134,7 +134,7 @@ export function showAccount(account: UsagePage['account']): z.infer<typeof accou
 }
 
 /** Converts the usage record of a job or chat to its response, with amounts in credits. */
-export function showRecord(record: UsageRecord): z.infer<typeof usageRecord> {
+export function formatUsageRecord(record: UsageRecord): z.infer<typeof usageRecord> {
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = record;
   return {
     id: record.id,

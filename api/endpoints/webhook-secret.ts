@@ -28,14 +28,14 @@ const secretSchema = z.object({
     .meta({ description: 'Older secrets. Webhooks are also signed with them until `retiresAt`.' }),
 });
 
-/** Access rules as for creating API keys, because the secret allows forging webhooks. */
+/** Access rules, the same as for creating API keys, because the secret allows forging webhooks. */
 const secretAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',
   answer: secretSchema,
 } as const;
 
-async function showSecret(
+async function buildSecretResponse(
   ctx: ParameterizedContext,
   secrets: SigningSecrets,
   organizationId: string,
@@ -61,7 +61,7 @@ export const webhookSecret = section('Webhooks', {
     ...secretAccess,
     summary: 'Get the secret that signs your webhooks',
     handle: ({ ctx, caller }, { signingSecrets }) =>
-      showSecret(ctx, signingSecrets, caller.organizationId),
+      buildSecretResponse(ctx, signingSecrets, caller.organizationId),
   }),
 
   rotateWebhookSecret: defineEndpoint({
@@ -92,7 +92,7 @@ export const webhookSecret = section('Webhooks', {
         return false;
       });
       if (repeated) ctx.set('Idempotent-Replayed', 'true');
-      return showSecret(ctx, signingSecrets, organizationId);
+      return buildSecretResponse(ctx, signingSecrets, organizationId);
     },
   }),
 });

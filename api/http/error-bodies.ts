@@ -15,7 +15,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** Error codes that OpenAI's clients know, by the gateway's code that they replace. */
+/** Error codes that OpenAI's clients know, keyed by the gateway's code that they replace. */
 const openaiCodes: Partial<Record<ErrorCode, string>> = {
   CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
   INSUFFICIENT_CREDITS: 'insufficient_quota',

@@ -18,7 +18,7 @@ export type EventStream = ReturnType<typeof createEventStream>;
 interface Options {
   /** How long to wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
-  /** How long no event is sent before a keepalive comment is sent, in milliseconds. */
+  /** Idle time after which a keepalive comment is sent, in milliseconds. */
   keepaliveMs: number;
   /** Sets the status and headers; called once, before the first event is sent. */
   open: () => void;

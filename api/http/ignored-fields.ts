@@ -20,15 +20,15 @@ function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): 
   const object = unwrapObject(schema);
   if (!object || !isRecord(value)) return;
   for (const [name, field] of Object.entries(value)) {
-    const known = Object.hasOwn(object.shape, name) ? object.shape[name] : undefined;
-    if (known) yield* listIgnored(known, field, `${prefix}${name}.`);
+    const fieldSchema = Object.hasOwn(object.shape, name) ? object.shape[name] : undefined;
+    if (fieldSchema) yield* listIgnored(fieldSchema, field, `${prefix}${name}.`);
     else if (listedName.test(name)) yield prefix + name;
   }
 }
 
 /**
- * Returns the object schema inside a schema. Undefined if it is no object or rejects unknown
- * fields.
+ * Returns the object schema inside a schema. Undefined if it is not an object schema, or rejects
+ * unknown fields.
  */
 function unwrapObject(schema: z.core.$ZodType): z.ZodObject | undefined {
   if (schema instanceof z.ZodObject) return schema.def.catchall ? undefined : schema;

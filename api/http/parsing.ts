@@ -16,14 +16,15 @@ interface ParseInput {
 }
 
 /**
- * Maximum number of nested values of an input whose errors are all reported, not only the first.
+ * Maximum number of values in an input for which all errors are reported. For a larger input, only
+ * the first error is reported.
  */
 const allErrorsValuesMax = 1000;
 const detailsMax = 20;
 const pathMax = 200;
 /** Options that find all errors. Messages stay empty, unless the schema defines them. */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
-/** Options that stop at the first error, because a large value could have a million. */
+/** Options that stop at the first error, because a large value could have a million errors. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**

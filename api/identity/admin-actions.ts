@@ -36,7 +36,9 @@ export const actionRecord = z.object({
 });
 export type ActionRecord = z.infer<typeof actionRecord>;
 
-/** Adds an entry to the action log, if possible in the transaction that makes the change. */
+/**
+ * Adds an entry to the action log. `connection` is the transaction of the change, if it has one.
+ */
 export async function recordAction(
   connection: CommonQueryMethods,
   { body: { actor, reason }, requestId }: ActionRequest,

@@ -18,7 +18,7 @@ const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
 /** Creates the schema of a text that is not blank and has no control characters. */
-export const plainText = (lengthMax: number) =>
+export const plainTextSchema = (lengthMax: number) =>
   z
     .string()
     .min(1)
@@ -30,7 +30,7 @@ export const plainText = (lengthMax: number) =>
     .meta({ maxLength: lengthMax, pattern: `^${printable}*${visible}${printable}*$` });
 
 /** Name of an API key, 1–64 characters. */
-export const keyName = plainText(nameLengthMax);
+export const keyName = plainTextSchema(nameLengthMax);
 
 /** Expiry of a key in milliseconds since 1970. The database checks that it is in the future. */
 export const keyExpiry = z.int().min(0).max(expiryMaxMs).meta({

@@ -156,7 +156,7 @@ export async function setWindowLimit(
   if (rowCount === 0) throw unknownOrganizationError();
 }
 
-const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
+const selectMembers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
     m.name, m.role, m.created_at AS "createdAtMs",
     (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL) AS keys
   FROM member m`;
@@ -167,7 +167,7 @@ export function listMembers(
   organizationId: string,
   limit: number,
 ): Promise<readonly MemberRecord[]> {
-  return connection.any(sql.type(memberRecord)`${memberSelect}
+  return connection.any(sql.type(memberRecord)`${selectMembers}
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
 }
 
@@ -176,7 +176,7 @@ export async function readMember(
   connection: CommonQueryMethods,
   memberId: string,
 ): Promise<MemberRecord> {
-  const member = await connection.maybeOne(sql.type(memberRecord)`${memberSelect}
+  const member = await connection.maybeOne(sql.type(memberRecord)`${selectMembers}
     WHERE m.id = ${memberId}`);
   if (!member) throw new GatewayError('NOT_FOUND', 'No such user.');
   return member;

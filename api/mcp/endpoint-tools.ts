@@ -5,7 +5,7 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import { checkLength, makeInputSchema, toText, withQuery, type McpTool } from './mcp-tool.ts';
+import { checkLength, toInputSchema, toText, appendQuery, type McpTool } from './mcp-tool.ts';
 
 /** Ids of the endpoints that are available as tools. */
 const endpointIds = new Set([
@@ -19,10 +19,10 @@ const endpointIds = new Set([
 /** Tools for jobs, voices and uploads. */
 export const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
   .filter(({ id }) => id !== undefined && endpointIds.has(id))
-  .map(makeTool);
+  .map(buildTool);
 
 /** Builds the tool for an endpoint. Its arguments are the fields of the body, or the parameters. */
-function makeTool(endpoint: Endpoint): McpTool {
+function buildTool(endpoint: Endpoint): McpTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
   const shape = { ...request.params?.shape, ...request.query?.shape };
@@ -31,7 +31,7 @@ function makeTool(endpoint: Endpoint): McpTool {
       name: id,
       title: summary,
       description: [summary, description].filter(Boolean).join('. '),
-      inputSchema: makeInputSchema(request.body ?? z.strictObject(shape)),
+      inputSchema: toInputSchema(request.body ?? z.strictObject(shape)),
       annotations: {
         readOnlyHint: method === 'GET',
         destructiveHint: method !== 'GET' && !request.body,
@@ -47,7 +47,7 @@ function makeTool(endpoint: Endpoint): McpTool {
         encodeURIComponent(toText(input[name] ?? '')),
       );
       checkLength(input);
-      return { method, path: withQuery(filled, Object.fromEntries(query)) };
+      return { method, path: appendQuery(filled, Object.fromEntries(query)) };
     },
   };
 }

@@ -52,7 +52,8 @@ export async function followJob(
     const job = await services.jobWaits.awaitEnd({ organizationId, jobId }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
     const isOver = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
-    if (isOver || performance.now() - startedAtMs >= waitMaxMs) return makeJobResult(job, services);
+    if (isOver || performance.now() - startedAtMs >= waitMaxMs)
+      return buildJobResult(job, services);
     if (progressToken !== undefined) {
       const message = describeProgress(await services.view.resource(job));
       // Ignores errors, because the client may have disconnected.
@@ -81,9 +82,12 @@ const inlineCountMax = 4;
  * Builds the tool result for the current state of a job: the job as JSON, its files as links, and
  * small images also as base64. `isError` is true if the job failed or was canceled.
  */
-async function makeJobResult(job: JobRecord, { storage, view }: Services): Promise<CallToolResult> {
+async function buildJobResult(
+  job: JobRecord,
+  { storage, view }: Services,
+): Promise<CallToolResult> {
   const resource = await view.resource(job);
-  const structuredContent = { ...resource, uri: makeJobUri(job.id) };
+  const structuredContent = { ...resource, uri: buildJobUri(job.id) };
   if (job.error) {
     const text = `${job.error.code}: ${job.error.message} (${job.id}; nothing was charged)`;
     return { content: [{ type: 'text', text }], structuredContent, isError: true };
@@ -115,13 +119,13 @@ async function makeJobResult(job: JobRecord, { storage, view }: Services): Promi
   return { content, structuredContent };
 }
 
-/** Lifetime of file links in milliseconds, as in responses of the API. */
+/** Lifetime of file links in milliseconds, the same as in responses of the API. */
 const linkTtlMs = 24 * 3_600_000;
 
 const jobUriPrefix = 'studio://jobs/';
 
 /** Returns the MCP resource URI of a job. */
-export const makeJobUri = (jobId: string): string => jobUriPrefix + jobId;
+export const buildJobUri = (jobId: string): string => jobUriPrefix + jobId;
 
 /** URI template (RFC 6570) of the MCP resources of jobs. */
 export const jobUriTemplate = `${jobUriPrefix}{jobId}`;

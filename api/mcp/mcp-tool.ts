@@ -19,7 +19,7 @@ export interface McpTool {
 }
 
 /** Converts a zod schema to the JSON schema of a tool's arguments. */
-export const makeInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
+export const toInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
   const jsonSchema = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return ToolSchema.shape.inputSchema.parse({ ...jsonSchema, type: 'object' });
 };
@@ -38,7 +38,7 @@ export function checkLength(input: Arguments): void {
 }
 
 /** Appends arguments to a path as its query string. */
-export function withQuery(path: string, input: Arguments): string {
+export function appendQuery(path: string, input: Arguments): string {
   const texts = Object.entries(input).map(([name, value]): [string, string] => [
     name,
     toText(value),

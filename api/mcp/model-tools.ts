@@ -5,8 +5,8 @@ import { listSchema } from '../endpoints/fields.ts';
 import { capabilitySchema } from '../endpoints/studio-models.ts';
 import {
   checkLength,
-  makeInputSchema,
-  withQuery,
+  toInputSchema,
+  appendQuery,
   type Arguments,
   type McpTool,
 } from './mcp-tool.ts';
@@ -16,7 +16,7 @@ const publishedModels = listSchema(capabilitySchema);
 
 function buildModelsRequest(input: Arguments): ApiRequest {
   checkLength(input);
-  return { method: 'GET', path: withQuery('/api/v1/studio/models', input) };
+  return { method: 'GET', path: appendQuery('/api/v1/studio/models', input) };
 }
 
 /**
@@ -31,7 +31,7 @@ export const modelTools: McpTool[] = [
       description:
         'List the models of every Studio tool, with the price of an example request in credits. ' +
         'Call getStudioModel for the parameters and prices of one model.',
-      inputSchema: makeInputSchema(z.strictObject({})),
+      inputSchema: toInputSchema(z.strictObject({})),
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
@@ -53,7 +53,7 @@ export const modelTools: McpTool[] = [
       name: 'getStudioModel',
       title: 'Describe a model of a Studio tool',
       description: 'Get the parameters that a model accepts, its price rules and an example price.',
-      inputSchema: makeInputSchema(
+      inputSchema: toInputSchema(
         z.strictObject({
           tool: z.enum(capabilities.map(({ type }) => type)),
           model: z

@@ -20,13 +20,13 @@ import { idPattern } from '../../domain/ids.ts';
 import {
   followJob,
   parseJobUri,
-  makeJobUri,
+  buildJobUri,
   jobUriTemplate,
   type JobReader,
   type ToolCallExtra,
 } from './job-results.ts';
 import type { ApiResponse, SendApiRequest } from './own-api-client.ts';
-import { findTool, toolsFor } from './tools.ts';
+import { findTool, listTools } from './tools.ts';
 
 interface McpRequestContext extends JobReader {
   sendRequest: SendApiRequest;
@@ -52,7 +52,7 @@ export function createMcpServer(context: McpRequestContext): Server {
     { name: 'studio-gateway', title: 'Studio Gateway', version: '1.0.0' },
     { capabilities: { tools: {}, resources: {} }, instructions },
   );
-  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toolsFor(caller) }));
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: listTools(caller) }));
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
     callTool(context, params, extra),
   );
@@ -67,8 +67,8 @@ export function createMcpServer(context: McpRequestContext): Server {
     ],
   }));
   server.setRequestHandler(ListResourcesRequestSchema, async () => ({
-    resources: (await latestJobs(context)).map(({ id, type, created_at }) => ({
-      uri: makeJobUri(id),
+    resources: (await listLatestJobs(context)).map(({ id, type, created_at }) => ({
+      uri: buildJobUri(id),
       name: `${type} ${new Date(created_at).toISOString()}`,
       mimeType: 'application/json',
     })),
@@ -82,7 +82,7 @@ export function createMcpServer(context: McpRequestContext): Server {
   return server;
 }
 
-const latestJobs = ({ caller, services }: McpRequestContext): Promise<readonly JobRecord[]> =>
+const listLatestJobs = ({ caller, services }: McpRequestContext): Promise<readonly JobRecord[]> =>
   services.reads.list(caller.organizationId, { status: 'completed', limit: listedJobsMax });
 
 const findJob = async (

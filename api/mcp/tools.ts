@@ -10,7 +10,7 @@ import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller } from '../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
 import { modelTools } from './model-tools.ts';
-import { makeInputSchema, type McpTool } from './mcp-tool.ts';
+import { toInputSchema, type McpTool } from './mcp-tool.ts';
 
 const capabilityTools: McpTool[] = capabilities.map((capability) => ({
   tool: {
@@ -19,7 +19,7 @@ const capabilityTools: McpTool[] = capabilities.map((capability) => ({
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
       'charged only on success. Call getStudioModel for the parameters and prices of a model.',
-    inputSchema: makeInputSchema(capability.request),
+    inputSchema: toInputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: scopeOf(capability),
@@ -38,7 +38,7 @@ const estimate: McpTool = {
     title: 'Estimate the cost of a request',
     description:
       'Estimate how many credits a call of another tool would reserve, item by item. No job is started.',
-    inputSchema: makeInputSchema(
+    inputSchema: toInputSchema(
       z.strictObject({
         tool: z.enum(capabilities.map(({ type }) => type)),
         arguments: z
@@ -59,7 +59,7 @@ const estimate: McpTool = {
 const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
 
 /** Lists the tools that a key may use. */
-export const toolsFor = ({ scopes }: Caller): Tool[] =>
+export const listTools = ({ scopes }: Caller): Tool[] =>
   tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
 
 /** Finds a tool by its name. The API checks at each call whether the key may use it. */

@@ -81,7 +81,7 @@ export function throwIfViewer(caller: Caller, message: string): void {
 }
 
 /**
- * Checks that the organization is active and that the key has the scope. This comes before the body
+ * Checks that the organization is active and that the key has the scope. Must run before the body
  * is read (order of errors, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
@@ -96,8 +96,7 @@ export function authorize(caller: Caller, scope: Scope | 'any'): void {
 }
 
 /**
- * Checks that the key may use a model; null if the request has none.
- * @throws GatewayError FORBIDDEN
+ * Checks that the key may use the model of a request, if it has one. @throws GatewayError FORBIDDEN
  */
 export function authorizeModel(caller: Caller, model: string | null): void {
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {

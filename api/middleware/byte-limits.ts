@@ -43,7 +43,7 @@ export function findByteOwner({ state, ip }: Context): string {
 /**
  * Counts bytes of a request until the request ends.
  * @throws GatewayError 429 if the owner's requests occupy too many bytes, SERVICE_UNAVAILABLE if
- * all requests of the process do
+ * all requests of the process together do
  */
 export function countBytes(ctx: Context, bytes: CountedBytes): void {
   const exceeded = ctx.state.countBytes(bytes);

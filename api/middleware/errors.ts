@@ -22,7 +22,7 @@ export function handleErrors(logger: Logger, paths: readonly string[]): Middlewa
       if (gatewayError.status >= 500) {
         logger.error({ error, code: gatewayError.code }, 'request.failed');
       }
-      respond(ctx, gatewayError);
+      sendError(ctx, gatewayError);
     }
   };
 }
@@ -60,7 +60,7 @@ export function toGatewayError(error: unknown): GatewayError {
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
 
-function respond(ctx: Context, error: GatewayError): void {
+function sendError(ctx: Context, error: GatewayError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));

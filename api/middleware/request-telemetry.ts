@@ -51,7 +51,7 @@ const untracedPaths = /^\/($|healthz$|readyz$|docs(\/|$)|console(\/|$)|favicon\.
 
 /** Creates the middleware that counts, measures and traces requests. */
 export function observeRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
-  function count(ctx: Context, startedAtMs: number): void {
+  function countRequest(ctx: Context, startedAtMs: number): void {
     const method = methods.has(ctx.method) ? ctx.method : 'other';
     const route = findRoutePattern(ctx);
     metrics.requests.inc({ method, route, status: String(ctx.status) });
@@ -66,8 +66,8 @@ export function observeRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middle
         {
           name: ctx.method,
           kind: SpanKind.SERVER,
-          // `tracestate` is ignored, because workflow histories would store this text of the
-          // caller.
+          // `tracestate` is ignored: callers choose its text, and workflow histories would store
+          // it.
           parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },
@@ -82,7 +82,7 @@ export function observeRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middle
       );
     } finally {
       metrics.requestsInFlight.dec();
-      count(ctx, startedAtMs);
+      countRequest(ctx, startedAtMs);
     }
   };
 }

@@ -9,7 +9,7 @@ import {
   type ResponseDescription,
   type EndpointDescription,
 } from '../endpoints/description.ts';
-import { makeLlmsText } from './llms-text.ts';
+import { buildLlmsText } from './llms-text.ts';
 import { webhookDescriptions } from './webhooks.ts';
 
 /** OpenAPI document as an object, JSON and YAML. */
@@ -49,7 +49,7 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: {},
       }),
     ),
-    summary: (prices: readonly string[]) => makeLlmsText(baseUrl, callerEndpoints, prices),
+    summary: (prices: readonly string[]) => buildLlmsText(baseUrl, callerEndpoints, prices),
   };
 }
 

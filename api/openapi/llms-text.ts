@@ -2,7 +2,7 @@
 import { toOpenapiPath, type EndpointDescription } from '../endpoints/description.ts';
 
 /** Returns the text of llms.txt. `prices` are lines of a Markdown list. */
-export function makeLlmsText(
+export function buildLlmsText(
   baseUrl: string,
   endpoints: readonly EndpointDescription[],
   prices: readonly string[],

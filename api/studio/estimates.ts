@@ -39,12 +39,14 @@ export async function estimateRequest(
     authorizeRequest(ctx, capability, read);
     const { draft } = await draftRequest(ctx, { capability, read }, services);
     const { model, calls } = await measurePrices({ storage, copies }, draft);
-    const priced = priceCalls(config, calls);
+    const pricedCalls = priceCalls(config, calls);
     return {
       type: capability.type,
       model,
-      credits: creditsFromMicro(priced.priceMicro),
-      items: priced.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
+      credits: creditsFromMicro(pricedCalls.priceMicro),
+      items: pricedCalls.calls.map(({ call, unitPriceMicro }) =>
+        toEstimateItem(call, unitPriceMicro),
+      ),
     };
   } finally {
     files.discard();

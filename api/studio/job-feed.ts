@@ -38,7 +38,7 @@ interface Topic {
   readers: Set<Reader>;
   /** Ids of jobs to read at the next tick. */
   changed: Set<string>;
-  /** Fingerprint of each open job as it was last sent (`fingerprintOf`), keyed by job id. */
+  /** Fingerprint of each open job as it was last sent (`createFingerprint`), keyed by job id. */
   open: Map<string, string>;
   /** True while the jobs of the organization are being read. */
   isReading: boolean;
@@ -70,7 +70,7 @@ export function createJobFeed(deps: JobFeedDeps) {
     reader.events.end();
   }
 
-  function interrupt(error: unknown, affected: Iterable<Reader>): void {
+  function disconnectAll(error: unknown, affected: Iterable<Reader>): void {
     deps.logger.warn({ error }, 'job_feed.interrupted');
     for (const reader of affected) disconnect(reader);
   }
@@ -81,15 +81,15 @@ export function createJobFeed(deps: JobFeedDeps) {
       for (const { events } of readers()) events.write(': keepalive\n\n');
     if (ticks % keyCheckTicks === 0) {
       closeStreamsOfInvalidKeys(deps.pool, readers(), disconnect).catch((error: unknown) =>
-        interrupt(error, readers()),
+        disconnectAll(error, readers()),
       );
     }
     for (const [organizationId, topic] of topics) {
-      void refresh(deps, organizationId, topic).catch((error: unknown) =>
-        interrupt(error, topic.readers),
+      void refreshTopic(deps, organizationId, topic).catch((error: unknown) =>
+        disconnectAll(error, topic.readers),
       );
     }
-    for (const reader of readers().filter(isBehind)) disconnect(reader);
+    for (const reader of readers().filter(isTooSlow)) disconnect(reader);
     if (topics.size === 0) {
       clearInterval(timer);
       timer = undefined;
@@ -124,7 +124,7 @@ export function createJobFeed(deps: JobFeedDeps) {
   };
 }
 
-const isBehind = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
+const isTooSlow = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
 
 /** Sends a new reader the job that it follows, or all open jobs. */
 async function sendCurrentJobs(
@@ -149,7 +149,11 @@ const encodeEvent = (job: JobResource): Buffer =>
   Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
 
 /** Reads the jobs of an organization, unless they are still being read. */
-async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
+async function refreshTopic(
+  deps: JobFeedDeps,
+  organizationId: string,
+  topic: Topic,
+): Promise<void> {
   if (topic.isReading) return;
   topic.isReading = true;
   try {
@@ -161,8 +165,8 @@ async function refresh(deps: JobFeedDeps, organizationId: string, topic: Topic):
 
 async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;
-  const followed = new Set([...topic.readers].map(({ jobId }) => jobId));
-  const isFollowed = (id: string): boolean => followed.has(null) || followed.has(id);
+  const followedIds = new Set([...topic.readers].map(({ jobId }) => jobId));
+  const isFollowed = (id: string): boolean => followedIds.has(null) || followedIds.has(id);
   for (const id of topic.open.keys()) if (!isFollowed(id)) topic.open.delete(id);
   const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(isFollowed);
   topic.changed.clear();

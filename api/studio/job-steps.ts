@@ -53,7 +53,7 @@ export function listSteps(
 }
 
 /**
- * Marks the step in which a job failed. If no provider step has failed, it is the last one, because
+ * Marks the step in which a job failed. If no provider step has failed, marks the last one, because
  * a provider may end a wait by rejecting the call.
  */
 function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
@@ -82,8 +82,8 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
     startedAtMs: state === 'waiting' ? null : sentAtMs,
     endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
   };
-  const submits = [...pauseStep(call), ...earlier, submit];
-  if (acceptedAtMs === null) return submits;
+  const submitSteps = [...pauseStep(call), ...earlier, submit];
+  if (acceptedAtMs === null) return submitSteps;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
@@ -94,7 +94,7 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
     startedAtMs: acceptedAtMs,
     endedAtMs,
   };
-  return [...submits, wait];
+  return [...submitSteps, wait];
 }
 
 /** Returns the step in which a call waited for a paused provider, if it did. */

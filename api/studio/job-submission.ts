@@ -31,7 +31,7 @@ type Services = Pick<
   | 'outbound'
 >;
 
-/** Parsed request that holds its Idempotency-Key. */
+/** Parsed request, with the claim of its Idempotency-Key. */
 interface ClaimedRequest {
   capability: Capability;
   read: ParsedRequest;

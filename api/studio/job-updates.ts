@@ -97,7 +97,7 @@ async function listen(
   let client: Client | undefined;
   let reconnect: NodeJS.Timeout | undefined;
 
-  function connectAgain(): void {
+  function scheduleReconnect(): void {
     if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
   }
 
@@ -111,7 +111,7 @@ async function listen(
     next.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
     next.on('end', () => {
       onEnd();
-      connectAgain();
+      scheduleReconnect();
     });
     next.on('notification', ({ payload }) => receive(payload ?? ''));
     try {
@@ -123,7 +123,7 @@ async function listen(
       // here.
       next.removeAllListeners('end');
       await next.end().catch(() => {});
-      connectAgain();
+      scheduleReconnect();
     }
   }
 

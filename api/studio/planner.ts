@@ -65,8 +65,8 @@ export function priceCalls(
  */
 export function completePlan(config: Config, input: PlanInput): JobPlan {
   const deadlineMs = findDeadlineMs(config, input.capability.medium);
-  const priced = priceCalls(config, input.draft.calls);
-  const calls = priced.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
+  const pricedCalls = priceCalls(config, input.draft.calls);
+  const calls = pricedCalls.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
@@ -85,7 +85,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     requestId: input.requestId,
     type: input.capability.type,
     model: input.draft.model,
-    priceMicro: priced.priceMicro,
+    priceMicro: pricedCalls.priceMicro,
     ...(input.metadata && { metadata: input.metadata }),
     request: addRefusedItems(input),
     calls,
@@ -149,12 +149,12 @@ function calculateFirstCheckMs({ typicalSeconds }: DraftCall, deadlineMs: number
  * if the duration of a call is unknown.
  */
 function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
-  const ends: number[] = [];
+  const endSeconds: number[] = [];
   for (const { typicalSeconds, inputFrom } of calls) {
     if (typicalSeconds === undefined) return null;
-    ends.push(typicalSeconds + (inputFrom ? (ends[inputFrom.callIndex] ?? 0) : 0));
+    endSeconds.push(typicalSeconds + (inputFrom ? (endSeconds[inputFrom.callIndex] ?? 0) : 0));
   }
-  return Math.max(...ends);
+  return Math.max(...endSeconds);
 }
 
 /** Returns the expected output of a call, with the price discount of each cheaper variant. */

@@ -35,7 +35,7 @@ export function authorizeRequest(
 
 /**
  * Drafts the plan of a request: stores its files and checks its inputs. Prices that depend on an
- * input have not been measured yet.
+ * input are not measured here.
  * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
  */
 export async function draftRequest(
@@ -61,11 +61,12 @@ export async function draftRequest(
  */
 function removeRefusedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
-  const before = draft.refusedItems ?? {};
-  // Several steps of an item can reject the same input, and the item has already been removed.
-  if (details.length > 0 && details.every(({ path }) => before[path])) return draft;
+  const earlierRefusals = draft.refusedItems ?? {};
+  // The items have already been removed, because several steps of an item can reject the same
+  // input.
+  if (details.length > 0 && details.every(({ path }) => earlierRefusals[path])) return draft;
   const inputs = draft.inputs ?? [];
-  const refused: RefusedItems = { ...before };
+  const refused: RefusedItems = { ...earlierRefusals };
   for (const { path, message } of details) {
     refused[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }

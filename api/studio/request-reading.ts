@@ -63,7 +63,7 @@ export async function readRequest(
   const request = parseWith(capability.request, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
   const metadata = parseMetadata(pairs);
-  return { webhook, metadata, ...withCompletion(ctx, capability, { request, store, ...deps }) };
+  return { webhook, metadata, ...addCompletion(ctx, capability, { request, store, ...deps }) };
 }
 
 /**
@@ -71,7 +71,7 @@ export async function readRequest(
  * recording.
  * @throws GatewayError if the request needs a recording but names none, or more than one
  */
-function withCompletion(
+function addCompletion(
   ctx: Context,
   capability: Capability,
   {
@@ -108,18 +108,21 @@ async function readForm(
   });
   const [file] = files;
   const { async: isAsync, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
-  const webhook = parseWebhook({ webhookUrl, webhookEvents: jsonOrText(events) }, outbound);
-  const metadata = parseMetadata(jsonOrText(pairs));
-  const named = { ...fields, ...(isAsync !== undefined && { async: parseBooleanText(isAsync) }) };
+  const webhook = parseWebhook({ webhookUrl, webhookEvents: parseJsonOrText(events) }, outbound);
+  const metadata = parseMetadata(parseJsonOrText(pairs));
+  const fieldsWithAsync = {
+    ...fields,
+    ...(isAsync !== undefined && { async: parseBooleanText(isAsync) }),
+  };
   if (!file) {
     // A missing file must be reported before unknown fields.
-    capability.recording?.(named);
-    const request = parseWith(capability.request, named);
+    capability.recording?.(fieldsWithAsync);
+    const request = parseWith(capability.request, fieldsWithAsync);
     const store = null;
     return {
       webhook,
       metadata,
-      ...withCompletion(ctx, capability, { request, store, recordings }),
+      ...addCompletion(ctx, capability, { request, store, recordings }),
     };
   }
   if (texts['fileId'] !== undefined) {
@@ -128,7 +131,7 @@ async function readForm(
   }
   const request = parseWith(capability.request, {
     ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),
-    ...named,
+    ...fieldsWithAsync,
     fileId: file.stored.contentId,
   });
   // Rejects another recording source in addition to the file.
@@ -157,7 +160,7 @@ export function createRecordingStore(
 }
 
 /** Parses a form field as JSON. Returns invalid JSON unchanged, so that the schema rejects it. */
-function jsonOrText(text: string | undefined): unknown {
+function parseJsonOrText(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
   } catch {

@@ -911,7 +911,7 @@ export interface components {
                 provider: string;
                 providerEndpoint: string | null;
                 state: string;
-                /** @description Operation at the provider, with its id. */
+                /** @description Operation of the provider for this call, with its id. */
                 operation: unknown;
                 providerRequestId: string | null;
                 pausedAt: string | null;
@@ -1078,7 +1078,7 @@ export interface components {
             } | null;
             /** @description Number of calls that are waiting for the pause to end. */
             waiting: number;
-            /** @description Number of calls in progress: sent, and not ended. */
+            /** @description Number of calls that were sent and have not ended. */
             open: number;
             /** @description Calls that have ended, for jobs accepted in the last 15 minutes. A call that switched to a fallback provider counts for the fallback provider. */
             recent: {
@@ -1109,7 +1109,7 @@ export interface components {
             } | null;
             /** @description Number of calls that are waiting for the pause to end. */
             waiting: number;
-            /** @description Number of calls in progress: sent, and not ended. */
+            /** @description Number of calls that were sent and have not ended. */
             open: number;
         };
         Operator: {
@@ -1834,7 +1834,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Credits that chats cost beyond what the balance and the key limits could cover, in total. */
+                        /** @description Total cost of chats that neither the balances nor the key limits could cover, in credits. */
                         chatLossCredits: number;
                         findings: {
                             finding: string;
@@ -2435,7 +2435,7 @@ export interface operations {
                             } | null;
                             /** @description Number of calls that are waiting for the pause to end. */
                             waiting: number;
-                            /** @description Number of calls in progress: sent, and not ended. */
+                            /** @description Number of calls that were sent and have not ended. */
                             open: number;
                             /** @description Number of waiting jobs that receive a signal to continue. */
                             signaled: number;

@@ -227,7 +227,7 @@ describe('unknown fields', () => {
     ['tools.0.type', { tools: [{ type: 'web_search' }] }, 'must be function'],
     ['provider.data_collection', { provider: { data_collection: 'deny' } }, 'must be allow'],
     ['provider.zdr', { provider: { zdr: true } }, 'must be false'],
-    ['provider.only', { provider: { only: ['x'] } }, 'each model here has one provider'],
+    ['provider.only', { provider: { only: ['x'] } }, 'each model of the gateway has one provider'],
   ])('do not hide an invalid value: %s', async (path, fields, sentence) => {
     await newClient();
     const { status, body } = await gateway.call('/v1/chat/completions', {

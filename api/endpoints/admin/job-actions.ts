@@ -8,7 +8,7 @@ import { cancelJob } from '../../studio/cancellation.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { jobLine, showJobLine } from './jobs.ts';
+import { jobLine, formatJobLine } from './jobs.ts';
 import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
@@ -28,9 +28,16 @@ const stateSchema = jobLine
     ),
   });
 
-function showState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
-  const { jobId, organizationId, status: now, verifying, errorCode, billing } = showJobLine(job);
-  return { jobId, organizationId, status: now, verifying, errorCode, billing: billing.state };
+function formatState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
+  const { jobId, organizationId, status, verifying, errorCode, billing } = formatJobLine(job);
+  return {
+    jobId,
+    organizationId,
+    status,
+    verifying,
+    errorCode,
+    billing: billing.state,
+  };
 }
 
 /** Endpoints that change a job. */
@@ -47,9 +54,9 @@ export const jobActions = section('Jobs', {
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await recordAction(pool, write, { ...auditSubject(job), action: 'job.cancel_requested' });
       const { organization_id: organizationId } = job;
-      const now = await cancelJob({ client, jobWaits }, job);
-      ctx.status = now.status === 'open' ? 202 : 200;
-      return toData({ ...(await view.resource(now)), organizationId });
+      const updatedJob = await cancelJob({ client, jobWaits }, job);
+      ctx.status = updatedJob.status === 'open' ? 202 : 200;
+      return toData({ ...(await view.resource(updatedJob)), organizationId });
     },
   }),
 
@@ -71,9 +78,9 @@ export const jobActions = section('Jobs', {
       await recordAction(pool, write, { ...auditSubject(job), action: 'job.reverified' });
       const findings = await statusChecks.ofJob(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
-      const now = await findAnyJob(write, { jobOverview });
+      const updatedJob = await findAnyJob(write, { jobOverview });
       const workflow = await workflowOf(client, job.id);
-      return toData({ ...showState(now), workflow, workflowSignaled, findings });
+      return toData({ ...formatState(updatedJob), workflow, workflowSignaled, findings });
     },
   }),
 
@@ -108,7 +115,7 @@ export const jobActions = section('Jobs', {
       });
       const resettlement = await resettle(job, release, services);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
-      return toData({ ...showState(await findAnyJob(write, { jobOverview })), ...resettlement });
+      return toData({ ...formatState(await findAnyJob(write, { jobOverview })), ...resettlement });
     },
   }),
 });

@@ -17,7 +17,7 @@ import { suggestNextSteps, remedyOperations } from '../../studio/next-steps.ts';
 import { stepSchema, listSteps } from '../../studio/job-steps.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { showWebhook, webhookSchema } from '../caller-webhooks.ts';
+import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
@@ -29,7 +29,9 @@ const call = responseSchema(jobCall)
   .omit({ refusals: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
   .extend({
     state: z.string(),
-    operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
+    operation: z
+      .unknown()
+      .meta({ description: 'Operation of the provider for this call, with its id.' }),
     attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
   });
 
@@ -116,7 +118,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
   return { evidence, entries, notifications };
 }
 
-function showWorkflow(
+function formatWorkflow(
   jobId: string,
   owner: JobWorkflow | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
@@ -127,7 +129,7 @@ function showWorkflow(
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
 }
 
-function showCaller({ job, caller }: JobEvidence) {
+function formatCaller({ job, caller }: JobEvidence) {
   const { organizationName, organizationStatus, userId, userName } = caller;
   return {
     organization: {
@@ -156,7 +158,7 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
     provider: job.provider,
     why: explainJob(evidence),
     next: suggestNextSteps(evidence),
-    ...showCaller(evidence),
+    ...formatCaller(evidence),
     request: job.request,
     steps: listSteps(job, calls, webhook),
     calls: calls.map((record) => call.parse(toResponse(record))),
@@ -165,8 +167,8 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
     ),
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),
-    webhook: webhook && (await showWebhook(services.webhooks, webhook)),
-    workflow: showWorkflow(job.id, owner, services.config),
+    webhook: webhook && (await buildWebhookResponse(services.webhooks, webhook)),
+    workflow: formatWorkflow(job.id, owner, services.config),
     actions: actions.map(toResponse),
   };
 }

@@ -44,7 +44,7 @@ export const jobLine = z
   .meta({ id: 'JobLine' });
 
 /** Returns a job in the format of the operators' list. */
-export function showJobLine(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
+export function formatJobLine(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
   return {
     jobId: job.id,
     organizationId: job.organization_id,
@@ -87,7 +87,7 @@ export const jobs = section('Jobs', {
     async handle({ query: { limit, cursor, ...query } }, { pool, jobOverview }) {
       const filter = { ...query, ...toRecordFilter(query) };
       const rows = await jobOverview.list({ ...filter, beforeId: cursor, limit: limit + 1 });
-      const page = toPage(rows, { limit, cursor: 'id', show: showJobLine });
+      const page = toPage(rows, { limit, cursor: 'id', show: formatJobLine });
       return { ...page, data: await addOrganizationNames(pool, page.data) };
     },
   }),

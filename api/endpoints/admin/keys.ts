@@ -15,7 +15,7 @@ import {
   pathId,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { newKey, newKeyFields, showNewKey } from '../new-key.ts';
+import { newKey, newKeyFields, buildNewKeyResponse } from '../new-key.ts';
 
 const params = z.object({ userId: pathId('member') });
 
@@ -67,7 +67,7 @@ export const keys = section('API keys', {
         });
         return key;
       });
-      return toData(showNewKey(ctx, createdKey));
+      return toData(buildNewKeyResponse(ctx, createdKey));
     },
   }),
 
@@ -85,14 +85,14 @@ export const keys = section('API keys', {
       const { limit } = write.body;
       const meta = await pool.transaction(async (connection) => {
         const change = { keyId, memberId: null, makerKeyId: null, limit };
-        const set = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
+        const result = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
         await recordAction(connection, write, {
           action: 'key.limit_set',
-          organizationId: set.organizationId,
+          organizationId: result.organizationId,
           subject: keyId,
           details: { limit },
         });
-        return set.meta;
+        return result.meta;
       });
       return toData(meta);
     },

@@ -30,7 +30,7 @@ const auditSchema = z.object({
   clean: z.boolean(),
   chatLossCredits: z.number().meta({
     description:
-      'Credits that chats cost beyond what the balance and the key limits could cover, in total.',
+      'Total cost of chats that neither the balances nor the key limits could cover, in credits.',
   }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(

@@ -12,7 +12,7 @@ import {
   type OrganizationRecord,
 } from '../../identity/organizations.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { plainText } from '../../identity/key-fields.ts';
+import { plainTextSchema } from '../../identity/key-fields.ts';
 import {
   auditFields,
   auditFieldsBody,
@@ -27,13 +27,13 @@ import {
   time,
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { accountSchema, showAccount } from '../usage.ts';
+import { accountSchema, formatAccount } from '../usage.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
-/** Credits per six hours; null means no limit. */
-const allowance = z.number().min(0).max(1_000_000_000).nullable();
+/** Schema of the limit of Studio credits per six hours. Null means no limit. */
+const windowLimit = z.number().min(0).max(1_000_000_000).nullable();
 const toMicro = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
 
@@ -42,8 +42,8 @@ const organization = z
   .extend(accountSchema.shape)
   .meta({ id: 'Organization' });
 
-function showOrganization(record: OrganizationRecord): z.infer<typeof organization> {
-  return organization.parse({ ...toResponse(record), ...showAccount(record) });
+function formatOrganization(record: OrganizationRecord): z.infer<typeof organization> {
+  return organization.parse({ ...toResponse(record), ...formatAccount(record) });
 }
 
 const statusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
@@ -59,7 +59,7 @@ const statusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>
         await setOrganizationStatus(connection, organizationId, to);
         await recordAction(connection, write, { action, organizationId, subject: organizationId });
       });
-      return toData(showOrganization(await readOrganization(pool, organizationId)));
+      return toData(formatOrganization(await readOrganization(pool, organizationId)));
     },
   });
 
@@ -71,8 +71,8 @@ export const organizations = section('Organizations', {
     request: {
       body: z.strictObject({
         ...auditFields,
-        name: plainText(200),
-        windowAllowanceCredits: allowance.default(null),
+        name: plainTextSchema(200),
+        windowAllowanceCredits: windowLimit.default(null),
       }),
       example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
@@ -91,7 +91,7 @@ export const organizations = section('Organizations', {
         return ids;
       });
       const record = await readOrganization(pool, newIds.organizationId);
-      return toData({ ...showOrganization(record), ownerId: newIds.memberId });
+      return toData({ ...formatOrganization(record), ownerId: newIds.memberId });
     },
   }),
 
@@ -111,7 +111,7 @@ export const organizations = section('Organizations', {
     answer: pageSchema(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
       const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
-      return toPage(rows, { limit, cursor: 'organizationId', show: showOrganization });
+      return toPage(rows, { limit, cursor: 'organizationId', show: formatOrganization });
     },
   }),
 
@@ -122,7 +122,7 @@ export const organizations = section('Organizations', {
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
     handle: async ({ params: { organizationId } }, { pool }) =>
-      toData(showOrganization(await readOrganization(pool, organizationId))),
+      toData(formatOrganization(await readOrganization(pool, organizationId))),
   }),
 
   suspendOrganization: statusEndpoint('suspend', 'suspended'),
@@ -133,7 +133,7 @@ export const organizations = section('Organizations', {
     summary: 'Set the limit of Studio credits per six hours; null removes the limit',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, credits: allowance }),
+      body: z.strictObject({ ...auditFields, credits: windowLimit }),
       example: { ...exampleAuditFields, credits: 500 },
     },
     answer: dataSchema(organization),
@@ -149,7 +149,7 @@ export const organizations = section('Organizations', {
           details: { credits },
         });
       });
-      return toData(showOrganization(await readOrganization(pool, organizationId)));
+      return toData(formatOrganization(await readOrganization(pool, organizationId)));
     },
   }),
 });

@@ -1,6 +1,6 @@
 /**
- * Operator endpoints that list stuck jobs with the reason, unknown outcomes, and provider
- * notifications.
+ * Operator endpoints that list stuck jobs with the reasons, jobs with unknown outcomes, and
+ * provider notifications.
  */
 import { z } from 'zod';
 import {

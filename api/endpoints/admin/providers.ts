@@ -25,11 +25,11 @@ const providerSchema = z
     waiting: z
       .int()
       .meta({ description: 'Number of calls that are waiting for the pause to end.' }),
-    open: z.int().meta({ description: 'Number of calls in progress: sent, and not ended.' }),
+    open: z.int().meta({ description: 'Number of calls that were sent and have not ended.' }),
   })
   .meta({ id: 'Provider' });
 
-function showProvider({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
+function formatProvider({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
   if (!paused) return { ...line, paused };
   const { sinceMs, actor, reason } = paused;
   return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
@@ -112,7 +112,7 @@ export const providers = section('Providers', {
       ]);
       return toData(
         lines.map((line) => ({
-          ...showProvider(line),
+          ...formatProvider(line),
           recent: findFigures(recent, line.provider, 0),
           trend: trendIndexes.map((step) => findFigures(trend, line.provider, step)),
         })),
@@ -132,7 +132,7 @@ export const providers = section('Providers', {
         if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
         await recordAction(connection, write, { action: 'provider.paused', subject: provider });
       });
-      return toData(showProvider(await findProvider(pauses, provider)));
+      return toData(formatProvider(await findProvider(pauses, provider)));
     },
   }),
 
@@ -157,7 +157,7 @@ export const providers = section('Providers', {
       const waiting = await pauses.waitingJobs(provider);
       void signalWaitingJobs({ client, logger }, waiting);
       return toData({
-        ...showProvider(await findProvider(pauses, provider)),
+        ...formatProvider(await findProvider(pauses, provider)),
         signaled: waiting.length,
       });
     },

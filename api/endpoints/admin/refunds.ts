@@ -84,10 +84,10 @@ function refundError(
   { state, charged, refunded }: Extract<RefundVerdict, { verdict: 'not_refundable' }>,
   credits: number | undefined,
 ): GatewayError {
-  const left = creditsFromMicro(charged - refunded);
+  const remainingCredits = creditsFromMicro(charged - refunded);
   const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
-  if (left > 0) {
-    const limit = `must be at most ${left}, the credits charged and not yet refunded`;
+  if (remainingCredits > 0) {
+    const limit = `must be at most ${remainingCredits}, the credits charged and not yet refunded`;
     return fieldError('INVALID_REQUEST', 'credits', `${limit}${received(credits)}`);
   }
   const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;

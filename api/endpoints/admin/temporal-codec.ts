@@ -1,8 +1,8 @@
 /**
- * Codec endpoint for Temporal's web UI and CLI: decrypts and encrypts payloads for operators, with
- * the protocol of remote codec servers: request and response are `{payloads}` as proto JSON. The
- * CLI sends the key of an operator. The web UI cannot send a key, so its configured URL contains a
- * secret that only permits decryption.
+ * Codec endpoints for Temporal's web UI and CLI, which decrypt and encrypt payloads for operators.
+ * They implement Temporal's protocol of remote codec servers: request and response are `{payloads}`
+ * as proto JSON. The CLI sends the key of an operator. The web UI cannot send a key, so its
+ * configured URL contains a secret that only permits decryption.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
@@ -15,7 +15,7 @@ import { parseBearerKey } from '../../middleware/authenticate.ts';
 import { readJson } from '../../http/body.ts';
 import { createRecordSchema } from '../../http/body-schema.ts';
 import { parseWith } from '../../http/parsing.ts';
-import { defineEndpoint, rawResponse, type Call } from '../endpoint.ts';
+import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';
 
 const { Payloads } = proto.temporal.api.common.v1;
 
@@ -99,7 +99,7 @@ export const temporalCodec = [
 ];
 
 async function convert(
-  ctx: Call['ctx'],
+  ctx: EndpointCall['ctx'],
   convertPayload: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof payloadsSchema>> {
   const body = parseWith(payloadsSchema, await readJson(ctx, bytesMax));

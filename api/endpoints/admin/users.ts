@@ -10,7 +10,7 @@ import {
   readOrganization,
 } from '../../identity/organizations.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { plainText } from '../../identity/key-fields.ts';
+import { plainTextSchema } from '../../identity/key-fields.ts';
 import {
   responseSchema,
   auditFields,
@@ -37,7 +37,11 @@ export const users = section('Organizations', {
     summary: 'Create a user',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, name: plainText(200), role: role.default('member') }),
+      body: z.strictObject({
+        ...auditFields,
+        name: plainTextSchema(200),
+        role: role.default('member'),
+      }),
       example: { ...exampleAuditFields, name: 'Ann', role: 'viewer' },
     },
     answer: dataSchema(user),

@@ -9,7 +9,7 @@ import { defineEndpoint, section } from '../endpoint.ts';
 import {
   listedWebhook,
   redeliver,
-  showWebhook,
+  buildWebhookResponse,
   webhookLine,
   findWebhook,
   webhookSchema,
@@ -32,12 +32,9 @@ export const webhooks = section('Webhooks', {
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
-        status: webhookLine.shape.state
-          .optional()
-          .meta({
-            description:
-              'State of the delivery. Defaults to all webhooks whose last attempt failed.',
-          }),
+        status: webhookLine.shape.state.optional().meta({
+          description: 'State of the delivery. Defaults to all webhooks whose last attempt failed.',
+        }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
@@ -62,7 +59,7 @@ export const webhooks = section('Webhooks', {
         jobOverview,
       });
       const webhook = await findWebhook(records, { jobId, organizationId });
-      return toData(await showWebhook(records, webhook));
+      return toData(await buildWebhookResponse(records, webhook));
     },
   }),
 
