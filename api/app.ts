@@ -20,7 +20,7 @@ import { createRouter } from './endpoints/runner.ts';
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Size in bytes up to which a body is accepted even if the byte budget is exhausted. */
-const smallMax = 64 * 1024;
+const smallBodyBytesMax = 64 * 1024;
 /** Maximum number of bytes of running streams that are kept in memory for replays. */
 const replayTextBytesMax = 64 * 1024 * 1024;
 
@@ -47,9 +47,9 @@ export function createApp(deps: AppDeps): Handler {
   app.use(handleErrors(logger, suggestedPaths));
   app.use(
     limitBytes({
-      body: createByteBudget({ bytesMax: config.BODY_BYTES_MAX, smallMax }),
-      spool: createByteBudget({ bytesMax: config.SPOOL_BYTES_MAX, smallMax }),
-      replayText: createByteBudget({ bytesMax: replayTextBytesMax, smallMax }),
+      body: createByteBudget({ bytesMax: config.BODY_BYTES_MAX, smallMax: smallBodyBytesMax }),
+      spool: createByteBudget({ bytesMax: config.SPOOL_BYTES_MAX, smallMax: smallBodyBytesMax }),
+      replayText: createByteBudget({ bytesMax: replayTextBytesMax, smallMax: smallBodyBytesMax }),
     }),
   );
   if (deps.observe) app.use(deps.observe);

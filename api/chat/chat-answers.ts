@@ -90,7 +90,7 @@ async function streamAnswer(
   opened: OpenedChat,
   { presentation, config }: { presentation: Presentation; config: Config },
 ): Promise<void> {
-  const out = createEventStream(ctx.res, {
+  const eventStream = createEventStream(ctx.res, {
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
     open() {
@@ -102,18 +102,18 @@ async function streamAnswer(
     },
   });
   try {
-    const sentText = await relayStream(ctx, opened, { presentation, out });
+    const sentText = await relayStream(ctx, opened, { presentation, eventStream });
     const end = presentation.end(opened, requireBill(opened.chat));
     if (sentText !== null) {
       await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
     }
-    out.end(end);
+    eventStream.end(end);
   } catch (error) {
-    if (!out.opened) throw error;
+    if (!eventStream.opened) throw error;
     if (error instanceof ReaderDisconnected) ctx.res.destroy();
-    else out.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
+    else eventStream.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
   } finally {
-    out.stop();
+    eventStream.stop();
   }
 }
 
@@ -144,7 +144,7 @@ function watchDisconnect({ res }: Context, chat: OpenChat): void {
 async function relayStream(
   ctx: Context,
   opened: OpenedChat,
-  { presentation, out }: { presentation: Presentation; out: EventStream },
+  { presentation, eventStream }: { presentation: Presentation; eventStream: EventStream },
 ): Promise<string | null> {
   let sentText: string[] | null = opened.claim.id ? [] : null;
   let hasOutput = false;
@@ -157,7 +157,7 @@ async function relayStream(
       ctx.state.releaseBytes('replayText');
     }
     sentText?.push(text);
-    const written = out.write(text);
+    const written = eventStream.write(text);
     if (!hasOutput && steps.some((step) => step.written !== '')) {
       hasOutput = true;
       opened.firstToken({ provider: opened.chat.servedBy.provider });

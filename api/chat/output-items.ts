@@ -16,7 +16,7 @@ export interface MessageItem {
 }
 
 /** Tool call; `json` contains its arguments. */
-export interface CallItem {
+export interface ToolCallItem {
   type: 'function_call';
   id: string;
   callId: string;
@@ -34,7 +34,7 @@ export interface ReasoningItem {
 }
 
 /** Output item of a response. */
-export type Item = MessageItem | CallItem | ReasoningItem;
+export type Item = MessageItem | ToolCallItem | ReasoningItem;
 /** Status of an output item. */
 export type Status = 'in_progress' | 'completed' | 'incomplete';
 

@@ -8,7 +8,7 @@ import {
   formatItem,
   formatPart,
   formatSummary,
-  type CallItem,
+  type ToolCallItem,
   type Item,
   type MessageItem,
   type ReasoningItem,
@@ -31,7 +31,7 @@ export class ResponseItems {
   readonly #chatId: string;
   readonly #items: Item[] = [];
   /** Tool-call items, by the index of the call in the chunks. */
-  readonly #calls = new Map<number, CallItem>();
+  readonly #calls = new Map<number, ToolCallItem>();
   /** Open message, to which the next text is added. */
   #message: MessageItem | null = null;
   /** Open reasoning item, to which the next thoughts are added. */

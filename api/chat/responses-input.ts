@@ -6,7 +6,7 @@ import { text } from './field-schemas.ts';
 import {
   items,
   notStoredReason,
-  type CallItem,
+  type ToolCallItem,
   type InputItem,
   type MessageItem,
   type ReasoningItem,
@@ -79,15 +79,15 @@ function toMessages(sent: readonly InputItem[]): ChatMessage[] {
  * Returns the last message if it is an assistant message that `accepts` allows; otherwise adds a
  * new assistant message and returns it.
  */
-function assistantTurn(
+function findOrAddAssistantMessage(
   messages: ChatMessage[],
-  accepts: (turn: ChatMessage) => boolean = () => true,
+  accepts: (assistantMessage: ChatMessage) => boolean = () => true,
 ): ChatMessage {
   const last = messages.at(-1);
   if (last?.role === 'assistant' && accepts(last)) return last;
-  const turn: ChatMessage = { role: 'assistant', content: null };
-  messages.push(turn);
-  return turn;
+  const assistantMessage: ChatMessage = { role: 'assistant', content: null };
+  messages.push(assistantMessage);
+  return assistantMessage;
 }
 
 /** Returns whether a message contains only reasoning. */
@@ -102,16 +102,21 @@ function addReasoning(
   const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
   const { details = [], extraContent } = unseal(encrypted ?? '') ?? {};
   if (thoughts === '' && details.length === 0) return extraContent;
-  const turn = assistantTurn(messages, hasOnlyReasoning);
-  if (thoughts !== '') turn.reasoning_content = (turn.reasoning_content ?? '') + thoughts;
-  if (details.length > 0) turn.reasoning_details = [...(turn.reasoning_details ?? []), ...details];
+  const assistantMessage = findOrAddAssistantMessage(messages, hasOnlyReasoning);
+  if (thoughts !== '')
+    assistantMessage.reasoning_content = (assistantMessage.reasoning_content ?? '') + thoughts;
+  if (details.length > 0)
+    assistantMessage.reasoning_details = [
+      ...(assistantMessage.reasoning_details ?? []),
+      ...details,
+    ];
   return extraContent;
 }
 
-function addCall(messages: ChatMessage[], item: CallItem, extra: JsonObject | undefined): void {
-  const turn = assistantTurn(messages);
-  turn.tool_calls ??= [];
-  turn.tool_calls.push({
+function addCall(messages: ChatMessage[], item: ToolCallItem, extra: JsonObject | undefined): void {
+  const assistantMessage = findOrAddAssistantMessage(messages);
+  assistantMessage.tool_calls ??= [];
+  assistantMessage.tool_calls.push({
     id: item.call_id,
     type: 'function',
     function: { name: item.name, arguments: item.arguments },
@@ -122,7 +127,7 @@ function addCall(messages: ChatMessage[], item: CallItem, extra: JsonObject | un
 function addMessage(messages: ChatMessage[], { role, content }: MessageItem): void {
   if (role === 'user') messages.push({ role, content });
   else if (role === 'assistant')
-    assistantTurn(messages, hasOnlyReasoning).content = joinTexts(content);
+    findOrAddAssistantMessage(messages, hasOnlyReasoning).content = joinTexts(content);
   else messages.push({ role: 'system', content: joinTexts(content) });
 }
 

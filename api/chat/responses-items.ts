@@ -124,4 +124,4 @@ export type MessageItem = Extract<InputItem, { role: string }>;
 /** Reasoning of an earlier response. */
 export type ReasoningItem = z.infer<typeof reasoningItem>;
 /** Tool call of an earlier response. */
-export type CallItem = z.infer<typeof functionCall>;
+export type ToolCallItem = z.infer<typeof functionCall>;

@@ -22,12 +22,12 @@ const attemptsShownMax = 50;
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
 /** Schema of a webhook without its attempts. */
-export const webhookLine = responseSchema(webhookRecord)
+export const webhookSummary = responseSchema(webhookRecord)
   .omit({ organizationId: true })
   .extend({ url: z.url() });
 
 /** Schema of a webhook with its newest attempts. */
-export const webhookSchema = webhookLine
+export const webhookSchema = webhookSummary
   .extend({
     deliveries: z
       .array(deliverySchema)
@@ -45,7 +45,7 @@ export async function buildWebhookResponse(
 }
 
 /** Schema of a webhook in a list, with the result of its last attempt. */
-export const listedWebhook = webhookLine
+export const listedWebhook = webhookSummary
   .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
   .meta({ id: 'ListedWebhook' });
 
@@ -119,7 +119,7 @@ export const callerWebhooks = section('Webhooks', {
     request: {
       query: z.strictObject({
         state: z
-          .enum([...webhookLine.shape.state.options, 'failing'])
+          .enum([...webhookSummary.shape.state.options, 'failing'])
           .optional()
           .meta({
             description:

@@ -41,7 +41,7 @@ export const uploads = defineEndpoint({
   answer: receivedFile,
   async handle({ ctx, params: { key } }, services) {
     try {
-      return await receive(ctx, key, services);
+      return await receiveUpload(ctx, key, services);
     } catch (error) {
       drainRejected(ctx);
       throw error;
@@ -49,7 +49,7 @@ export const uploads = defineEndpoint({
   },
 });
 
-async function receive(
+async function receiveUpload(
   ctx: Context,
   key: string,
   deps: ReceiverDeps,

@@ -44,16 +44,16 @@ export function createEventStream(response: ServerResponse, options: Options) {
 
   async function waitForDrain(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      const settle = (outcome: () => void): void => {
+      const finish = (outcome: () => void): void => {
         clearTimeout(timer);
         response.off('drain', onDrain).off('close', onClose);
         outcome();
       };
-      const onDrain = (): void => settle(resolve);
+      const onDrain = (): void => finish(resolve);
       const onClose = (): void =>
-        settle(() => reject(new ReaderDisconnected('the client has disconnected')));
+        finish(() => reject(new ReaderDisconnected('the client has disconnected')));
       const timer = setTimeout(
-        () => settle(() => reject(new ReaderDisconnected('the client does not read the stream'))),
+        () => finish(() => reject(new ReaderDisconnected('the client does not read the stream'))),
         options.stallTimeoutMs,
       );
       response.once('drain', onDrain).once('close', onClose);

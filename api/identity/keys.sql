@@ -1,4 +1,4 @@
--- Creation, rotation and revocation of API keys by their users. Each function locks the user's row,
+-- Creation, rotation and revocation of API keys by their users. These functions lock the user's row,
 -- so that parallel requests cannot exceed the user's quota of keys. The "maker" is the key of the
 -- request that creates another key.
 

@@ -40,7 +40,7 @@ function buildTool(endpoint: Endpoint): McpTool {
     },
     // oxlint-disable-next-line no-unsafe-type-assertion -- all endpoints in `endpointIds` require a scope
     scope: scope as Scope,
-    call: (input) => {
+    toApiRequest: (input) => {
       if (request.body) return { method, path, body: input };
       const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
       const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>

@@ -13,7 +13,7 @@ export interface McpTool {
   /** Scope that the caller's key needs. */
   scope: Scope;
   /** Builds the API request for the arguments of a call. */
-  call: (input: Arguments) => ApiRequest;
+  toApiRequest: (input: Arguments) => ApiRequest;
   /** Shortens the body of a successful response, because language models read all of it. */
   present?: (body: unknown) => unknown;
 }

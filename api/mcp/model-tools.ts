@@ -35,7 +35,7 @@ export const modelTools: McpTool[] = [
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: buildModelsRequest,
+    toApiRequest: buildModelsRequest,
     present: (body) => ({
       data: publishedModels.parse(body).data.map(({ type: tool, defaultModel, models }) => ({
         tool,
@@ -66,7 +66,7 @@ export const modelTools: McpTool[] = [
       annotations: { readOnlyHint: true, openWorldHint: false },
     },
     scope: 'studio:read',
-    call: ({ tool, ...rest }) => buildModelsRequest({ type: tool ?? '', ...rest }),
+    toApiRequest: ({ tool, ...rest }) => buildModelsRequest({ type: tool ?? '', ...rest }),
     // The request schema is omitted, because it is already the input schema of the tool.
     present: (body) => ({
       data: publishedModels.parse(body).data.map((capability) => ({

@@ -98,11 +98,11 @@ async function callTool(
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
-  const call = tool.call(input);
+  const apiRequest = tool.toApiRequest(input);
   const key = _meta?.[idempotencyMetaName];
   const response = await context.sendRequest({
-    ...call,
-    headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
+    ...apiRequest,
+    headers: { ...apiRequest.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
   });
   const { ok, jobId } = response;
   if (!ok) return toToolResult(response);

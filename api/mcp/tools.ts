@@ -23,7 +23,7 @@ const capabilityTools: McpTool[] = capabilities.map((capability) => ({
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: scopeOf(capability),
-  call: (input) => ({
+  toApiRequest: (input) => ({
     method: 'POST',
     path: `/api/v1${capability.path}`,
     body: input,
@@ -49,7 +49,7 @@ const estimate: McpTool = {
     annotations: { readOnlyHint: true },
   },
   scope: 'studio:read',
-  call: ({ tool, arguments: input = {} }) => ({
+  toApiRequest: ({ tool, arguments: input = {} }) => ({
     method: 'POST',
     path: `/api/v1${findCapability(String(tool))?.path ?? '/studio/nothing'}/estimate`,
     body: input,

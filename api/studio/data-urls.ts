@@ -91,12 +91,12 @@ function decodeDataUrl(text: string, path: string): Buffer {
   return bytes;
 }
 
-type Replace = (text: string, path: string) => Promise<string>;
+type ReplaceText = (text: string, path: string) => Promise<string>;
 
 /** Replaces the strings in fields whose names end with `Url` or `Urls`, one after the other. */
 async function replaceUrls<Fields extends Record<string, unknown>>(
   fields: Fields,
-  replace: Replace,
+  replace: ReplaceText,
 ): Promise<Fields> {
   const replaced: Record<string, unknown> = { ...fields };
   for (const [name, value] of Object.entries(fields)) {

@@ -35,9 +35,9 @@ export async function estimateRequest(
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({ organizationId, jobId: newId('job') });
   try {
-    const read = await readRequest(ctx, capability, { ...services, ...files });
-    authorizeRequest(ctx, capability, read);
-    const { draft } = await draftRequest(ctx, { capability, read }, services);
+    const parsedRequest = await readRequest(ctx, capability, { ...services, ...files });
+    authorizeRequest(ctx, capability, parsedRequest);
+    const { draft } = await draftRequest(ctx, { capability, parsedRequest }, services);
     const { model, calls } = await measurePrices({ storage, copies }, draft);
     const pricedCalls = priceCalls(config, calls);
     return {

@@ -45,9 +45,9 @@ export function listSteps(
   const steps: Step[] = [
     { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
     ...calls.flatMap((call) => listCallSteps(job, call)),
-    ...storeStep(job, calls),
-    ...endStep(job),
-    ...(webhook ? [webhookStep(webhook)] : []),
+    ...buildStoreStep(job, calls),
+    ...buildEndStep(job),
+    ...(webhook ? [buildWebhookStep(webhook)] : []),
   ];
   return markFailure(job, steps).map(toResponse);
 }
@@ -72,17 +72,17 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
-  const earlier = earlierRouteSteps(call);
-  const sentAtMs = earlier.at(-1)?.endedAtMs ?? call.begunAtMs;
+  const refusedSteps = listRefusedSteps(call);
+  const sentAtMs = refusedSteps.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
     ...callFields,
     name: 'submit',
     state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
-    attempts: earlier.reduce((left, { attempts: refused }) => left - (refused ?? 0), attempts),
+    attempts: refusedSteps.reduce((left, { attempts: refused }) => left - (refused ?? 0), attempts),
     startedAtMs: state === 'waiting' ? null : sentAtMs,
     endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
   };
-  const submitSteps = [...pauseStep(call), ...earlier, submit];
+  const submitSteps = [...buildPauseStep(call), ...refusedSteps, submit];
   if (acceptedAtMs === null) return submitSteps;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
@@ -98,7 +98,7 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
 }
 
 /** Returns the step in which a call waited for a paused provider, if it did. */
-function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
+function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
   if (pausedAtMs === null) return [];
   const isPaused = state === 'waiting';
   return [
@@ -115,33 +115,35 @@ function pauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): 
 }
 
 /** Returns a failed submit step for each earlier route that refused the call. */
-function earlierRouteSteps({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
-  const earlier = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
+function listRefusedSteps({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
+  const earlierRefusals = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
   let startedAtMs = begunAtMs;
-  return [...Map.groupBy(earlier, (refusal) => refusal.routeIndex).values()].flatMap((all) => {
-    const last = all.at(-1);
-    if (!last) return [];
-    const { provider, providerRequestId, refusedAtMs: endedAtMs } = last;
-    const step: Step = {
-      name: 'submit',
-      state: 'failed',
-      call: index,
-      provider,
-      providerRequestId,
-      attempts: all.length,
-      startedAtMs,
-      endedAtMs,
-    };
-    startedAtMs = endedAtMs;
-    return [step];
-  });
+  return [...Map.groupBy(earlierRefusals, (refusal) => refusal.routeIndex).values()].flatMap(
+    (all) => {
+      const last = all.at(-1);
+      if (!last) return [];
+      const { provider, providerRequestId, refusedAtMs: endedAtMs } = last;
+      const step: Step = {
+        name: 'submit',
+        state: 'failed',
+        call: index,
+        provider,
+        providerRequestId,
+        attempts: all.length,
+        startedAtMs,
+        endedAtMs,
+      };
+      startedAtMs = endedAtMs;
+      return [step];
+    },
+  );
 }
 
 /**
  * Returns the step from the last provider result to the end of the job, in which media are
  * downloaded, checked and stored.
  */
-function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
+function buildStoreStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   const resultTimes = calls
     .map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs)
     .filter((timeMs) => timeMs !== null);
@@ -155,14 +157,14 @@ function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   return [{ ...noCallFields, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
 }
 
-function endStep(job: JobRecord): Step[] {
+function buildEndStep(job: JobRecord): Step[] {
   if (job.status === 'open') return [];
   const name = job.billing_state === 'charged' ? 'charge' : 'release';
   const at = { startedAtMs: job.completed_at, endedAtMs: job.completed_at };
   return [{ ...noCallFields, name, state: 'done', ...at }];
 }
 
-function webhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
+function buildWebhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
   const isOver = state === 'delivered' || state === 'gone' || state === 'failed';
   return {
     ...noCallFields,

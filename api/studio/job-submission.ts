@@ -34,7 +34,7 @@ type Services = Pick<
 /** Parsed request, with the claim of its Idempotency-Key. */
 interface ClaimedRequest {
   capability: Capability;
-  read: ParsedRequest;
+  parsedRequest: ParsedRequest;
   claim: HeldClaim;
 }
 
@@ -120,9 +120,9 @@ async function startOrFind(
 ): Promise<StartResult> {
   const files = createFileList();
   try {
-    const read = await readBody(ctx, capability, { ...services, ...files });
-    authorizeRequest(ctx, capability, read);
-    const { request, webhook, metadata } = read;
+    const parsedRequest = await readBody(ctx, capability, { ...services, ...files });
+    authorizeRequest(ctx, capability, parsedRequest);
+    const { request, webhook, metadata } = parsedRequest;
     const waitMs = respondsWith202(capability, request)
       ? 0
       : parsePreferredWaitMs(ctx, waitMaxMs ?? services.config.SYNC_WAIT_MS);
@@ -141,7 +141,7 @@ async function startOrFind(
       files.discard();
       return { jobId, replayed: true, updates: null, waitMs };
     }
-    const updates = await admit(ctx, { capability, read, claim }, services);
+    const updates = await admit(ctx, { capability, parsedRequest, claim }, services);
     return { jobId, replayed: false, updates, waitMs };
   } catch (error) {
     // If the error contains a job id, that job may still run and needs the files.
@@ -153,19 +153,19 @@ async function startOrFind(
 
 async function admit(
   ctx: Context,
-  { capability, read, claim }: ClaimedRequest,
+  { capability, parsedRequest, claim }: ClaimedRequest,
   services: Services,
 ): Promise<JobSubscription> {
   const { caller, requestId } = ctx.state;
   const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;
-  const { webhook, metadata } = read;
+  const { webhook, metadata } = parsedRequest;
   const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId });
   try {
     const { request, draft: unpricedDraft } = await draftRequest(
       ctx,
-      { capability, read },
+      { capability, parsedRequest },
       services,
     );
     const draft = await measurePrices({ storage, copies }, unpricedDraft);

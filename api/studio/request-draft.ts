@@ -40,11 +40,13 @@ export function authorizeRequest(
  */
 export async function draftRequest(
   ctx: Context,
-  { capability, read }: { capability: Capability; read: ParsedRequest },
+  { capability, parsedRequest }: { capability: Capability; parsedRequest: ParsedRequest },
   { inputs }: { inputs: Inputs },
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = ctx.state.caller;
-  const { request, recording } = read.complete ? await read.complete() : { request: read.request };
+  const { request, recording } = parsedRequest.complete
+    ? await parsedRequest.complete()
+    : { request: parsedRequest.request };
   const unpreparedDraft = capability.plan(request, recording);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
   const draft = await prepare(unpreparedDraft).catch((error: unknown) =>

@@ -8,15 +8,15 @@ import { cancelJob } from '../../studio/cancellation.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
-import { jobLine, formatJobLine } from './jobs.ts';
+import { jobSummary, formatJobSummary } from './jobs.ts';
 import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
-const stateSchema = jobLine
+const stateSchema = jobSummary
   .pick({ jobId: true, organizationId: true, status: true, verifying: true, errorCode: true })
   .extend({
-    billing: jobLine.shape.billing.shape.state,
+    billing: jobSummary.shape.billing.shape.state,
     findings: z.array(
       z.object({
         callIndex: z.int(),
@@ -29,7 +29,7 @@ const stateSchema = jobLine
   });
 
 function formatState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
-  const { jobId, organizationId, status, verifying, errorCode, billing } = formatJobLine(job);
+  const { jobId, organizationId, status, verifying, errorCode, billing } = formatJobSummary(job);
   return {
     jobId,
     organizationId,

@@ -23,7 +23,7 @@ const { createdAt, deadlineAt, completedAt } = jobSchema.shape;
 const status = z.enum(['open', 'completed', 'failed', 'canceled']);
 
 /** Schema of a job in the operators' list. */
-export const jobLine = z
+export const jobSummary = z
   .object({
     jobId,
     organizationId: z.string(),
@@ -44,7 +44,9 @@ export const jobLine = z
   .meta({ id: 'JobLine' });
 
 /** Returns a job in the format of the operators' list. */
-export function formatJobLine(job: JobRecord): Omit<z.infer<typeof jobLine>, 'organizationName'> {
+export function formatJobSummary(
+  job: JobRecord,
+): Omit<z.infer<typeof jobSummary>, 'organizationName'> {
   return {
     jobId: job.id,
     organizationId: job.organization_id,
@@ -83,11 +85,11 @@ export const jobs = section('Jobs', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageSchema(jobLine),
+    answer: pageSchema(jobSummary),
     async handle({ query: { limit, cursor, ...query } }, { pool, jobOverview }) {
       const filter = { ...query, ...toRecordFilter(query) };
       const rows = await jobOverview.list({ ...filter, beforeId: cursor, limit: limit + 1 });
-      const page = toPage(rows, { limit, cursor: 'id', show: formatJobLine });
+      const page = toPage(rows, { limit, cursor: 'id', show: formatJobSummary });
       return { ...page, data: await addOrganizationNames(pool, page.data) };
     },
   }),

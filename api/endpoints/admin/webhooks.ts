@@ -10,7 +10,7 @@ import {
   listedWebhook,
   redeliver,
   buildWebhookResponse,
-  webhookLine,
+  webhookSummary,
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
@@ -32,7 +32,7 @@ export const webhooks = section('Webhooks', {
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
-        status: webhookLine.shape.state.optional().meta({
+        status: webhookSummary.shape.state.optional().meta({
           description: 'State of the delivery. Defaults to all webhooks whose last attempt failed.',
         }),
         limit: pageLimit,

@@ -42,7 +42,7 @@ export type ImageRequest = z.infer<z.ZodObject<typeof imageFields>>;
  * editing.
  * @throws GatewayError UNSUPPORTED_PARAMETER for a size that the model does not support
  */
-export function ownImageFields(
+export function toCapabilityFields(
   fields: ImageRequest,
   model: ImageModel,
   rules: ParameterRules,
@@ -115,16 +115,16 @@ export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyR
     const received = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((file) => file.stored);
     const [mask] = received('mask');
-    const read = parseCapabilityFields(capability, {
-      ...ownImageFields(fields, model, model.edit ?? {}),
+    const parsedRequest = parseCapabilityFields(capability, {
+      ...toCapabilityFields(fields, model, model.edit ?? {}),
       imageUrls: received('image').map(({ contentId }) => contentId),
       ...(mask && { maskUrl: mask.contentId }),
     });
     return {
-      ...read,
+      ...parsedRequest,
       complete: async () => ({
         request: {
-          ...read.request,
+          ...parsedRequest.request,
           imageUrls: await Promise.all(received('image').map(storeImage)),
           ...(mask && { maskUrl: await storeImage(mask) }),
         },

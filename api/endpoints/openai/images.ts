@@ -10,7 +10,7 @@ import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { imagesResponse, imagesJson } from './image-answers.ts';
-import { imageFields, ownImageFields, readEdit, type ImageRequest } from './image-requests.ts';
+import { imageFields, toCapabilityFields, readEdit, type ImageRequest } from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
 
 /** Endpoint POST /api/v1/images/generations. */
@@ -31,7 +31,7 @@ export const imagesGenerations = defineEndpoint({
   errors: jobErrors,
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
-    const fields = await withRenamedFields(() => ownImageFields(body, model, model.generate));
+    const fields = await withRenamedFields(() => toCapabilityFields(body, model, model.generate));
     const job = await startAwaitedJob(
       ctx,
       {

@@ -47,12 +47,12 @@ function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
     const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const languageField = language == null || language === '' ? {} : { language };
-    const read = parseCapabilityFields(capability, {
+    const parsedRequest = parseCapabilityFields(capability, {
       fileId: file.stored.contentId,
       ...fileName,
       ...languageField,
     });
-    return { ...read, complete: createRecordingStore(read.request, file.stored) };
+    return { ...parsedRequest, complete: createRecordingStore(parsedRequest.request, file.stored) };
   };
 }
 

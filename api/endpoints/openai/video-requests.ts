@@ -69,15 +69,15 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
     ...(body.seconds != null && { durationSeconds: body.seconds }),
     ...toFrameFields(body.size, model),
   };
-  const read = parseCapabilityFields(capability, {
+  const parsedRequest = parseCapabilityFields(capability, {
     ...fields,
     ...(imageUrl !== undefined && { imageUrl }),
   });
-  if (!image) return read;
+  if (!image) return parsedRequest;
   return {
-    ...read,
+    ...parsedRequest,
     complete: async () => ({
-      request: { ...read.request, imageUrl: (await image.store()).fileId },
+      request: { ...parsedRequest.request, imageUrl: (await image.store()).fileId },
     }),
   };
 };
