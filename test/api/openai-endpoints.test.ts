@@ -4,7 +4,7 @@
  */
 import OpenAI, { APIError, toFile } from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ownImageFields } from '../../api/endpoints/openai/image-requests.ts';
+import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { imageModels } from '../../catalog/image-models.ts';
 import { findByAnyName } from '../../catalog/vendor-names.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
@@ -109,7 +109,9 @@ describe('/images/generations', () => {
     ['seedream', '2048x1024', { width: 2048, height: 1024 }],
   ])('translates the size for %s from %s to its own fields', (name, size, own) => {
     const model = findByAnyName(imageModels, name);
-    expect(ownImageFields({ prompt: 'a pier', size }, model, model.generate)).toMatchObject(own);
+    expect(toCapabilityFields({ prompt: 'a pier', size }, model, model.generate)).toMatchObject(
+      own,
+    );
   });
 
   it('returns the requested format, and the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
