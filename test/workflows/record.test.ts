@@ -25,8 +25,8 @@ beforeAll(async () => {
     admittedOrigins: [media.origin, receiver.origin],
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {
-      IMAGE_DEADLINE_MS: '6000',
-      OUTCOME_WAIT_MS: '1500',
+      IMAGE_DEADLINE_MS: '15000',
+      OUTCOME_WAIT_MS: '4000',
       FIRST_CHECK_MAX_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
     },
@@ -228,7 +228,7 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
   }
   const done = await gateway.untilDone(jobId);
-  expect(done.body.data.status).toBe(scenario.status);
+  expect(done.body.data.status, JSON.stringify(done.body)).toBe(scenario.status);
   const handle = gateway.api.client.workflow.getHandle(jobId);
   await handle.result().catch(() => {});
   ended.set(scenario.name, handle);
